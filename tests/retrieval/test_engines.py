@@ -1,7 +1,8 @@
 """What every engine must do, whichever it is: one suite, run against real ones.
 
-Qdrant embedded, Qdrant's protocol behind an address (its client, and points held by qdrant-client), and PostgreSQL with
-pgvector. What only one of them has is tested in `test_qdrant.py` and `test_pgvector.py`.
+Qdrant embedded, Qdrant's protocol behind an address (its client, and points held by qdrant-client), PostgreSQL with
+pgvector, and Milvus's protocol by the server of milvus-lite. What only one of them has is tested in `test_qdrant.py`,
+`test_pgvector.py` and `test_milvus.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
 pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
 pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
+pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
 
+from milvus_server import TOKEN, MilvusServer
 from postgres_server import PASSWORD, PostgresServer
 from qdrant_wire import WireServer
 
@@ -28,10 +31,10 @@ from visir.records import Run
 from visir.retrieval.filtered import FilteredIndex, search_among
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import build, postgres_client
+from visir.retrieval.remote import build, milvus_client, postgres_client
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import PGVECTOR, QDRANT
+from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
 from visir.retrieval.remote.hybrid import HybridCollection
 
 FORMS = ("dense", "sparse")
@@ -64,13 +67,21 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def lite() -> Iterator[MilvusServer]:
+    with MilvusServer() as server:
+        yield server
+
+
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr(server_module, "_PAUSE", 0.001)
     monkeypatch.setattr(postgres_client, "_PAUSE", 0.001)
     monkeypatch.delenv(QDRANT.key, raising=False)
+    monkeypatch.setattr(milvus_client, "_PAUSE", 0.001)
     monkeypatch.setenv(PGVECTOR.key, PASSWORD)
+    monkeypatch.setenv(MILVUS.key, TOKEN)
 
 
 @pytest.fixture
@@ -137,8 +148,34 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
         postgres.ask(f'DROP TABLE visir."{name}"')
 
 
-ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector"])
-SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector"])
+@pytest.fixture
+def milvus(lite: MilvusServer) -> Iterator[Place]:
+    from milvus_lite import CollectionSchema, DataType, FieldSchema
+
+    def make(name: str) -> None:
+        fields = [
+            FieldSchema("key", DataType.VARCHAR, max_length=9, is_primary=True),
+            FieldSchema("theirs", DataType.FLOAT_VECTOR, dim=2),
+        ]
+        lite.held.create_collection(name, CollectionSchema(fields), properties={"visir": "theirs"})
+        lite.held.get_collection(name).insert([{"key": "x", "theirs": [0.5, 1.0]}])
+
+    yield Place(
+        {"dense": "milvus", "sparse": "milvus-sparse"},
+        {"url": lite.url, "retries": 0},
+        names=lite.names,
+        make_strange=make,
+        read_strange=lambda name: (lite.rows(name), lite.held.get_collection(name).schema.properties),
+        away=lite.stop,
+        back=lite.start,
+        secret=MILVUS.key,
+    )
+    for name in lite.names():
+        lite.held.drop_collection(name)
+
+
+ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector", "milvus"])
+SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector", "milvus"])
 
 
 @pytest.fixture
@@ -320,8 +357,12 @@ def test_both_forms_in_one_request_are_the_two_searches_fused(
         truth(dense.select(left), "dense", queries[0], 20),
         truth(sparse.select(left), "sparse", queries[1], 20),
     ]
-    if engine == "qdrant" and weights != (1.0, 1.0):
-        with pytest.raises(RunError, match="Qdrant weights lists by a formula of its own"):
+    refused = {
+        "qdrant": "Qdrant weights lists by a formula of its own",
+        "milvus": "Milvus fuses ranks without weights",
+    }
+    if engine in refused and weights != (1.0, 1.0):
+        with pytest.raises(RunError, match=refused[engine]):
             mixed.search(*queries, 10, weights=weights)
         return
     run = mixed.search(*queries, 10, depth=20, constant=60, weights=weights)

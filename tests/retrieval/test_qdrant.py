@@ -9,6 +9,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from cut_off import cut_off_at_every_request
 from index_data import PARTS, TRUTH, dense, random_dense, random_sparse, same_run, sparse, vectors
 
 pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
@@ -138,40 +139,9 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
 ) -> None:
     monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few points in each request
     monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
-    documents, queries = vectors(form, "image", 40, 4), vectors(form, "text", 6, 5)
-    ids = documents.ids.to_pylist()
-    before = ids[:30] if change == "add" else ids
-    after = ids if change == "add" else ids[:30]
-    truth = {
-        len(kept): build_index(documents.select(kept), TRUTH[form]).search(queries, 10) for kept in (before, after)
-    }
-    kills = 0
-    while True:
-        folder = tmp_path / f"index-{kills}"
-        build_index(documents.select(before), KIND[form], folder, url=server.url, retries=0)
-        index = open_index(folder)
-        server.fail_after = kills
-        try:
-            index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[30:])
-        except EngineError:
-            server.fail_after = None
-        else:
-            server.fail_after = None
-            break
-        found = open_index(folder)  # as another process sees it
-        assert same_run(found.search(queries, 10), truth[found.info().documents])
-        assert "pending" in manifest(folder)
-        if found.info().documents == len(before):
-            found.add(documents.select(ids[30:])) if change == "add" else found.delete(ids[30:])
-        else:
-            found.add(documents.select(ids[30:]))  # the next change, whatever it is, removes what was left
-            found.delete(ids[30:])
-        assert same_run(open_index(folder).search(queries, 10), truth[len(after)])
-        assert server.count(found.settings.collection) == len(after)
-        assert "pending" not in manifest(folder)
-        assert not list(folder.glob("pending-*"))
-        kills += 1
-    assert kills >= 3, "too few requests; is a change still sent piece by piece?"
+    cut_off_at_every_request(
+        KIND[form], form, change, server.url, lambda n: setattr(server, "fail_after", n), server.count, tmp_path
+    )
 
 
 def test_a_build_that_was_killed_is_noticed_and_one_that_failed_leaves_nothing(

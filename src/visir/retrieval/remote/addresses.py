@@ -1,9 +1,9 @@
 """Which servers may be asked, and which of them gets the key.
 
 A folder's manifest says where its vectors lie, and whoever made the folder wrote it. So an address counts only when the
-user has named it: in the environment (`VISIR_QDRANT_URL`, `VISIR_PGVECTOR_URL`), or as a setting in this very process
-(`--set url=…`, `build(…, url=…)`). The key goes to the addresses that stand beside it in the environment; where none
-does, to those named in this process; never in clear over a network.
+user has named it: in the environment (`VISIR_QDRANT_URL`, `VISIR_PGVECTOR_URL`, `VISIR_MILVUS_URL`), or as a setting in
+this very process (`--set url=…`, `build(…, url=…)`). The key goes to the addresses that stand beside it in the
+environment; where none does, to those named in this process; never in clear over a network.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ def secret_for(url: str) -> str | None:
 
 
 def key_for(url: str) -> str | None:
-    """Return the API key for a server that is asked over HTTP, or None.
+    """Return the key for a server whose address says by its scheme whether it is asked with TLS, or None.
 
     Raises:
         EngineError: The key would be sent over a network without encryption.
     """
     family, key = family_of(url), secret_for(url)
     parts = urlsplit(url)
-    if key is not None and parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+    if key is not None and parts.scheme != family.encrypted and not is_loopback(parts.hostname or ""):
         raise EngineError(
-            f"{url}: the key ({family.key}) would be sent there in clear, over plain HTTP.",
-            hint=f"name the server by https:// (a certificate of its own: {family.certificate}=FILE), reach it through "
-            f"a tunnel on 127.0.0.1, or unset {family.key}",
+            f"{url}: the key ({family.key}) would be sent there in clear, without TLS.",
+            hint=f"name the server by {family.encrypted}:// (a certificate of its own: {family.certificate}=FILE), "
+            f"reach it through a tunnel on 127.0.0.1, or unset {family.key}",
         )
     return key
 
@@ -82,8 +82,9 @@ def trust(url: str) -> ssl.SSLContext | bool:
     """What the server's certificate is checked against; nothing without TLS (to read all of them takes 25 ms)."""
     family = family_of(url)
     file = os.environ.get(family.certificate)
-    if urlsplit(url).scheme != "https" or not file:
-        return urlsplit(url).scheme == "https"
+    encrypted = urlsplit(url).scheme == family.encrypted
+    if not encrypted or not file:
+        return encrypted
     try:
         return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as fault:
@@ -114,5 +115,5 @@ def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:
 def _server(url: str, family: EngineFamily) -> tuple[str, str, int]:
     """Which server an address leads to: how it is asked, its host and its port."""
     parts = urlsplit(url)
-    scheme = parts.scheme if len({*family.schemes} & {"http", "https"}) else family.name
+    scheme = parts.scheme if family.encrypted else family.name
     return scheme, parts.hostname or "", parts.port or family.port

@@ -18,7 +18,7 @@ from visir.retrieval.parts import DENSE
 from visir.retrieval.remote.engine import Nearest
 from visir.retrieval.remote.index import RemoteIndex
 from visir.retrieval.remote.points import Vector
-from visir.retrieval.remote.settings import DenseSettings, PgvectorSettings
+from visir.retrieval.remote.settings import DenseSettings, MilvusSettings, PgvectorSettings
 from visir.retrieval.vectors import BLOCK, Side
 
 
@@ -107,3 +107,20 @@ class PgvectorIndex(RemoteDenseIndex):
             )
         if documents.dimension > 16_000:
             raise EmbeddingError(f"pgvector stores vectors of up to 16,000 values; these have {documents.dimension:,}.")
+
+
+class MilvusIndex(RemoteDenseIndex):
+    """Kind "milvus": dense vectors in a collection of Milvus."""
+
+    kind = "milvus"
+    settings_type = MilvusSettings
+
+    @classmethod
+    def _compares_all(cls, settings: MilvusSettings) -> bool:
+        return settings.m == 0
+
+    @classmethod
+    def _check(cls, documents: Embeddings, settings: MilvusSettings) -> None:
+        super()._check(documents, settings)
+        if not 2 <= documents.dimension <= 32_768:
+            raise EmbeddingError(f"Milvus stores vectors of 2 to 32,768 values; these have {documents.dimension:,}.")

@@ -60,6 +60,20 @@ class Nearest:
     exact: bool = False
 
 
+def alike(questions: Sequence[Nearest]) -> list[tuple[Nearest, list[int]]]:
+    """Searches that differ in their vectors alone, to be asked together: the first of them, and the places of all.
+
+    Example:
+        >>> searches = [Nearest("dense", None, 5), Nearest("dense", None, 9), Nearest("dense", None, 5)]
+        >>> [(first.limit, places) for first, places in alike(searches)]
+        [(5, [0, 2]), (9, [1])]
+    """
+    groups: dict[tuple[str, int, int | None, bool], list[int]] = {}
+    for at, question in enumerate(questions):
+        groups.setdefault((question.space, question.limit, question.ef, question.exact), []).append(at)
+    return [(questions[places[0]], places) for places in groups.values()]
+
+
 class Engine(ABC):
     """One collection of an engine."""
 

@@ -29,6 +29,8 @@ class EngineFamily:
         engine_class: "package.module:Class" of its `RemoteEngine`.
         place_class: "package.module:Class" of the settings that say where a server is.
         takes_user: Whether an address may name a user.
+        encrypted: The scheme of addresses that are asked with TLS, where the scheme says so.
+        most_answers: How many answers it gives to one search at most; 0: as many as asked for.
     """
 
     name: str
@@ -42,6 +44,8 @@ class EngineFamily:
     engine_class: str
     place_class: str
     takes_user: bool = False
+    encrypted: str = ""
+    most_answers: int = 0
 
     def engine(self) -> type[Any]:
         """The `RemoteEngine` that asks a server of this family."""
@@ -92,6 +96,7 @@ QDRANT = EngineFamily(
     certificate="VISIR_QDRANT_CERTIFICATE",
     engine_class="visir.retrieval.remote.server:ServerEngine",
     place_class="visir.retrieval.remote.settings:Place",
+    encrypted="https",
 )
 PGVECTOR = EngineFamily(
     name="pgvector",
@@ -106,7 +111,21 @@ PGVECTOR = EngineFamily(
     place_class="visir.retrieval.remote.settings:DatabasePlace",
     takes_user=True,
 )
-FAMILIES = (QDRANT, PGVECTOR)
+MILVUS = EngineFamily(
+    name="milvus",
+    title="Milvus",
+    schemes=("milvus", "milvus+tls"),
+    port=19530,
+    example="milvus://localhost:19530 or milvus+tls://host:19530/database",
+    addresses="VISIR_MILVUS_URL",
+    key="VISIR_MILVUS_TOKEN",
+    certificate="VISIR_MILVUS_CERTIFICATE",
+    engine_class="visir.retrieval.remote.milvus:MilvusEngine",
+    place_class="visir.retrieval.remote.settings:MilvusPlace",
+    encrypted="milvus+tls",
+    most_answers=16_384,  # its quota topKLimit
+)
+FAMILIES = (QDRANT, PGVECTOR, MILVUS)
 
 
 def family_of(url: str) -> EngineFamily:

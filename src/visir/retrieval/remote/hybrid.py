@@ -16,7 +16,7 @@ from visir.retrieval.depth import check_depth
 from visir.retrieval.folder import read_index
 from visir.retrieval.parts import DENSE, SPARSE
 from visir.retrieval.remote.addresses import name_address
-from visir.retrieval.remote.dense import PgvectorIndex, QdrantIndex, RemoteDenseIndex
+from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex
 from visir.retrieval.remote.engine import Nearest, Space
 from visir.retrieval.remote.index import VALUES
 from visir.retrieval.remote.points import Point
@@ -26,10 +26,13 @@ from visir.retrieval.rows import check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
 
-ENGINES: dict[str, type[RemoteDenseIndex]] = {"qdrant": QdrantIndex, "pgvector": PgvectorIndex}
+ENGINES: dict[str, type[RemoteDenseIndex]] = {"qdrant": QdrantIndex, "pgvector": PgvectorIndex, "milvus": MilvusIndex}
 """The engines that hold both forms, and their kind of dense index, whose settings a collection has."""
-_WEIGHTED = ("pgvector",)
-"""Those that weight the lists of a fusion as the formula says."""
+_UNWEIGHTED = {
+    "qdrant": "Qdrant weights lists by a formula of its own",
+    "milvus": "Milvus fuses ranks without weights",
+}
+"""Those that do not weight the lists of a fusion as the formula says, and why."""
 _ENDING = "-hybrid"
 """`visir.json` calls such a folder qdrant-hybrid. It is no kind of `visir.retrieval.kinds`: those hold one form."""
 _QUERIES = 64
@@ -64,7 +67,7 @@ class HybridCollection:
             dense: The dense vectors.
             sparse: The sparse vectors of the same documents.
             folder: A new or an empty folder; None uses a temporary one.
-            engine: "qdrant" or "pgvector". In PostgreSQL the sparse column has no graph.
+            engine: "qdrant", "pgvector" or "milvus". In PostgreSQL the sparse column has no graph.
             options: The settings of the kind of this name.
 
         Raises:
@@ -160,16 +163,18 @@ class HybridCollection:
             k: The number of documents per query, from 1.
             depth: The length of the two lists that are fused.
             constant: The constant of reciprocal rank fusion.
-            weights: How much the dense and the sparse list count; greater than 0. Qdrant takes equal ones only.
+            weights: How much the dense and the sparse list count; greater than 0. PostgreSQL alone takes unequal
+                ones.
             options: Settings that may change from search to search.
 
         Raises:
             EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
             RunError: `k`, `depth` or `weights` are wrong, or there is no query or no document.
         """
-        if weights != (1.0, 1.0) and self._kind.removesuffix(_ENDING) not in _WEIGHTED:
+        engine = self._kind.removesuffix(_ENDING)
+        if weights != (1.0, 1.0) and engine in _UNWEIGHTED:
             raise RunError(
-                f"weights={weights}: Qdrant weights lists by a formula of its own.",
+                f"weights={weights}: {_UNWEIGHTED[engine]}.",
                 hint="leave them out, or build the collection with engine='pgvector'",
             )
         state, settings = self._storage.state, searching(self._kind, self._storage.settings, options)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.errors import EmbeddingError
+from visir.errors import EmbeddingError, RunError
 from visir.records import EncoderCard, Gallery, Run, VectorForm, strings
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.index import Index, IndexInfo, Vectors
@@ -310,6 +310,12 @@ class RemoteIndex(Index[Vectors]):
         self, state: RemoteState, queries: Vectors, wanted: int, settings: Any, allowed: pa.StringArray | None
     ) -> tuple[pa.StringArray, Hits]:
         """Ids, sorted, and the hits of each query by their place among them."""
+        family = self.settings.family
+        if 0 < family.most_answers <= wanted:  # one more than wanted is asked for
+            raise RunError(
+                f"k={wanted:,}: {family.title} gives up to {family.most_answers - 1:,} answers to a query.",
+                hint="ask for fewer; indexes of kind 'exact' and 'inverted' give all",
+            )
         outgoing = self._outgoing(queries, 0, len(queries), settings)
         among = None if allowed is None else allowed.to_pylist()
         whole = self._compares_all(settings) or (allowed is not None and len(allowed) <= SCANNED)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space, Transactional
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space, Transactional, alike
 from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.postgres_client import LEAST, Binary, PostgresClient
 from visir.retrieval.remote.postgres_format import HEADER, TRAILER, array, packed, row, unpacked
@@ -149,23 +149,21 @@ class PostgresEngine(Transactional):
     ) -> list[list[EngineHit]]:
         """The nearest documents, with or without their vectors; one statement for all questions that are alike."""
         answers: list[list[EngineHit]] = [[] for _ in questions]
-        alike: dict[tuple[str, int, int | None, bool], list[int]] = {}
-        for at, question in enumerate(questions):
-            alike.setdefault((question.space, question.limit, question.ef, question.exact), []).append(at)
-        for (space, limit, ef, exact), places in alike.items():
+        for first, places in alike(questions):
+            space = first.space
             type_, size = self._columns[space]
             among = "" if allowed is None else "AND id = ANY(%(allowed)b::text[])"
             statement = self._statement(
                 f"""
                 SELECT q.n, h.* FROM unnest(%(queries)b::{type_}[]) WITH ORDINALITY AS q(v, n) CROSS JOIN LATERAL (
                     SELECT id, {space} <#> q.v AS s {f", {space}" if vectors else ""} FROM {{table}}
-                    WHERE generation <= {self.seen} {among} ORDER BY {space} <#> q.v LIMIT {limit}
+                    WHERE generation <= {self.seen} {among} ORDER BY {space} <#> q.v LIMIT {first.limit}
                 ) h ORDER BY q.n, h.s
                 """
             )
             given: dict[str, Any] = {"allowed": None if allowed is None else list(allowed)}
             given["queries"] = self._array([packed(questions[at].vector, type_, size) for at in places], type_)
-            for n, id, distance, *rest in self._found(statement, given, ef, exact):
+            for n, id, distance, *rest in self._found(statement, given, first.ef, first.exact):
                 if type_ != "sparsevec" or distance < 0:  # what shares no term is no answer
                     vector = unpacked(rest[0], type_) if rest else None
                     answers[places[n - 1]].append(EngineHit(id, -distance, vector))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from visir.errors import ConfigurationError
-from visir.retrieval.remote.families import PGVECTOR, QDRANT, EngineFamily
+from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT, EngineFamily
 from visir.retrieval.settings import setting
 
 
@@ -162,3 +163,58 @@ class PgvectorSparseSettings(DatabasePlace):
     m: int = setting(
         0, "neighbours of a document in a graph, 16 or more; 0: no graph, every document is compared", least=0, most=100
     )
+
+
+@dataclass(frozen=True)
+class MilvusPlace(Server):
+    """Where a collection of Milvus is. Names there have letters, digits and underscores: a hyphen becomes one."""
+
+    family = MILVUS
+
+    url: str = setting("", "address of a Milvus server or cluster (milvus://host:19530, milvus+tls://host:19530)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.url:
+            raise ConfigurationError(
+                "url: an index in Milvus needs the address of its server.", hint=f"--set url={MILVUS.schemes[0]}://HOST"
+            )
+        object.__setattr__(self, "collection", self.collection.replace("-", "_"))
+        if self.collection and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,254}", self.collection):
+            raise ConfigurationError(
+                f"collection: Milvus takes names of up to 255 letters, digits and underscores, the first no digit, not "
+                f"{self.collection!r}."
+            )
+
+
+@dataclass(frozen=True)
+class MilvusSettings(MilvusPlace, Scored):
+    """An index of dense vectors in Milvus."""
+
+    m: int = setting(
+        32,
+        "neighbours of a vector in the graph (twice as many in the lowest layer), 2 to 2,048; 0: no graph, every "
+        "vector is compared",
+        least=0,
+        most=2048,
+    )
+    ef_construction: int = setting(
+        200, "candidates looked at when a vector is put in: more build slower and find better", least=1
+    )
+    ef_search: int = setting(
+        48,
+        "candidates kept while searching: more find better, time grows about in step",
+        least=1,
+        most=32_768,
+        search=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.m == 1:
+            raise ConfigurationError("m=1: a graph of Milvus has 2 neighbours or more; 0 builds none.")
+
+
+@dataclass(frozen=True)
+class MilvusSparseSettings(MilvusPlace):
+    """An index of sparse vectors in Milvus: its inverted lists have nothing to set."""

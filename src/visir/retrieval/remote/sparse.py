@@ -15,7 +15,7 @@ from visir.records import SparseEmbeddings
 from visir.retrieval.parts import SPARSE
 from visir.retrieval.remote.index import RemoteIndex
 from visir.retrieval.remote.points import Vector
-from visir.retrieval.remote.settings import PgvectorSparseSettings, SparseSettings
+from visir.retrieval.remote.settings import MilvusSparseSettings, PgvectorSparseSettings, SparseSettings
 from visir.retrieval.sparse.scan_kernels import score_pairs
 
 
@@ -99,6 +99,13 @@ class PgvectorSparseIndex(RemoteSparseIndex):
                 f"that of {name!r} has {counts.max():,}, and {int((counts > most).sum()):,} have more than {most:,}.",
                 hint="m=0 (no graph, every document is compared) takes up to 16,000; or prune the vectors",
             )
+
+
+class MilvusSparseIndex(RemoteSparseIndex):
+    """Kind "milvus-sparse": inverted lists in Milvus; every list of the query's terms counts."""
+
+    kind = "milvus-sparse"
+    settings_type = MilvusSparseSettings
 
 
 def _rows(raw: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:

@@ -1,0 +1,244 @@
+"""A collection of Milvus: a row for each document, and the mark among the collection's properties.
+
+Milvus has no transactions: rows change one request after another, as in Qdrant, and the folder lists the ids that
+count. A row has `key_of(id)` as its key, and the id beside it. The collection's consistency level is Strong: a search
+sees every change that was answered before it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import numpy as np
+
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space, alike
+from visir.retrieval.remote.families import MILVUS
+from visir.retrieval.remote.milvus_client import MilvusConnection, is_missing, is_not_loaded, package
+from visir.retrieval.remote.points import Point, Vector, key_of
+
+_KEY, _ID, _MARK = "key", "id", "visir"
+_THOROUGH = 32_768
+"""Candidates of a search that is to find everything: the most that every version takes."""
+_ROWS = 4096
+"""Rows read by their keys in one request."""
+_EMPTY = 2**31
+"""Milvus refuses sparse vectors without a value: those get this dimension, which no query has (terms are below it)."""
+
+
+class MilvusEngine(RemoteEngine):
+    """A collection on a server. Rows change one request after another."""
+
+    def __init__(self, collection: str, place: Any) -> None:
+        self.collection, self.place = collection, place
+        self._connection = MilvusConnection(place)
+        self._is_new = False
+
+    @classmethod
+    def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
+        """A new collection, marked as not complete. `EngineError` when there is one of this name."""
+        engine = cls(collection, settings)
+        engine.check_no_collection()
+        client, types = package().MilvusClient, package().DataType
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
+        schema.add_field(_ID, types.VARCHAR, max_length=65_535)
+        graphs = client.prepare_index_params()
+        for space in spaces:
+            if space.form == "sparse":
+                schema.add_field(space.name, types.SPARSE_FLOAT_VECTOR)
+                graphs.add_index(space.name, index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
+                continue
+            schema.add_field(space.name, types.FLOAT_VECTOR, dim=space.dimension)
+            graph = {"M": settings.m, "efConstruction": settings.ef_construction} if settings.m else {}
+            kind = "HNSW" if settings.m else "FLAT"
+            # As one value "params", which every server reads: milvus-lite passes over values beside it.
+            graphs.add_index(space.name, index_type=kind, metric_type="IP", params={"params": graph})
+        engine._sent(
+            "create the collection",
+            "create_collection",
+            schema=schema,
+            index_params=graphs,
+            consistency_level="Strong",
+            properties=_property(Mark(index)),
+        )
+        engine._is_new = True
+        return engine
+
+    def mark(self, mark: Mark) -> Mark:
+        """Say on the server that the collection is complete as of this change."""
+        self._sent("mark the collection", "alter_collection_properties", properties=_property(mark))
+        return mark
+
+    def read_mark(self) -> Mark:
+        """What the collection's properties say of the index."""
+        described = self._sent("look at the collection", "describe_collection")
+        try:
+            return Mark(**json.loads(described["properties"][_MARK]))
+        except (KeyError, ValueError, TypeError):  # somebody else's
+            return Mark()
+
+    def exists(self) -> bool:
+        """Whether there is a collection of this name."""
+        return bool(self._sent("look for the collection", "has_collection"))
+
+    def put(self, points: Sequence[Point]) -> None:
+        """Put rows in, in the place of those that are there under the same key."""
+        rows = [
+            {_KEY: _key(point.id), _ID: point.id, **{name: _given(vector) for name, vector in point.vectors.items()}}
+            for point in points
+        ]
+        self._sent("add documents", "upsert", rows)
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """Take rows out."""
+        self._sent("delete documents", "delete", ids=[_key(id) for id in ids])
+
+    def settle(self) -> None:
+        """Close the segments of a new collection, of which the server then builds its graphs, by itself."""
+        if self._is_new:
+            self._sent("put the documents on disk", "flush", timeout=10 * self.place.timeout)
+            self._is_new = False
+
+    def ask(
+        self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
+    ) -> list[list[EngineHit]]:
+        """The nearest documents, with or without their vectors; one request for all questions that are alike."""
+        answers: list[list[EngineHit]] = [[] for _ in questions]
+        among = "" if allowed is None else f"{_KEY} in {json.dumps([_key(id) for id in allowed])}"
+        for first, places in alike(questions):
+            hits_of_each = self._loaded(
+                "search",
+                [_given(questions[at].vector) for at in places],
+                anns_field=first.space,
+                filter=among,
+                limit=min(first.limit, MILVUS.most_answers),
+                output_fields=[first.space] if vectors else [_KEY],
+                search_params=self._thoroughness(first),
+            )
+            for at, hits in zip(places, hits_of_each, strict=True):
+                answers[at] = [
+                    EngineHit(UUID(hit[_KEY]), hit["distance"], _taken(hit["entity"][first.space]) if vectors else None)
+                    for hit in hits
+                ]
+        return answers
+
+    def fuse(
+        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
+    ) -> list[list[EngineHit]]:
+        """Reciprocal rank fusion by the server, every list alike, a request for each query.
+
+        Early versions count ranks on from one query of a request to the next.
+        """
+        deepest = max([limit, *(question.limit for several in questions for question in several)])
+        if deepest > MILVUS.most_answers:
+            raise EngineError(
+                f"{self.where()}: lists to fuse have up to {MILVUS.most_answers:,} answers, not {deepest:,}."
+            )
+        answers = []
+        for several in questions:
+            if len(several) == 1:
+                [nearest] = self.ask(several, vectors=False)
+                answers.append(
+                    [EngineHit(hit.key, 1 / (constant + rank)) for rank, hit in enumerate(nearest[:limit], 1)]
+                )
+                continue
+            requests = [
+                package().AnnSearchRequest(
+                    [_given(question.vector)], question.space, self._thoroughness(question), question.limit
+                )
+                for question in several
+            ]
+            ranker = package().RRFRanker(constant)
+            [hits] = self._loaded("hybrid_search", requests, ranker, limit=limit, output_fields=[_KEY])
+            answers.append([EngineHit(UUID(hit[_KEY]), hit["distance"]) for hit in hits])
+        return answers
+
+    def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
+        """The vectors of these documents."""
+        vectors: dict[str, Vector | None] = {}
+        for start in range(0, len(ids), _ROWS):
+            keys = [_key(id) for id in ids[start : start + _ROWS]]
+            for row in self._loaded("get", keys, output_fields=[_ID, space]):
+                vectors[row[_ID]] = _taken(row[space])
+        return vectors
+
+    def about(self) -> dict[str, Any]:
+        """What the server says of the collection."""
+        [counted] = self._loaded("query", "", output_fields=["count(*)"])
+        version = self._connection.send("look at the server", "get_server_version")
+        return {"rows": counted["count(*)"], "server": f"Milvus {version}"}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def destroy(self) -> None:
+        """Drop the collection."""
+        self._sent("drop the collection", "drop_collection")
+
+    def where(self) -> str:
+        """What the collection is called, and where."""
+        return f"the collection {self.collection!r} at {self.place.url}"
+
+    @classmethod
+    def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
+        """The command by which a person drops a collection; a token is given as `token=…` beside the address."""
+        parts = urlsplit(url)
+        scheme = "https" if parts.scheme == MILVUS.encrypted else "http"
+        address, name = json.dumps(f"{scheme}://{parts.netloc}{parts.path}"), json.dumps(collection)
+        return f"python -c {shlex.quote(f'import pymilvus; pymilvus.MilvusClient({address}).drop_collection({name})')}"
+
+    def _thoroughness(self, question: Nearest) -> dict[str, Any]:
+        """How many candidates the search of a graph keeps; it has no other way to be thorough."""
+        if question.ef is None or not self.place.m:
+            return {}
+        wanted = _THOROUGH if question.exact else max(question.ef, question.limit)
+        return {"params": {"ef": min(wanted, _THOROUGH)}}
+
+    def _sent(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
+        """Send a request about this collection."""
+        try:
+            return self._connection.send(what, method, self.collection, *given, timeout=timeout, **named)
+        except EngineError as fault:
+            if is_missing(fault.__cause__):
+                raise EngineError(
+                    f"{self.where()} does not exist.",
+                    hint="was it deleted? build the index again (visir index build), into a new folder",
+                ) from fault.__cause__
+            raise
+
+    def _loaded(self, method: str, *given: Any, **named: Any) -> Any:
+        """Send a search, for which the server has to hold the collection in its memory."""
+        try:
+            return self._sent("search", method, *given, **named)
+        except EngineError as fault:
+            if not is_not_loaded(fault.__cause__):
+                raise
+        self._sent("load the collection", "load_collection", timeout=10 * self.place.timeout)
+        return self._sent("search", method, *given, **named)
+
+
+def _key(id: str) -> str:
+    return key_of(id).hex
+
+
+def _property(mark: Mark) -> dict[str, str]:
+    return {_MARK: json.dumps({"index": mark.index, "generation": mark.generation, "complete": mark.complete})}
+
+
+def _given(vector: Vector) -> Any:
+    if isinstance(vector, np.ndarray):
+        return vector
+    return dict(zip(vector[0].tolist(), vector[1].tolist(), strict=True)) or {_EMPTY: 1.0}
+
+
+def _taken(vector: Any) -> Vector:
+    if not isinstance(vector, dict):
+        return np.array(vector, np.float32)
+    terms = sorted(term for term in vector if term != _EMPTY)
+    return np.array(terms, np.int32), np.array([vector[term] for term in terms], np.float32)

@@ -1,0 +1,351 @@
+"""What only Milvus has: its names, its rows and the mark among a collection's properties, its limits, its addresses."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cut_off import cut_off_at_every_request
+from index_data import PARTS, TERMS, dense, random_dense, same_run, sparse
+
+pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
+
+from milvus_server import TOKEN, MilvusServer
+
+from visir.errors import ConfigurationError, EmbeddingError, RunError
+from visir.retrieval.folder import read_index
+from visir.retrieval.kinds import build_index, open_index
+from visir.retrieval.remote import addresses, milvus_client
+from visir.retrieval.remote.engine import EngineError, Space
+from visir.retrieval.remote.families import MILVUS
+from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote.milvus import MilvusEngine
+from visir.retrieval.remote.points import key_of
+from visir.retrieval.remote.settings import MilvusPlace, MilvusSettings
+
+KIND = {"dense": "milvus", "sparse": "milvus-sparse"}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MilvusServer]:
+    with MilvusServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: MilvusServer) -> Iterator[MilvusServer]:
+    running.door.requests.clear()
+    yield running
+    running.door.fail_after = None
+    for name in running.names():
+        running.held.drop_collection(name)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(milvus_client, "_PAUSE", 0.001)
+    monkeypatch.setattr(addresses, "_named", set())
+    monkeypatch.setenv(MILVUS.key, TOKEN)
+
+
+def test_what_lies_on_the_server_is_what_the_documents_say(server: MilvusServer, tmp_path: Path) -> None:
+    documents = random_dense("image", 30, 1)
+    index = build_index(documents, "milvus", tmp_path / "my photos", url=server.url, m=8, ef_construction=50)
+    name = index.settings.collection
+    assert name.startswith("visir_my_photos_") and server.names() == [name]
+    rows = {row["id"]: row for row in server.rows(name)}
+    assert sorted(rows) == documents.ids.to_pylist()
+    sent = documents.select(["i0003"]).vectors[0]
+    assert rows["i0003"]["key"] == key_of("i0003").hex
+    assert np.allclose(rows["i0003"]["dense"], sent / np.linalg.norm(sent), atol=1e-6)
+    held = server.held.get_collection(name)
+    mark = {"index": read_index(tmp_path / "my photos").content["index"], "generation": 1, "complete": True}
+    assert json.loads(held.schema.properties["visir"]) == mark
+    graph = held.get_index_info("dense")
+    assert (graph["index_type"], graph["metric_type"]) == ("HNSW", "IP")
+    assert {"M": 8, "efConstruction": 50}.items() <= {
+        key: int(value) for key, value in graph["build_params"].items()
+    }.items()
+    assert index.info().details["rows"] == 30 and index.info().details["server"].startswith("Milvus ")
+    index.delete(documents.ids[:4])
+    assert json.loads(held.schema.properties["visir"])["generation"] == 2 and len(server.rows(name)) == 26
+
+
+def test_how_thorough_a_search_is_reaches_the_graph(
+    server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from milvus_lite.index.faiss_hnsw import FaissHnswIndex
+
+    documents, query = random_dense("image", 60, 1), random_dense("text", 1, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url)
+    asked: list[int] = []
+    plain = FaissHnswIndex.search
+
+    def search(self: Any, *given: Any, **named: Any) -> Any:
+        asked.append(int(named["params"]["ef"]))
+        return plain(self, *given, **named)
+
+    monkeypatch.setattr(FaissHnswIndex, "search", search)
+    index.search(query, 3)
+    index.search(query, 3, ef_search=77)
+    assert asked[0] == 48 and 77 in asked and max(asked) <= 32_768
+
+
+def test_without_a_graph_every_vector_is_compared(server: MilvusServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url, m=0, ef_search=1)
+    assert server.held.get_collection(index.settings.collection).get_index_info("dense")["index_type"] == "FLAT"
+    assert same_run(index.search(queries, 20), build_index(documents, "exact").search(queries, 20))
+
+
+def test_documents_without_a_word_are_kept_and_never_found(server: MilvusServer, tmp_path: Path) -> None:
+    """Milvus refuses vectors without a value."""
+    weights = np.zeros((4, TERMS))
+    weights[0, [1, 8]], weights[2, 8] = (0.5, 2.0), 1.5
+    documents = sparse("image", weights)
+    index = build_index(documents, "milvus-sparse", tmp_path / "index", url=server.url)
+    back = index.documents()
+    assert all(np.array_equal(getattr(back, part), getattr(documents, part)) for part in PARTS["sparse"])
+    run = index.search(sparse("text", np.ones((1, TERMS))), 4)
+    assert [id for id, _ in run.answer("t0000")] == ["i0000", "i0002"]
+
+
+@pytest.mark.parametrize("form", list(KIND))
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_be(
+    form: str, change: str, server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few rows in each request
+    monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
+    neighbour = random_dense("image", 9, 1)
+    build_index(neighbour, "milvus", tmp_path / "neighbour", url=server.url, collection="theirs")
+
+    def fail_after(requests: int | None) -> None:
+        server.door.fail_after = requests
+
+    cut_off_at_every_request(
+        KIND[form], form, change, server.url, fail_after, lambda name: len(server.rows(name)), tmp_path
+    )
+    assert len(server.rows("theirs")) == 9
+
+
+def test_a_build_that_fails_at_any_request_leaves_nothing(server: MilvusServer, tmp_path: Path) -> None:
+    documents = random_dense("image", 20, 1)
+    for failing in range(6):  # create, index, load, put, flush, mark
+        plain = server.door.fail_after = failing
+        with pytest.raises(EngineError, match="no answer, asked 1 times to"):
+            build_index(documents, "milvus", tmp_path / "index", url=server.url, collection="mine", retries=0)
+        server.door.fail_after = None
+        assert not (tmp_path / "index").exists()
+        if plain and server.names() == ["mine"]:  # it could not be dropped either
+            with pytest.raises(EngineError, match=r"'mine' at .* is half-made: a build was killed"):
+                build_index(documents, "milvus", tmp_path / "index", url=server.url, collection="mine")
+            server.held.drop_collection("mine")
+    assert len(build_index(documents, "milvus", tmp_path / "index", url=server.url, collection="mine").ids) == 20
+
+
+def test_the_command_that_is_printed_drops_a_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(MILVUS.key)
+    with MilvusServer(token="") as open_server:
+        settings = MilvusSettings(url=open_server.url, collection="mine")
+        addresses.name_address(open_server.url)
+        MilvusEngine.create("mine", [Space("dense", 4)], settings, "someone").close()
+        with pytest.raises(EngineError, match="half-made") as caught:
+            build_index(
+                random_dense("image", 5, 1), "milvus", tmp_path / "index", url=open_server.url, collection="mine"
+            )
+        command = MilvusEngine.removal(open_server.url, "mine", {})
+        assert command in str(caught.value)
+        _, *arguments = shlex.split(command)
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+        assert open_server.names() == []
+    assert 'MilvusClient("https://here:1/db")' in MilvusEngine.removal("milvus+tls://here:1/db", "mine", {})
+
+
+def test_a_copy_of_an_index_has_a_collection_of_its_own(server: MilvusServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    index = build_index(documents, "milvus", tmp_path / "one", url=server.url, collection="our-photos", ef_search=100)
+    index.save(tmp_path / "two")
+    copy = open_index(tmp_path / "two")
+    copy.delete(["i0000"])
+    assert index.settings.collection == "our_photos" and copy.settings.collection.startswith("visir_two_")
+    assert index.info().documents == 40 and copy.info().documents == 39
+    assert same_run(index.search(queries, 40), build_index(documents, "exact").search(queries, 40))
+
+
+def test_a_collection_that_somebody_released_is_loaded_again(server: MilvusServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 2, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url)
+    wanted = index.search(queries, 5)
+    server.held.get_collection(index.settings.collection).release()
+    assert same_run(index.search(queries, 5), wanted)
+    assert [name for name, _ in server.door.requests].count("LoadCollection") == 2
+
+
+def test_an_index_that_is_let_go_of_leaves_no_connection(server: MilvusServer, tmp_path: Path) -> None:
+    from pymilvus.client.connection_manager import ConnectionManager
+
+    def connections() -> int:
+        gc.collect()
+        return int(ConnectionManager.get_instance().get_stats()["dedicated_connections"])
+
+    before = connections()
+    index: Any = build_index(random_dense("image", 20, 1), "milvus", tmp_path / "index", url=server.url)
+    assert connections() == before + 1
+    del index
+    assert connections() == before
+
+
+def test_more_answers_than_milvus_gives_are_refused(
+    server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 2, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url)
+    monkeypatch.setattr(MilvusPlace, "family", replace(MILVUS, most_answers=10))
+    assert len(index.search(queries, 9).answer("t0000")) == 9
+    with pytest.raises(RunError, match="k=10: Milvus gives up to 9 answers to a query") as caught:
+        index.search(queries, 10)
+    assert "'exact'" in str(caught.value)
+    words = sparse("image", np.ones((20, TERMS)), documents.ids.to_pylist())
+    both = HybridCollection.build(documents, words, tmp_path / "both", engine="milvus", url=server.url)
+    both._storage.state.engine.fuse([], [], 16_384, 60)
+    with pytest.raises(EngineError, match="have up to 16,384 answers, not 16,385"):
+        both._storage.state.engine.fuse([], [], 16_385, 60)
+
+
+def test_a_query_without_a_word_is_answered_by_its_dense_vector(server: MilvusServer, tmp_path: Path) -> None:
+    documents = random_dense("image", 12, 1)
+    words = sparse("image", np.eye(12, TERMS), documents.ids.to_pylist())
+    both = HybridCollection.build(documents, words, tmp_path / "both", engine="milvus", url=server.url)
+    queries = random_dense("text", 1, 2)
+    run = both.search(queries, sparse("text", np.zeros((1, TERMS)), queries.ids.to_pylist()), 3, constant=10)
+    best = build_index(documents, "exact").search(queries, 3).answer("t0000")
+    assert [id for id, _ in run.answer("t0000")] == [id for id, _ in best]
+    assert np.allclose([score for _, score in run.answer("t0000")], [1 / 11, 1 / 12, 1 / 13])
+
+
+def test_an_address_may_name_a_database(server: MilvusServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 2, 2)
+    with pytest.raises(EngineError, match=r"cannot look for the collection: .*'photos'"):
+        build_index(documents, "milvus", tmp_path / "index", url=f"{server.url}/photos")
+    server.held.create_database("photos")
+    index = build_index(documents, "milvus", tmp_path / "index", url=f"{server.url}/photos")
+    assert server.names() == [] and server.held.list_collections(database_name="photos") == [index.settings.collection]
+    assert same_run(open_index(tmp_path / "index").search(queries, 5), index.search(queries, 5))
+    assert build_index(documents, "milvus", tmp_path / "other", url=server.url).settings.url == server.url
+
+
+def test_the_token_goes_to_named_servers_only_and_never_in_clear(
+    server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = random_dense("image", 5, 1)
+    build_index(documents, "milvus", tmp_path / "index", url=server.url)
+    assert {token for _, token in server.door.requests} == {TOKEN}
+    monkeypatch.setattr(addresses, "_named", set())
+    server.door.requests.clear()
+    with pytest.raises(EngineError, match="nobody has named here; nothing was sent") as caught:
+        open_index(tmp_path / "index")
+    assert f"export {MILVUS.addresses}={server.url}" in str(caught.value)
+    with pytest.raises(EngineError, match="would be sent there in clear, without TLS") as caught:
+        build_index(documents, "milvus", tmp_path / "other", url=server.url.replace("127.0.0.1", "0.0.0.0"))
+    assert "milvus+tls://" in str(caught.value)
+    assert server.door.requests == []
+    monkeypatch.setenv(MILVUS.addresses, server.url)
+    assert len(open_index(tmp_path / "index").ids) == 5
+    monkeypatch.setenv(MILVUS.addresses, server.url.replace("milvus", "milvus+tls"))  # another way there
+    with pytest.raises(EngineError, match="nobody has named here"):
+        open_index(tmp_path / "index")
+
+
+def test_no_proxy_is_asked_on_the_way_to_this_machine(
+    server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens there
+    for name in ("no_grpc_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    index = build_index(random_dense("image", 5, 1), "milvus", tmp_path / "index", url=server.url, retries=0)
+    assert len(index.ids) == 5
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_a_server_with_a_certificate_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = random_dense("image", 20, 1)
+    certificate = tmp_path / "server.pem"
+    made = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=milvus -addext subjectAltName=IP:127.0.0.1"
+    paths = ["-keyout", str(tmp_path / "key.pem"), "-out", str(certificate)]
+    subprocess.run(["openssl", *made.split(), *paths], check=True, capture_output=True)
+    both = tmp_path / "both.pem"
+    both.write_bytes((tmp_path / "key.pem").read_bytes() + certificate.read_bytes())
+    with MilvusServer(certificate=both) as server:
+        with pytest.raises(EngineError, match="no answer, asked 1 times to"):
+            build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=0)
+        assert server.door.requests == []
+        monkeypatch.setenv(MILVUS.certificate, str(tmp_path / "none.pem"))
+        with pytest.raises(ConfigurationError, match=f"{MILVUS.certificate}: .*no certificates can be read there"):
+            build_index(documents, "milvus", tmp_path / "index", url=server.url)
+        monkeypatch.setenv(MILVUS.certificate, str(certificate))
+        index = build_index(documents, "milvus", tmp_path / "index", url=server.url)
+        assert len(index.search(random_dense("text", 1, 2), 3)) == 1
+        assert {token for _, token in server.door.requests} == {TOKEN}
+
+
+def test_a_file_env_above_the_package_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"{MILVUS.addresses}=milvus://stranger.example\n")
+    code = f"""
+import os, dotenv.main
+dotenv.main.find_dotenv = lambda *_, **__: {str(tmp_path / ".env")!r}
+from visir.retrieval.remote.milvus_client import package
+package()
+print(sorted(name for name in os.environ if name in ({MILVUS.addresses!r}, "PYTHON_DOTENV_DISABLED")))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[]"
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("package()\n", "import pymilvus\n")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert done.stdout.strip() == f"[{MILVUS.addresses!r}]"  # what importing it does without care
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"url": ""}, "needs the address of its server"),
+        ({"url": "postgresql://here/db"}, "is no address of a server of Milvus"),
+        ({"url": "milvus://"}, "is no address of a server of Milvus"),
+        ({"url": "milvus://root:pass@here"}, "holds a user, a password or a query"),
+        ({"url": "milvus://here?token=pass"}, "holds a user, a password or a query"),
+        ({"collection": "2024_photos"}, "letters, digits and underscores, the first no digit"),
+        ({"collection": "fotos_é"}, "letters, digits and underscores"),
+        ({"collection": "a" * 256}, "up to 255 letters"),
+        ({"m": 1}, "m=1: a graph of Milvus has 2 neighbours or more"),
+        ({"m": 4096}, "m"),
+    ],
+)
+def test_settings_that_the_server_would_refuse(options: dict[str, Any], fault: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=fault) as caught:
+        build_index(random_dense("image", 5, 1), "milvus", tmp_path / "index", **{"url": "milvus://here", **options})
+    assert "pass@" not in str(caught.value) and not (tmp_path / "index").exists()
+
+
+def test_vectors_that_milvus_does_not_store(tmp_path: Path) -> None:
+    for width in (1, 32_769):
+        with pytest.raises(EmbeddingError, match=f"of 2 to 32,768 values; these have {width:,}"):
+            build_index(dense("image", np.ones((2, width))), "milvus", tmp_path / "index", url="milvus://here")
