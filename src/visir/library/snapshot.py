@@ -127,7 +127,9 @@ class LibrarySnapshot:
         database = Database.open(folder / card.database)
         try:
             indexes = {name: load_index(folder / name) for name in card.indexes}
-            check_together(folder, database, {name: index.ids.to_pylist() for name, index in indexes.items()})
+            # A caption without a single known word has a vector of zeros, and is in no index: captions say nothing.
+            ids = {name: index.ids.to_pylist() for name, index in indexes.items() if name != CAPTIONS}
+            check_together(folder, database, ids)
             return cls(folder, manifests, database, indexes, load_words(folder, card, held))
         except BaseException:
             database.close()
