@@ -145,7 +145,7 @@ def check(folder: str | Path, callback: Progress = lambda stage, done, total: No
                 folder / name, callback=lambda done, total: callback("checking", done, total)
             )
             faults += [f"{name}/{fault}" if name else fault for fault in differing]
-        ids = {}
+        ids: dict[str, list[str]] = {}
         for name in card.indexes:
             try:
                 indexed = load_index(folder / name).ids.to_pylist()
