@@ -5,7 +5,9 @@
 `visir --help` stands beside an empty interpreter; a first search in a library (2,000 generated scenes) by a model
 without a network, by CLIP ViT-B/32 (random weights, full size) over its kept text tower, and by the same with PyTorch
 (`--deterministic` of a service; here: where no tower is kept); a service until it answers its health check, and until
-its first answer. "CPU" is processor time, which other load on the machine changes less.
+its first answer. Then the same CLIP loaded by `visir.load` and by transformers, and with one text and one picture
+encoded. "CPU" is processor time, which other load on the machine changes less; peak memory counts pages of files that
+are mapped.
 """
 
 from __future__ import annotations
@@ -26,6 +28,23 @@ from pathlib import Path
 
 Measured = tuple[float, float, float]
 """Seconds, seconds of processor time, and the peak memory in MB of one process."""
+VISIR_LOADS = "import sys, visir; model = visir.load(sys.argv[1])"
+VISIR_ENCODES = f"""{VISIR_LOADS}
+from PIL import Image
+model.encode_texts(["a red circle"]), model.encode_images([Image.new("RGB", (64, 64), "red")])
+"""
+TRANSFORMERS_LOADS = """
+import sys
+from transformers import CLIPModel, CLIPProcessor
+model, processor = CLIPModel.from_pretrained(sys.argv[1]).eval(), CLIPProcessor.from_pretrained(sys.argv[1])
+"""
+TRANSFORMERS_ENCODES = f"""{TRANSFORMERS_LOADS}
+import torch
+from PIL import Image
+with torch.inference_mode():
+    model.get_text_features(**processor(text=["a red circle"], return_tensors="pt", padding=True))
+    model.get_image_features(**processor(images=[Image.new("RGB", (64, 64), "red")], return_tensors="pt"))
+"""
 VISIR = str(Path(sys.executable).with_name("visir"))
 
 
@@ -65,6 +84,10 @@ def main() -> None:
             ("serve until ready (CLIP, kept text tower)", lambda: serve(clip_scenes, os.environ, answer=False)),
             ("serve until an answer (CLIP, kept text tower)", lambda: serve(clip_scenes, os.environ, answer=True)),
             ("python -c 'import torch'", lambda: run([sys.executable, "-c", "import torch"])),
+            ("visir.load (CLIP)", lambda: run([sys.executable, "-c", VISIR_LOADS, clip])),
+            ("the same by transformers", lambda: run([sys.executable, "-c", TRANSFORMERS_LOADS, clip])),
+            ("visir.load, a text and a picture", lambda: run([sys.executable, "-c", VISIR_ENCODES, clip])),
+            ("the same by transformers", lambda: run([sys.executable, "-c", TRANSFORMERS_ENCODES, clip])),
         ):
             report(name, measure, arguments.runs)
 

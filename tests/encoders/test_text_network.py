@@ -56,6 +56,10 @@ def test_vectors_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
     if network is not None:
         for texts in (TEXTS, TEXTS[:1], TEXTS[2:3], TEXTS[::-1]):
             assert _near(network.encode_texts(texts), encoder.encode_texts(texts))
+        once = text_network.text_network(encoder.card, once=True)
+        assert once is not None
+        assert _near(once.encode_texts(TEXTS[:1]), encoder.encode_texts(TEXTS[:1]))
+        assert _near(once.encode_texts(TEXTS), encoder.encode_texts(TEXTS))
         assert network.encode_texts([]).shape == (0, encoder.dimension)
         assert not network.card.differences(encoder.card)
         assert network.card.dtype == "float32 (onnxruntime)"

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.arrow import text_array
+
 RowReader: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 """(SQL, values) → rows: `visir.library.database.Database.rows`."""
 Mask: TypeAlias = NDArray[np.bool_]
@@ -141,4 +143,4 @@ class FieldColumns:
         return self._columns[key]
 
     def _read_ids(self) -> pa.Array:
-        return pa.array([item for (item,) in self.rows("SELECT id FROM items ORDER BY id", ())], pa.string())
+        return text_array([item for (item,) in self.rows("SELECT id FROM items ORDER BY id", ())])

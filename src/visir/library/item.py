@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PICTURE = "picture:"
+"""How the mark of a picture of a product begins in the table of files: the id of its bytes follows."""
+
 
 @dataclass(frozen=True)
 class ItemFile:

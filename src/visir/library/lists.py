@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
+from visir.arrow import integer_array
 from visir.library.query import DEEPEST
 from visir.records import Run, Vectors
 from visir.retrieval.fusion import K
@@ -28,7 +27,7 @@ STEPS = (128, DEEPEST_LIST)
 
 def lists_of(run: Run) -> dict[str, RankedList]:
     """From query to its list in a run."""
-    ids = run.documents.take(pa.array(run.indices)).to_pylist()
+    ids = run.documents.take(integer_array(run.indices)).to_pylist()
     entries, cuts = list(zip(ids, run.scores.tolist(), strict=True)), run.offsets.tolist()
     return {
         query: entries[start:stop]

@@ -35,6 +35,7 @@ class LibraryModels:
         threads: Of one matrix product, whichever thread asks for it: what a text's vector is, to the last bit, may
             depend on their number; 0 leaves it to each library.
         keeps_texts: Whether the text tower may be kept, and be used instead of the model.
+        once: Whether it is for a single query; the text tower is then opened sooner, and slower (`TextNetwork`).
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class LibraryModels:
         folder: Path | None = None,
         keeps_texts: bool = True,
         threads: int = 0,
+        once: bool = False,
     ) -> None:
         self.model, self.head, self._keeps_texts, self._threads = model, head, keeps_texts, threads
+        self._once = once
         self._device, self._cards = device, cards or {}
         self._loaded = loaded if isinstance(loaded, dict) else dict(loaded or {})
         self._folder = folder
@@ -91,7 +94,7 @@ class LibraryModels:
         card = self._cards.get("dense")
         if not self._keeps_texts or not card or not runs_on_processor(self._device):
             return None
-        return text_network(EncoderCard(**card), self._threads)
+        return text_network(EncoderCard(**card), self._threads, once=self._once)
 
     def keep_texts(self, begins: Callable[[], None] = lambda: None) -> None:
         """Keep the text tower of the dense encoder, where it is loaded, that can be done and was not yet.

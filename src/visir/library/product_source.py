@@ -18,12 +18,11 @@ from visir.collections.images import ImageReader
 from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
 from visir.encoders.content import image_marks
 from visir.errors import ImageError
+from visir.library.item import PICTURE
 from visir.library.layout import LibraryError
 from visir.library.pictures import Facts, content_id, look_at
 from visir.library.source import PhotoSource, SourceEntry
 
-PICTURE = "picture:"
-"""How the mark of a picture of a product begins in the table of files: the id of its bytes follows."""
 _CONTEXT = ("brand", "category", "description")
 """Facts that stand for a title that is missing."""
 _LONGEST_TEXT = 300

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.arrow import text_array
 from visir.encoders.base import Encoder
 from visir.errors import TextError, VisirError
 from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
@@ -172,7 +172,7 @@ class QueryEncoder:
 
     def query_vectors(self, system: str, encoded: Sequence[EncodedQuery]) -> Vectors:
         """Vectors as an index takes them, under the ids "000000", "000001", …"""
-        ids = pa.array([f"{row:06}" for row in range(len(encoded))])
+        ids = text_array([f"{row:06}" for row in range(len(encoded))])
         modalities = {query.modality for query in encoded}
         modality: Modality = modalities.pop() if len(modalities) == 1 else "text+image"
         if system == "dense":

@@ -65,16 +65,20 @@ class Searcher:
         loaded: dict[str, Encoder] | None = None,
         deterministic: bool = False,
         threads: int = 0,
+        once: bool = False,
     ) -> None:
         self._device, self._loaded, self._deterministic, self._threads = device, loaded, deterministic, threads
+        self._once = once
         self._state = LibraryState(library, self._encoder(library))
         self._reloading = threading.Lock()
         self._compiling: threading.Thread | None = None
 
     @classmethod
-    def open(cls, folder: str | Path, *, device: str | None = None, deterministic: bool = False) -> Searcher:
+    def open(
+        cls, folder: str | Path, *, device: str | None = None, deterministic: bool = False, once: bool = False
+    ) -> Searcher:
         """The library in `folder`; its models are loaded with the first query that needs them."""
-        return cls(LibrarySnapshot.open(folder), device=device, deterministic=deterministic)
+        return cls(LibrarySnapshot.open(folder), device=device, deterministic=deterministic, once=once)
 
     @property
     def library(self) -> LibrarySnapshot:
@@ -282,6 +286,7 @@ class Searcher:
             folder=library.folder,
             keeps_texts=not self._deterministic,
             threads=self._threads,
+            once=self._once,
         )
         if fresh:
             models.load_as_made()

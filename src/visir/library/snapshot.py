@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.library.check import check_at_open, check_together, load_index, load_words, manifests_of
 from visir.library.database import Database
-from visir.library.item import Item, ItemFile, media_type_of
+from visir.library.item import PICTURE, Item, ItemFile, media_type_of
 from visir.library.layout import (
     CAPTIONS,
     LIBRARY,
@@ -23,7 +23,6 @@ from visir.library.layout import (
 )
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
-from visir.library.product_source import PICTURE
 from visir.library.product_words import ProductWords
 from visir.retrieval.index import Index
 from visir.storage import Manifest
@@ -127,7 +126,9 @@ class LibrarySnapshot:
         database = Database.open(folder / card.database)
         try:
             indexes = {name: load_index(folder / name) for name in card.indexes}
-            check_together(folder, database, {name: index.ids.to_pylist() for name, index in indexes.items()})
+            # A caption without a single known word has a vector of zeros, and is in no index: captions say nothing.
+            ids = {name: index.ids.to_pylist() for name, index in indexes.items() if name != CAPTIONS}
+            check_together(folder, database, ids)
             return cls(folder, manifests, database, indexes, load_words(folder, card, held))
         except BaseException:
             database.close()

@@ -14,9 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
-from visir.collections.opening import COLLECTIONS, open_collection
 from visir.collections.readers.names import escaped
-from visir.collections.sources import find_source
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
@@ -67,6 +65,8 @@ class PhotoSource:
 
         Raises `CollectionError` for what cannot be opened, `LibraryError` where there is no picture.
         """
+        from visir.collections.opening import open_collection  # every reader, of which a search needs none
+
         places = list(images)
         opened = open_collection(source, images=(places[0] if len(places) == 1 else places) or None, split=split)
         photos = _without_libraries(opened)
@@ -161,6 +161,9 @@ class PhotoSource:
 
 def absolute(source: str | Path, images: Sequence[str | Path], split: str | None) -> tuple[str, tuple[str, ...]]:
     """A source as it can be opened from any folder, its format named so that a stray file changes no reading."""
+    from visir.collections.opening import COLLECTIONS
+    from visir.collections.sources import find_source
+
     text = str(source)
     if is_empty(Path(text)):
         raise LibraryError(
@@ -200,6 +203,9 @@ def place_of(source: str) -> Path:
     """Where the source of a library lies, as `absolute` wrote it down."""
     if source.startswith("photos:"):
         return Path(source.removeprefix("photos:"))
+    from visir.collections.opening import COLLECTIONS
+    from visir.collections.sources import find_source
+
     return find_source(source, COLLECTIONS).path
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.arrow import integer_array, numpy_integers
 from visir.errors import EmbeddingError
 from visir.records import Embeddings, Gallery, MultiVectorEmbeddings, SparseEmbeddings, strings
 from visir.records.columns import is_sorted
@@ -64,13 +65,13 @@ class Rows(Generic[Vectors]):
     def live(self) -> NDArray[np.int64]:
         """The rows that are not deleted, in order of their ids."""
         rows = np.flatnonzero(~self.dead)
-        ids = self._ids if len(rows) == len(self) else self._ids.take(pa.array(rows))
-        return rows if is_sorted(ids) else rows[pc.sort_indices(ids).to_numpy()]
+        ids = self._ids if len(rows) == len(self) else self._ids.take(integer_array(rows))
+        return rows if is_sorted(ids) else rows[numpy_integers(pc.sort_indices(ids))]
 
     @cached_property
     def ids(self) -> pa.StringArray:
         """The ids of the documents, sorted."""
-        return self._ids.take(pa.array(self.live))
+        return self._ids.take(integer_array(self.live))
 
     @cached_property
     def places(self) -> NDArray[np.int64]:

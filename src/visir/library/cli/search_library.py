@@ -32,11 +32,15 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
     import os
     import sys
 
+    import pyarrow as pa
+
+    from visir.collections.readers.gc_paused import gc_paused
     from visir.library.cli.terminal_pictures import graphics_protocol
     from visir.library.query import Query
     from visir.library.searcher import Searcher
 
-    with Searcher.open(folder, device=options["device"]) as searcher:
+    pa.set_memory_pool(pa.system_memory_pool())  # the others set memory aside, which one answer does not use
+    with gc_paused(), Searcher.open(folder, device=options["device"], once=True) as searcher:
         fields = {name: options[name] for name in Query.model_fields if options[name] is not None}
         page = searcher.find(**fields)
         items = searcher.library.items([hit.id for hit in page.hits])
