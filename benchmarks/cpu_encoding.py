@@ -13,9 +13,9 @@ store is empty each time, and visir writes its vectors to it. Batches have 32 pi
   float32, runs where optimum-intel is installed.
 - "open_clip" is its own loop over the same architecture with other weights.
 
-`--dtypes bfloat16 int8` adds these arithmetics: bfloat16 of the plain loop, of OpenVINO alone and of visir with PyTorch
-and compiled; int8 of visir compiled. "other nearest" is the share of rows whose nearest other row is another one than in
-the plain loop's vectors.
+`--dtypes bfloat16 int8` adds these arithmetics: bfloat16 of the plain loop, of OpenVINO alone, and of visir with
+PyTorch or compiled; int8 of visir compiled. "other nearest" is the share of rows whose nearest other row is not the one
+that it is in the plain loop's vectors.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def opened(paths: Sequence[Path]) -> list[Image.Image]:
     return [Image.open(path).convert("RGB") for path in paths]
 
 
-def loops(folder: str, model_type: str, *, bfloat16: bool) -> dict[str, Contender]:
+def loops(folder: str, model_type: str, *, bfloat16: bool, compiled: bool) -> dict[str, Contender]:
     """The plain loop, and the same over networks that OpenVINO has compiled."""
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -148,7 +148,7 @@ def loops(folder: str, model_type: str, *, bfloat16: bool) -> dict[str, Contende
     found = {"plain transformers": contender(by_torch, model)}
     if bfloat16:
         found["plain, bfloat16"] = contender(by_torch, copy.deepcopy(model).to(torch.bfloat16))
-    if find_spec("openvino"):
+    if compiled and find_spec("openvino"):
         found["OpenVINO alone"] = contender(by_openvino, model)
         if bfloat16:
             found["OpenVINO alone, bfloat16"] = contender(functools.partial(by_openvino, precision="bf16"), model)
@@ -219,12 +219,12 @@ def ours(name: str, device: str, dtype: str = "float32") -> Contender:
     return Contender(images if "image" in encoder.modalities else None, encoder.encode_texts)  # type: ignore[arg-type]
 
 
-def contenders(model: str, *, dtypes: Sequence[str], libraries: bool) -> dict[str, Contender]:
-    """All that can run here, by name; without `libraries` the plain loop and visir."""
+def contenders(model: str, *, dtypes: Sequence[str], libraries: bool, visir_too: bool) -> dict[str, Contender]:
+    """All that can run here, by name; without `libraries` the plain loop and visir; or without visir."""
     folder = str(packaged_model()) if model == "minilm" else model
     name = "st:all-MiniLM-L6-v2" if model == "minilm" else model
     model_type = transformers.AutoConfig.from_pretrained(folder).model_type
-    found = loops(folder, model_type, bfloat16="bfloat16" in dtypes)
+    found = loops(folder, model_type, bfloat16="bfloat16" in dtypes, compiled=visir_too)
     threads = {"INFERENCE_NUM_THREADS": torch.get_num_threads()}
     ways: dict[str, dict[str, Any]] = {"sentence-transformers": {}}
     if find_spec("optimum") and find_spec("optimum.intel"):
@@ -240,6 +240,8 @@ def contenders(model: str, *, dtypes: Sequence[str], libraries: bool) -> dict[st
             print(f"{label}: {type(fault).__name__}: {fault}")
     if libraries and model_type in OPEN_CLIP and find_spec("open_clip"):
         found["open_clip, other weights"] = open_clip_loop(OPEN_CLIP[model_type])
+    if not visir_too:
+        return found
     found["visir, PyTorch"] = ours(name, "cpu")
     if "bfloat16" in dtypes:
         found["visir, PyTorch bfloat16"] = ours(name, "cpu", "bfloat16")
@@ -260,10 +262,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--dtypes", nargs="*", default=["int8"], help="in these too: bfloat16, int8")
     parser.add_argument("--no-libraries", action="store_true", help="the plain loops and visir alone")
+    parser.add_argument(
+        "--no-visir",
+        action="store_true",
+        help="the plain loop and libraries alone: optimum-intel 2.2 needs transformers 5.5, whose BERT is not traced",
+    )
     chosen = parser.parse_args()
     paths = sorted(chosen.photos.rglob("*.jpg"))[: chosen.limit] if chosen.photos else []
     queries = [f"{TEXTS[number % len(TEXTS)]}, {number}" for number in range(chosen.texts)]
-    found = contenders(chosen.model, dtypes=chosen.dtypes, libraries=not chosen.no_libraries)
+    found = contenders(
+        chosen.model, dtypes=chosen.dtypes, libraries=not chosen.no_libraries, visir_too=not chosen.no_visir
+    )
     works: dict[str, dict[str, Callable[[], Vectors]]] = {"photos": {}, "texts at once": {}, "texts, one by one": {}}
     for name, contender in found.items():
         if contender.images is not None and paths:
@@ -294,8 +303,7 @@ def measure(what: str, works: Mapping[str, Callable[[], Vectors]], found: Mappin
                 earlier = best.get(name, spent)
                 best[name] = min(earlier[0], spent[0]), min(earlier[1], spent[1])
     plain = unit(vectors["plain transformers"])
-    print(f"\n{what}\n{'':26} {'cpu ms':>8} {'ms':>8} {'× plain':>8} {'1 - cosine':>11} "
-          f"{'other nearest':>13}")
+    print(f"\n{what}\n{'':26} {'cpu ms':>8} {'ms':>8} {'× plain':>8} {'1 - cosine':>11} {'other nearest':>13}")
     for name, (busy, wall) in best.items():
         speed = best["plain transformers"][0] / busy
         same = found[name].same_weights
