@@ -84,7 +84,8 @@ class ImageProcessor:
         self._resized_first: ResizedFirst | None = None
         if backend == "pil" and self._timm is None:  # torchvision is as fast by itself
             self.levels = self._find_levels()
-            self._resized_first = self.levels and ResizedFirst.of(processor, self._asked_levels)
+            if self.levels is not None:
+                self._resized_first = ResizedFirst.of(processor, self._asked_levels)
 
     def pixels(self, image: Image) -> NDArray[np.float32]:
         """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
