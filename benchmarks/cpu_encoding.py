@@ -9,13 +9,20 @@ store is empty each time, and visir writes its vectors to it. Batches have 32 pi
 
 - "plain transformers" is what one writes first: PIL, the model's own processor, its network.
 - "OpenVINO alone" is the same loop over the same network, traced and converted: what compiling brings by itself.
-- "sentence-transformers" encodes with its own `encode`; its backends onnx and openvino need the package optimum.
+- "sentence-transformers" encodes with its own `encode`; its backend openvino, as it comes and told to compute in
+  float32, runs where optimum-intel is installed.
 - "open_clip" is its own loop over the same architecture with other weights.
+
+`--dtypes bfloat16 int8` adds these arithmetics: bfloat16 of the plain loop, of OpenVINO alone, and of visir with
+PyTorch or compiled; int8 of visir compiled. "other nearest" is the share of rows whose nearest other row is not the one
+that it is in the plain loop's vectors.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import functools
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +103,7 @@ def opened(paths: Sequence[Path]) -> list[Image.Image]:
     return [Image.open(path).convert("RGB") for path in paths]
 
 
-def loops(folder: str, model_type: str) -> dict[str, Contender]:
+def loops(folder: str, model_type: str, *, bfloat16: bool, compiled: bool) -> dict[str, Contender]:
     """The plain loop, and the same over networks that OpenVINO has compiled."""
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -111,7 +118,7 @@ def loops(folder: str, model_type: str) -> dict[str, Contender]:
         names = ("input_ids",) if model_type == "siglip" else ("input_ids", "attention_mask")
         return {name: encoded[name] for name in names}
 
-    def contender(compile: Callable[[nn.Module, Mapping[str, Tensor]], Callable[..., Any]]) -> Contender:
+    def contender(compile: Callable[[nn.Module, Mapping[str, Tensor]], Callable[..., Any]], model: Any) -> Contender:
         def over(prepare: Callable[[Any], dict[str, Tensor]], network: nn.Module, example: Sequence[Any]) -> Any:
             forward = compile(network, prepare(example))
 
@@ -130,15 +137,25 @@ def loops(folder: str, model_type: str) -> dict[str, Contender]:
 
     def by_torch(network: nn.Module, example: Mapping[str, Tensor]) -> Callable[..., Any]:
         del example
-        return lambda inputs: network(**inputs).numpy()
+        type_ = next(network.parameters()).dtype
 
-    found = {"plain transformers": contender(by_torch)}
-    if find_spec("openvino"):
-        found["OpenVINO alone"] = contender(by_openvino)
+        def forward(inputs: Mapping[str, Tensor]) -> Vectors:
+            cast = {name: value.to(type_) if value.is_floating_point() else value for name, value in inputs.items()}
+            return network(**cast).float().numpy()
+
+        return forward
+
+    found = {"plain transformers": contender(by_torch, model)}
+    if bfloat16:
+        found["plain, bfloat16"] = contender(by_torch, copy.deepcopy(model).to(torch.bfloat16))
+    if compiled and find_spec("openvino"):
+        found["OpenVINO alone"] = contender(by_openvino, model)
+        if bfloat16:
+            found["OpenVINO alone, bfloat16"] = contender(functools.partial(by_openvino, precision="bf16"), model)
     return found
 
 
-def by_openvino(network: nn.Module, example: Mapping[str, Tensor]) -> Callable[..., Any]:
+def by_openvino(network: nn.Module, example: Mapping[str, Tensor], precision: str = "f32") -> Callable[..., Any]:
     """A network traced, converted (not by `convert_model`, which reports to its makers) and compiled."""
     import openvino
     from openvino.frontend import FrontEndManager
@@ -149,17 +166,19 @@ def by_openvino(network: nn.Module, example: Mapping[str, Tensor]) -> Callable[.
         decoder = TorchScriptPythonDecoder(traced, shared_memory=False)
         frontend = FrontEndManager().load_by_framework("pytorch")
         converted = frontend.convert(frontend.load(decoder))
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+    settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": torch.get_num_threads()}
     compiled = openvino.Core().compile_model(converted, "CPU", settings)
     return lambda inputs: compiled([tensor.numpy() for tensor in inputs.values()])[0]
 
 
-def sentence_transformers(folder: str, model_type: str) -> Contender:
+def sentence_transformers(folder: str, model_type: str, backend: str = "torch", **settings: Any) -> Contender:
     """The library's own `encode`."""
     from sentence_transformers import SentenceTransformer, models
 
     is_dual = model_type in OPEN_CLIP
-    place: dict[str, Any] = {"modules": [models.Transformer(folder)]} if is_dual else {"model_name_or_path": folder}
+    place: dict[str, Any] = {"model_name_or_path": folder, "backend": backend, "model_kwargs": settings}
+    if is_dual:
+        place = {"modules": [models.Transformer(folder, backend=backend, model_kwargs=settings)]}
     model = SentenceTransformer(**place, device="cpu")
 
     def encode(rows: Sequence[Any]) -> Vectors:
@@ -200,22 +219,32 @@ def ours(name: str, device: str, dtype: str = "float32") -> Contender:
     return Contender(images if "image" in encoder.modalities else None, encoder.encode_texts)  # type: ignore[arg-type]
 
 
-def contenders(model: str, *, dtypes: Sequence[str], libraries: bool) -> dict[str, Contender]:
-    """All that can run here, by name; without `libraries` the plain loop and visir."""
+def contenders(model: str, *, dtypes: Sequence[str], libraries: bool, visir_too: bool) -> dict[str, Contender]:
+    """All that can run here, by name; without `libraries` the plain loop and visir; or without visir."""
     folder = str(packaged_model()) if model == "minilm" else model
     name = "st:all-MiniLM-L6-v2" if model == "minilm" else model
     model_type = transformers.AutoConfig.from_pretrained(folder).model_type
-    found = loops(folder, model_type)
-    if libraries and find_spec("sentence_transformers"):
+    found = loops(folder, model_type, bfloat16="bfloat16" in dtypes, compiled=visir_too)
+    threads = {"INFERENCE_NUM_THREADS": torch.get_num_threads()}
+    ways: dict[str, dict[str, Any]] = {"sentence-transformers": {}}
+    if find_spec("optimum") and find_spec("optimum.intel"):
+        ways["its openvino, as it comes"] = {"backend": "openvino", "ov_config": threads}
+        exact = {"INFERENCE_PRECISION_HINT": "f32", **threads}
+        ways["its openvino, float32"] = {"backend": "openvino", "ov_config": exact}
+    elif libraries:
+        print("sentence-transformers with backend openvino: optimum-intel is not installed")
+    for label, way in ways.items() if libraries and find_spec("sentence_transformers") else ():
         try:
-            found["sentence-transformers"] = sentence_transformers(folder, model_type)
+            found[label] = sentence_transformers(folder, model_type, **way)
         except Exception as fault:  # a kind of model that it does not read
-            print(f"sentence-transformers: {type(fault).__name__}: {fault}")
-    if libraries and find_spec("optimum") is None:
-        print("sentence-transformers with backend onnx or openvino: optimum is not installed")
+            print(f"{label}: {type(fault).__name__}: {fault}")
     if libraries and model_type in OPEN_CLIP and find_spec("open_clip"):
         found["open_clip, other weights"] = open_clip_loop(OPEN_CLIP[model_type])
+    if not visir_too:
+        return found
     found["visir, PyTorch"] = ours(name, "cpu")
+    if "bfloat16" in dtypes:
+        found["visir, PyTorch bfloat16"] = ours(name, "cpu", "bfloat16")
     if find_spec("openvino"):
         found["visir, OpenVINO"] = ours(name, "openvino")
         for dtype in dtypes:
@@ -231,12 +260,19 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=100, help="texts that are encoded at once")
     parser.add_argument("--alone", type=int, default=10, help="texts that are encoded one by one")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--dtypes", nargs="*", default=["int8"], help="visir compiled in these too: bfloat16, int8")
+    parser.add_argument("--dtypes", nargs="*", default=["int8"], help="in these too: bfloat16, int8")
     parser.add_argument("--no-libraries", action="store_true", help="the plain loops and visir alone")
+    parser.add_argument(
+        "--no-visir",
+        action="store_true",
+        help="the plain loop and libraries alone: optimum-intel 2.2 needs transformers 5.5, whose BERT is not traced",
+    )
     chosen = parser.parse_args()
     paths = sorted(chosen.photos.rglob("*.jpg"))[: chosen.limit] if chosen.photos else []
     queries = [f"{TEXTS[number % len(TEXTS)]}, {number}" for number in range(chosen.texts)]
-    found = contenders(chosen.model, dtypes=chosen.dtypes, libraries=not chosen.no_libraries)
+    found = contenders(
+        chosen.model, dtypes=chosen.dtypes, libraries=not chosen.no_libraries, visir_too=not chosen.no_visir
+    )
     works: dict[str, dict[str, Callable[[], Vectors]]] = {"photos": {}, "texts at once": {}, "texts, one by one": {}}
     for name, contender in found.items():
         if contender.images is not None and paths:
@@ -267,12 +303,21 @@ def measure(what: str, works: Mapping[str, Callable[[], Vectors]], found: Mappin
                 earlier = best.get(name, spent)
                 best[name] = min(earlier[0], spent[0]), min(earlier[1], spent[1])
     plain = unit(vectors["plain transformers"])
-    print(f"\n{what}\n{'':26} {'cpu ms':>8} {'ms':>8} {'× plain':>8} {'1 - cosine':>11}")
+    print(f"\n{what}\n{'':26} {'cpu ms':>8} {'ms':>8} {'× plain':>8} {'1 - cosine':>11} {'other nearest':>13}")
     for name, (busy, wall) in best.items():
         speed = best["plain transformers"][0] / busy
-        difference = np.max(1 - (unit(vectors[name]) * plain).sum(1)) if found[name].same_weights else np.nan
+        same = found[name].same_weights
+        difference = np.max(1 - (unit(vectors[name]) * plain).sum(1)) if same else np.nan
+        moved = np.mean(nearest(unit(vectors[name])) != nearest(plain)) if same else np.nan
         print(f"{name:26} {1000 * busy / len(plain):8.2f} {1000 * wall / len(plain):8.2f} {speed:8.2f} "
-              f"{difference:11.1e}", flush=True)  # fmt: skip
+              f"{difference:11.1e} {moved:13.1%}", flush=True)  # fmt: skip
+
+
+def nearest(vectors: Vectors) -> NDArray[np.int64]:
+    """The nearest other row of each."""
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    return cosines.argmax(axis=1)
 
 
 def unit(vectors: Vectors) -> Vectors:

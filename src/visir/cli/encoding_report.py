@@ -16,14 +16,17 @@ _MANY = {"image": 2_000, "text": 20_000}
 
 def advise(encoder: Encoder, items: Items, role: Role) -> None:
     """Before long work with PyTorch on the CPU: say what is faster."""
+    from visir.encoders.devices import has_bfloat16_units
     from visir.encoders.encoding import is_stored
 
     many = len(items) >= _MANY.get(items.modality, len(items) + 1)
     if many and encoder.root_encoder(items.modality).is_slow_here and not is_stored(encoder, items, role):
-        output.note(
-            f"{len(items):,} {items.modality}s with PyTorch on the CPU: --device openvino is about 1.2 times as fast, "
-            "with --dtype int8 twice."
-        )
+        faster = "is about 1.2 times as fast, with --dtype int8 twice."
+        if has_bfloat16_units():
+            faster = (
+                "with --dtype bfloat16 is three to four times as fast on this processor, for nearly the same vectors."
+            )
+        output.note(f"{len(items):,} {items.modality}s with PyTorch on the CPU: --device openvino {faster}")
 
 
 def print_encoding(title: str, encoding: Encoding) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from visir.errors import EncoderError
 from visir.launched import launched_here
@@ -58,6 +59,22 @@ def pick_device(device: str | None) -> str:
             hint=f"there is: {', '.join([*devices, COMPILED])}",
         ) from fault
     return device
+
+
+def has_bfloat16_units(description: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the processor has units for products in bfloat16 (AMX); False where it cannot be told.
+
+    Args:
+        description: Linux's file about the processor.
+
+    Example:
+        >>> has_bfloat16_units(Path("no-such-file"))
+        False
+    """
+    try:
+        return "amx_bf16" in description.read_text()
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def own_gpu(number: int, processes: int, gpus: int) -> str:

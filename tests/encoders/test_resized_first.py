@@ -1,0 +1,53 @@
+"""Pictures scaled by PIL before the processor sees them are, to the bit, those that the processor scales itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_transformers as tiny
+import transformers
+from PIL import Image
+from transformers.image_utils import PILImageResampling
+
+from visir.collections.images import to_rgb
+from visir.encoders.models.image_processors import BACKENDS, ImageProcessor, image_processor
+from visir.encoders.models.resized_first import ResizedFirst
+
+
+@pytest.mark.parametrize("family", ["clip", "siglip", "blip", "align"])
+def test_pixels_are_those_of_the_processor_alone(family: str, tmp_path: Path) -> None:
+    tiny.save(family, tmp_path)
+    ours = image_processor(tmp_path, BACKENDS[0])
+    assert isinstance(ours, ImageProcessor)
+    assert ours._resized_first is not None
+    theirs = transformers.AutoImageProcessor.from_pretrained(tmp_path, backend="pil")
+    random = np.random.default_rng(0)
+    noise = [Image.fromarray(random.integers(0, 256, (*random.integers(9, 300, 2), 3), np.uint8)) for _ in range(30)]
+    pictures = [to_rgb(picture) for picture in tiny.photos()] + noise
+    for picture in pictures:
+        expected = np.asarray(theirs(images=picture, return_tensors="np")["pixel_values"][0], np.float32)
+        assert np.array_equal(ours.pixels(picture), expected), picture.size
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"size": {"shortest_edge": 32, "longest_edge": 48}},  # the longer side has a limit, too
+        {"do_resize": False},
+    ],
+)
+def test_other_ways_of_scaling_stay_with_the_processor(settings: dict[str, Any]) -> None:
+    processor = transformers.CLIPImageProcessorPil(**settings)
+    assert ResizedFirst.of(processor, lambda *_, **__: pytest.fail("nothing is tried")) is None
+
+
+def test_a_processor_that_scales_otherwise_than_it_says_is_found() -> None:
+    class Smoother(transformers.CLIPImageProcessorPil):  # type: ignore[misc]
+        def resize(self, image: Any, size: Any, resample: Any = None, **settings: Any) -> Any:
+            return super().resize(image, size, PILImageResampling.BILINEAR, **settings)
+
+    assert ImageProcessor(transformers.CLIPImageProcessorPil(), "pil")._resized_first is not None
+    assert ImageProcessor(Smoother(), "pil")._resized_first is None
