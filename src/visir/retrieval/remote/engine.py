@@ -75,7 +75,13 @@ def alike(questions: Sequence[Nearest]) -> list[tuple[Nearest, list[int]]]:
 
 
 class Engine(ABC):
-    """One collection of an engine."""
+    """One collection of an engine.
+
+    Attributes:
+        uploads: How many calls of `put` it takes at once, from different threads.
+    """
+
+    uploads = 1
 
     @abstractmethod
     def put(self, points: Sequence[Point]) -> None:

@@ -31,7 +31,9 @@ _EMPTY = 2**31
 
 
 class MilvusEngine(RemoteEngine):
-    """A collection on a server. Rows change one request after another."""
+    """A collection on a server. Rows change request by request."""
+
+    uploads = 4
 
     def __init__(self, collection: str, place: Any) -> None:
         self.collection, self.place = collection, place

@@ -27,8 +27,10 @@ _BUSY = (408, 429, 500, 502, 503, 504)
 class ServerEngine(RemoteEngine):
     """A collection on a server.
 
-    Its mark is in the collection's own metadata. Points change one request after another.
+    Its mark is in the collection's own metadata. Points change request by request.
     """
+
+    uploads = 4
 
     def __init__(self, collection: str, place: Place) -> None:
         self.collection, self.place = collection, place
