@@ -243,6 +243,7 @@ def test_many_batches_are_one_index(form: str, at: Place, tmp_path: Path, monkey
     )
 
 
+@ENGINES
 def test_an_index_that_was_emptied_takes_documents_again(at: Place, tmp_path: Path) -> None:
     documents, queries = random_dense("image", 12, 1), random_dense("text", 3, 2)
     index = at.build(documents, "dense", tmp_path / "index")
