@@ -50,6 +50,8 @@ def test_a_run_is_that_of_search_however_the_documents_came_in(
     assert (found.name, found.task, found.depth) == (expected.name, "t2i", k)
     assert found.gallery.fingerprint == expected.gallery.fingerprint
     assert found.scores.dtype == expected.scores.dtype and found.indices.dtype == expected.indices.dtype
+    lists = index.lists(queries, k)
+    assert lists == {query: expected.answer(query) for query in queries.ids.to_pylist()}
 
 
 @pytest.mark.parametrize("n", [2, 3, 8, 16, 17, 33])
@@ -77,6 +79,15 @@ def test_a_hand_worked_case() -> None:
     assert cosine == [("same", 1.0), ("up", float(np.float32(0.8)))]
     dot = FlatIndex.build(documents, similarity="dot").search(query, 3).answer("q")
     assert dot == [("same", 50.0), ("up", 8.0), ("right", 3.0)]
+
+
+def test_lists_refuse_a_score_that_no_float32_holds() -> None:
+    documents, query = dense("image", np.array([[1e19, 0], [0, 1]]), ["far", "near"]), np.array([[1e19, 1e19]])
+    index = FlatIndex.build(documents, similarity="dot")
+    assert index.lists(dense("text", np.array([[0, 2]]), ["q"]), 1) == {"q": [("near", 2.0)]}
+    for ask in (index.search, index.lists):
+        with pytest.raises(EmbeddingError, match="too large for float32"):
+            ask(dense("text", query, ["q"]), 2)
 
 
 def test_vectors_on_disk_are_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,9 @@ def _lists(state: LibraryState, group: Sequence[QueryState], name: str, depth: i
         return lists_of(_run(state, group, name, depth))
     if is_exact(state.library, name):
         index, vectors = _index(state, group, name), _vectors(state, group, name)
-        return index.lists(vectors, depth) if isinstance(index, StoredIndex) else lists_of(index.search(vectors, depth))
+        if isinstance(index, StoredIndex):
+            return {**index.lists(vectors, depth)}
+        return lists_of(index.search(vectors, depth))
     return lists_in_steps(_index(state, group, name).search, _vectors(state, group, name), depth)
 
 

@@ -36,7 +36,6 @@ class Hits:
             return parts[0]
         return cls(*(np.concatenate([getattr(hits, name) for hits in parts]) for name in cls.__dataclass_fields__))
 
-
     def best(self, queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Return the best `k` of each query: by falling score, ties by place.
 
