@@ -81,15 +81,6 @@ def test_a_hand_worked_case() -> None:
     assert dot == [("same", 50.0), ("up", 8.0), ("right", 3.0)]
 
 
-def test_lists_refuse_a_score_that_no_float32_holds() -> None:
-    documents, query = dense("image", np.array([[1e19, 0], [0, 1]]), ["far", "near"]), np.array([[1e19, 1e19]])
-    index = FlatIndex.build(documents, similarity="dot")
-    assert index.lists(dense("text", np.array([[0, 2]]), ["q"]), 1) == {"q": [("near", 2.0)]}
-    for ask in (index.search, index.lists):
-        with pytest.raises(EmbeddingError, match="too large for float32"):
-            ask(dense("text", query, ["q"]), 2)
-
-
 def test_vectors_on_disk_are_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, queries = random_dense("image", 300, 1), random_dense("text", 9, 2)
     expected = search(queries, documents, "t2i", depth=7).run
