@@ -192,6 +192,7 @@ def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path)
 
 
 @pytest.mark.parametrize("ties", TIES)
+@pytest.mark.filterwarnings("error")
 def test_products_near_the_end_of_float32(ties: Any) -> None:
     """A bound on the error below the smallest float32 is no fault: everything that is kept is looked at."""
     rng = np.random.default_rng(63)
@@ -205,7 +206,7 @@ def test_products_near_the_end_of_float32(ties: Any) -> None:
 
 def test_devices_that_are_refused() -> None:
     texts, images = random_dense("text", 2, 1), random_dense("image", 5, 2)
-    with pytest.raises(EncoderError, match="the device 'cuda:99' cannot be used(.|\n)*on the cores"):
+    with pytest.raises(EncoderError, match=r"the device 'cuda:99' cannot be used(.|\n)*on the cores"):
         search(texts, images, device="cuda:99")
     with pytest.raises(EncoderError, match="openvino compiles models; it cannot search"):
         search(texts, images, device="openvino")
