@@ -194,7 +194,7 @@ def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path)
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.filterwarnings("error")
 def test_products_near_the_end_of_float32(ties: Any) -> None:
-    """A bound on the error below the smallest float32 is no fault: everything that is kept is looked at."""
+    """Scores whose differences are no float32 any more are compared all the same, without a warning."""
     rng = np.random.default_rng(63)
     away = rng.standard_normal((60, 3))
     longest = (away / np.linalg.norm(away, axis=1, keepdims=True) * 1.79e19).astype(np.float32)

@@ -187,8 +187,7 @@ class _Group:
         """
         start, stop = self.span
         values, width = self.values.cpu().numpy(), self.values.shape[1]
-        with np.errstate(over="ignore"):  # below the smallest float32: all that are kept may be among the best
-            low = values[:, self.state.depth - 1] - np.float32(2.0) * self.keep
+        low = values[:, self.state.depth - 1] - np.float32(2.0) * self.keep
         fill = (values >= low[:, None]).sum(axis=1)
         undecided = np.zeros(len(fill), np.bool_) if self.complete else fill == width
         # Only places: the scores that belong into a key are filled in by `exact_answers`.
