@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from index_data import dense, random_dense, random_sparse, same_run
 import fake_cuda
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Gallery, Qrels
-from visir.retrieval import device_ranks, device_scan
+from visir.retrieval import device_ranks, device_scan, open_index
 from visir.retrieval.dense.flat import FlatIndex
 from visir.retrieval.exact import SearchResult, search, search_both
 
@@ -180,10 +181,35 @@ def test_on_a_gpu_that_answers_nonsense_nothing_undecided_is_believed(monkeypatc
     assert_same(found, plain)
 
 
+def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 6000, 1), random_dense("text", 500, 2)  # few need no device
+    FlatIndex.build(documents, device="cuda:99").save(tmp_path / "index")
+    index = open_index(tmp_path / "index")
+    expected = FlatIndex.build(documents).search(queries, 20)
+    with pytest.raises(EncoderError, match=r"'cuda:99' cannot be used(.|\n)*--set device= \(device=\"\" in Python\)"):
+        index.search(queries, 20)
+    assert same_run(index.search(queries, 20, device=""), expected)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.filterwarnings("error")
+def test_products_near_the_end_of_float32(ties: Any) -> None:
+    """Scores whose differences are no float32 any more are compared all the same, without a warning."""
+    rng = np.random.default_rng(63)
+    away = rng.standard_normal((60, 3))
+    longest = (away / np.linalg.norm(away, axis=1, keepdims=True) * 1.79e19).astype(np.float32)
+    images, texts = dense("image", longest[:50]), dense("text", longest[10:])
+    qrels = Qrels.of(texts.ids, images.ids)
+    expected = search(texts, images, depth=50, similarity="dot", qrels=qrels, ties=ties)
+    assert_same(search(texts, images, depth=50, similarity="dot", qrels=qrels, ties=ties, device="cpu"), expected)
+
+
 def test_devices_that_are_refused() -> None:
     texts, images = random_dense("text", 2, 1), random_dense("image", 5, 2)
-    with pytest.raises(EncoderError, match="the device 'cuda:99' cannot be used"):
+    with pytest.raises(EncoderError, match=r"the device 'cuda:99' cannot be used(.|\n)*on the cores"):
         search(texts, images, device="cuda:99")
+    with pytest.raises(EncoderError, match="openvino compiles models; it cannot search"):
+        search(texts, images, device="openvino")
     words = random_sparse("text", 2, 1), random_sparse("image", 5, 2)
     with pytest.raises(
         EmbeddingError, match=r"vectors \(by test\) are searched on the cores; the device 'cpu' was named"

@@ -15,6 +15,7 @@ import visir
 from visir.collections import open_collection
 from visir.encoders import load
 from visir.errors import CollectionError, ConfigurationError, VisirError
+from visir.storage import Manifest
 from visir.training.data import open_splits, settled
 from visir.training.dividing import default_rule, divided
 from visir.training.recipe import Data
@@ -152,6 +153,10 @@ def test_ctrl_c_saves_the_step_and_resuming_changes_nothing(tmp_path: Path, monk
     written = (run.path / "visir.json").stat().st_mtime_ns
     assert visir.train("scenes-heads", out=tmp_path / "run", resume=True, **asked) == run
     assert (run.path / "visir.json").stat().st_mtime_ns == written
+    manifest = Manifest.read(run.path)  # as an earlier version wrote it, without the key
+    del manifest.content["facts"]["recipe"]["objective"]["local_loss"]
+    (run.path / "visir.json").write_bytes(manifest.to_bytes())
+    assert visir.train("scenes-heads", out=tmp_path / "run", resume=True, **asked).path == run.path
     with pytest.raises(VisirError, match="of another training: seed differ"):
         visir.train("scenes-heads", out=tmp_path / "run", resume=True, seed=4, **asked)
     with pytest.raises(VisirError, match=r'finished checkpoint\.\n  → use it: visir\.load\(.*out="DIR"'):

@@ -43,6 +43,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert time.monotonic() - began < 120  # the first process did not wait for ever
     done = launch("work", folder)
     assert done.returncode == 0, done.stderr
+    assert "deprecated" not in done.stderr
     return folder
 
 

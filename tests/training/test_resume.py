@@ -183,6 +183,35 @@ def test_a_state_of_another_training_is_refused_naming_every_difference(tmp_path
     assert "(3 faults)" in text
 
 
+def test_a_state_from_before_a_key_was_there_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier versions had no `objective.local_loss`; with another value than its default it is another training."""
+    settings, local = recipe(), recipe(objective={"name": "infonce", "local_loss": True})
+    whole = run(settings)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_at(5, patch)
+        run(settings, tmp_path, save_seconds=0.0)
+    tensors, notes = load_state(tmp_path / STATE_FILE)
+    del notes["recipe"]["objective"]["local_loss"]
+    with writing_into(tmp_path) as folder:
+        assert folder is not None
+        save_state(folder, tensors, notes)
+    with pytest.raises(ConfigurationError, match=r"recipe\.objective\.local_loss: interrupted with False, now True"):
+        run(local, tmp_path, resume=True)
+    assert same_bits(whole, run(settings, tmp_path, resume=True))
+
+
+def test_a_state_with_a_key_that_is_gone_is_refused(tmp_path: Path) -> None:
+    settings = recipe(optimiser={"epochs": 1})
+    run(settings, tmp_path)
+    tensors, notes = load_state(tmp_path / STATE_FILE)
+    notes["recipe"]["optimiser"]["momentum"] = 0.9
+    with writing_into(tmp_path) as folder:
+        assert folder is not None
+        save_state(folder, tensors, notes)
+    with pytest.raises(ConfigurationError, match=r"recipe\.optimiser\.momentum: interrupted with 0\.9, now None"):
+        run(settings, tmp_path, resume=True)
+
+
 def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
     settings = recipe(optimiser={"epochs": 2, "batch": 40})
     run(settings, tmp_path)

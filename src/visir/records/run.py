@@ -81,7 +81,7 @@ class Run(Columnar, view="visir.reports.views.run"):
             raise RunError(f"{where}: NaN score for query {self._query_of(int(bad[0]))!r}.")
         inner = np.ones(len(self.scores), bool)
         inner[self.offsets[:-1][np.diff(self.offsets) > 0]] = False
-        rising = np.flatnonzero(inner[1:] & (np.diff(self.scores) > 0)) if len(self.scores) else np.empty(0, int)
+        rising = np.flatnonzero(inner[1:] & (self.scores[1:] > self.scores[:-1]))
         if len(rising):
             raise RunError(
                 f"{where}: scores rise inside the answer to query {self._query_of(int(rising[0]) + 1)!r}.",

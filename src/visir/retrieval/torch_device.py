@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.devices import pick_device
+from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.models.precision import full_precision
-from visir.errors import require
+from visir.errors import EncoderError, require
 from visir.retrieval.vectors import IN_MEMORY
 
 
@@ -35,7 +35,14 @@ class TorchDevice:
         import torch
 
         self.torch: Any = torch
-        self.device = torch.device(pick_device(device))
+        try:
+            self.device = torch.device(pick_device(device))
+        except EncoderError as fault:  # its hint is about models, and an index may bring its device with it
+            raise EncoderError(
+                f"{COMPILED} compiles models; it cannot search." if device == COMPILED else fault.message,
+                hint="search on the cores, to the same answers: without a device; an index that was built with one is "
+                'searched with --set device= (device="" in Python)',
+            ) from fault
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

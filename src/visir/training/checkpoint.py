@@ -22,7 +22,7 @@ from visir.training.inputs.base import TrainingData
 from visir.training.loop import TrainingError
 from visir.training.processes import Processes
 from visir.training.regime import Regime
-from visir.training.settings import to_toml
+from visir.training.settings import to_toml, with_new_keys
 from visir.training.trained import TrainedModel
 
 STOPPED_FILE = "stopped-batch.json"
@@ -105,7 +105,7 @@ class Checkpoint:
         facts = TrainedModel(self.path).facts
         was, now = (
             {**values, "data": {**values["data"], "obtain": ""}, "title": "", "group": ""}
-            for values in (facts["recipe"], recipe.model_dump(mode="json"))
+            for values in (with_new_keys(recipe, facts["recipe"]), recipe.model_dump(mode="json"))
         )
         differing = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
         differing += [name for name, split in splits.items() if facts[name]["split"] != split.fingerprint]

@@ -80,7 +80,7 @@ class Processes:
         """
         if self.count == 1:
             return own
-        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank)
+        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, False)
         return gathered
 
     def gather_both_ways(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -90,10 +90,8 @@ class Processes:
         """
         if self.count == 1:
             return own
-        from torch.distributed.nn.functional import all_gather
-
-        every = all_gather(_filled_up(own, sizes))
-        return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
+        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, True)
+        return gathered
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum of `values` over the processes."""
@@ -131,23 +129,24 @@ class Processes:
 
 
 class _Gather(torch.autograd.Function):
+    """Not torch's own `distributed.nn.functional.all_gather`: that one is deprecated, and says so to every user."""
+
     @staticmethod
-    def forward(ctx: Any, own: Tensor, sizes: tuple[int, ...], rank: int) -> Tensor:
-        ctx.sizes, ctx.rank = sizes, rank
-        padded = _filled_up(own, sizes)
+    def forward(ctx: Any, own: Tensor, sizes: tuple[int, ...], rank: int, both_ways: bool) -> Tensor:
+        ctx.sizes, ctx.rank, ctx.both_ways = sizes, rank, both_ways
+        # Zeros below the rows: all processes must send equally much.
+        padded = torch.cat([own, own.new_zeros((max(sizes) - len(own), *own.shape[1:]))])
         every = [torch.empty_like(padded) for _ in sizes]
         distributed.all_gather(every, padded)
         return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        own = gradients[0].split(ctx.sizes)[ctx.rank]
-        return own * len(ctx.sizes), None, None
-
-
-def _filled_up(own: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The rows with zeros below them: all processes must send equally much."""
-    return torch.cat([own, own.new_zeros((max(sizes) - len(own), *own.shape[1:]))])
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        if not ctx.both_ways:
+            return gradients[0].split(ctx.sizes)[ctx.rank] * len(ctx.sizes), None, None, None
+        total = gradients[0].clone(memory_format=torch.contiguous_format)
+        distributed.all_reduce(total)
+        return total.split(ctx.sizes)[ctx.rank], None, None, None
 
 
 def _part() -> None:

@@ -95,6 +95,23 @@ def read_settings(
     raise AssertionError("a validation error without an error")
 
 
+def with_new_keys(settings: HasSettings, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that an earlier version wrote out, with the defaults of the keys that it did not have yet.
+
+    A new key's default is what was done before the key was there, so such settings are those of the same training.
+
+    Args:
+        settings: Of the kind that was written out.
+        stored: The plain values; returned as they are when they are no settings of this kind any more.
+    """
+    if not isinstance(settings, BaseModel):
+        return dict(stored)
+    try:
+        return type(settings).model_validate(stored).model_dump(mode="json")
+    except ValidationError:
+        return dict(stored)
+
+
 def to_toml(settings: HasSettings, comment: str) -> str:
     """The settings as TOML, every default written out, opening with `comment`; what is None is written as "none"."""
     lines = [f"# {comment}", ""]

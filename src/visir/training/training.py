@@ -32,6 +32,7 @@ from visir.training.precision import Precision
 from visir.training.processes import Processes
 from visir.training.regime import Regime
 from visir.training.schedule import Timetable
+from visir.training.settings import with_new_keys
 from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
 from visir.training.step_log import Step
 
@@ -174,7 +175,8 @@ class Training(Generic[E]):
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""
         tensors, notes = load_state(path)
-        check_same_training(path, notes, self._identity())
+        was = {**notes, "recipe": with_new_keys(self.recipe, notes["recipe"])}
+        check_same_training(path, was, self._identity())
         device = self.processes.device
         self.all_moving.load(strip_prefix("now", tensors))
         self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}

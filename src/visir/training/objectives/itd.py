@@ -59,7 +59,8 @@ class ITD(nn.Module):
         L_rec = mean over captions of  −Σ_t ( l_t,x(t+1) − log Σ_s exp l_s,x(t+1) )
 
     s runs over the L positions of the longest caption of the batch. Positions behind a caption's end have the state 0,
-    and count: the loss of a caption depends on the others of its batch. It asks *where* in the caption a word stands,
+    and count: the loss of a caption depends on the others of its batch (with several processes, on those of its
+    process, so that they do not compute what one process would). It asks *where* in the caption a word stands,
     not which word stands there: a decoder that gives all positions one logit has (tokens) · log L, of 12 tokens and
     L = 20 about 36. Here the decoder reads the words that the caption has; the released one reads and decodes them
     after a tenth is replaced and a tenth dropped.
