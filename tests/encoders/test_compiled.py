@@ -105,11 +105,13 @@ def test_a_network_with_other_vectors_is_refused(tmp_path: Path, monkeypatch: py
     assert not list(ContentStore(COMPILED).root.rglob("network.xml"))
 
 
-def test_a_damaged_file_is_compiled_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "same_size"), [("network.bin", False), ("network.xml", True)])
+def test_a_damaged_file_is_compiled_again(name: str, same_size: bool, tmp_path: Path) -> None:
     tiny.save("clip", tmp_path / "model")
     vectors = load(tmp_path / "model", device="openvino").encode_texts(TEXTS)
-    [path] = ContentStore(COMPILED).root.rglob("network.bin")
-    path.write_bytes(path.read_bytes()[:100])
+    [path] = ContentStore(COMPILED).root.rglob(name)
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes(len(content) - 100) if same_size else content[:100])
     with pytest.warns(UserWarning, match="damaged"):
         assert np.array_equal(load(tmp_path / "model", device="openvino").encode_texts(TEXTS), vectors)
 
