@@ -175,8 +175,10 @@ def test_the_device_of_the_environment(tmp_path: Path, monkeypatch: pytest.Monke
     assert load(tmp_path / "model", device="cpu").card.dtype == "float32"
     assert load("bow:8").encode_texts(["a"]).shape == (1, 8)  # not of a family that can be compiled
     monkeypatch.setenv("VISIR_DEVICE", "nowhere")
-    with pytest.raises(EncoderError, match="'nowhere' cannot be used"):
+    with pytest.raises(EncoderError, match=r"'nowhere' \(of VISIR_DEVICE\) cannot be used: there is no such kind"):
         load(tmp_path / "model")
+    with pytest.raises(EncoderError, match=r"'OpenVINO' cannot be used.*\n.*did you mean 'openvino'\?"):
+        load(tmp_path / "model", device="OpenVINO")
 
 
 def test_long_work_with_pytorch_is_told_what_is_faster(
