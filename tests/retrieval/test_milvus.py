@@ -194,6 +194,14 @@ def test_a_collection_that_somebody_released_is_loaded_again(server: MilvusServe
     assert [name for name, _ in server.door.requests].count("LoadCollection") == 2
 
 
+def test_a_channel_that_was_closed_meanwhile_is_made_anew(server: MilvusServer, tmp_path: Path) -> None:
+    """pymilvus closes it where it cannot connect again; another thread may have closed it."""
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=1)
+    index._storage.state.engine._connection._client._handler._channel.close()
+    assert same_run(index.search(queries, 5), build_index(documents, "exact").search(queries, 5))
+
+
 def test_an_index_that_is_let_go_of_leaves_no_connection(server: MilvusServer, tmp_path: Path) -> None:
     from pymilvus.client.connection_manager import ConnectionManager
 

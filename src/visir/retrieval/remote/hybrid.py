@@ -197,7 +197,7 @@ class HybridCollection:
             ]
             of_each = [weights[: len(several)] for several in searches]
             for at, answer in enumerate(state.engine.fuse(searches, of_each, best, constant), first):
-                places = answers.places([hit.key for hit in answer])
+                places = answers.places([hit.id for hit in answer])
                 scores = np.array([hit.score for hit in answer], np.float32)
                 hits.append(Hits(np.full(len(answer), at), places, scores))
         about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}

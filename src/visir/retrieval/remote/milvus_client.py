@@ -20,6 +20,8 @@ _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server."""
+_CLOSED = "closed channel"
+"""What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
 
 
 class MilvusConnection:
@@ -149,6 +151,8 @@ def _is_away(fault: Exception) -> bool:
     status = _status(fault)
     if status:
         return status in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+    if isinstance(fault.__cause__, ValueError) and _CLOSED in str(fault.__cause__):
+        return True
     return getattr(fault, "code", None) == _NO_CONNECTION
 
 
