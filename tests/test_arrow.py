@@ -24,6 +24,10 @@ def test_half_of_a_surrogate_pair_is_no_text() -> None:
         text_array(["a", "\ud800"])
 
 
+def test_integers_of_the_other_byte_order() -> None:
+    assert integer_array(np.array([1, 256, -2], np.dtype(np.int32).newbyteorder())).to_pylist() == [1, 256, -2]
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint64])
 def test_integers_are_those_of_pyarrow(dtype: type[np.integer]) -> None:
     values = np.arange(9, dtype=dtype)[::2]  # not contiguous: 0 2 4 6 8

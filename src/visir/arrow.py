@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 def integer_array(values: NDArray[np.integer]) -> pa.Array:
-    """(n,) an array of the same type of integers, on the same memory.
+    """(n,) an array of the same type of integers, on the same memory where Arrow can read it.
 
     Example:
         >>> integer_array(np.array([3, 1], np.int32))
@@ -25,7 +25,7 @@ def integer_array(values: NDArray[np.integer]) -> pa.Array:
           1
         ]
     """
-    plain = np.ascontiguousarray(values)
+    plain = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), len(plain), [None, pa.py_buffer(plain)])
 
 

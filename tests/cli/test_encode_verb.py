@@ -43,6 +43,16 @@ def test_out_is_a_folder_that_loads_as_an_encoder(tmp_path: Path) -> None:
     assert "texts: 150 × 32, imported" in run("scenes:30?size=64", "--model", str(out)).output
 
 
+def test_photos_without_captions_by_a_model_of_both(tmp_path: Path) -> None:
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    done = run(f"photos:{tmp_path}", "--model", "colours")
+    assert done.exit_code == 0, done.output
+    assert "1 images, 0 captions" in done.output and "images: 1 × " in done.output and "texts" not in done.output
+    for arguments in (["--model", "colours", "--modality", "both"], ["--model", "bow"]):
+        asked = run(f"photos:{tmp_path}", *arguments)
+        assert isinstance(asked.exception, VisirError) and "there are no texts to encode" in str(asked.exception)
+
+
 def test_broken_images_are_set_aside_by_name_when_allowed(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         Image.new("RGB", (9, 9)).save(tmp_path / f"{name}.png")

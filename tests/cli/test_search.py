@@ -54,5 +54,8 @@ def test_faults_are_named_at_once(photos: Path) -> None:
     assert said.status == 2
     for part in ("no model is named", "ask with a text or with --image FILE", "did you mean 'images'"):
         assert part in said.text
+    broken = say(search, "scenes:40?size=64", "caf\udce9", "--model", "bow", "--to", "captions")
+    assert broken.status == 2
+    assert r"can't encode character '\udce9' in position 3" in broken.text and "in UTF-8" in broken.text
     missing = say(search, photos, "--model", "pixels", "--image", photos / "rde.png")
     assert "in that folder there is 'red.png'" in missing.text

@@ -105,11 +105,13 @@ def test_a_network_with_other_vectors_is_refused(tmp_path: Path, monkeypatch: py
     assert not list(ContentStore(COMPILED).root.rglob("network.xml"))
 
 
-def test_a_damaged_file_is_compiled_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "same_size"), [("network.bin", False), ("network.xml", True)])
+def test_a_damaged_file_is_compiled_again(name: str, same_size: bool, tmp_path: Path) -> None:
     tiny.save("clip", tmp_path / "model")
     vectors = load(tmp_path / "model", device="openvino").encode_texts(TEXTS)
-    [path] = ContentStore(COMPILED).root.rglob("network.bin")
-    path.write_bytes(path.read_bytes()[:100])
+    [path] = ContentStore(COMPILED).root.rglob(name)
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes(len(content) - 100) if same_size else content[:100])
     with pytest.warns(UserWarning, match="damaged"):
         assert np.array_equal(load(tmp_path / "model", device="openvino").encode_texts(TEXTS), vectors)
 
@@ -173,8 +175,10 @@ def test_the_device_of_the_environment(tmp_path: Path, monkeypatch: pytest.Monke
     assert load(tmp_path / "model", device="cpu").card.dtype == "float32"
     assert load("bow:8").encode_texts(["a"]).shape == (1, 8)  # not of a family that can be compiled
     monkeypatch.setenv("VISIR_DEVICE", "nowhere")
-    with pytest.raises(EncoderError, match="'nowhere' cannot be used"):
+    with pytest.raises(EncoderError, match=r"'nowhere' \(of VISIR_DEVICE\) cannot be used: there is no such kind"):
         load(tmp_path / "model")
+    with pytest.raises(EncoderError, match=r"'OpenVINO' cannot be used.*\n.*did you mean 'openvino'\?"):
+        load(tmp_path / "model", device="OpenVINO")
 
 
 def test_long_work_with_pytorch_is_told_what_is_faster(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from asked_toys import make_library
@@ -65,6 +67,17 @@ def test_thumbnails_where_the_terminal_can(library: Path, monkeypatch: pytest.Mo
     assert "▀" not in say(search_in_library, library, "a red boat", "-k", "2", "--no-thumbnails").text
 
 
+@pytest.mark.parametrize("options", [["--json"], ["--system", "none"]])
+def test_what_one_answer_changes_in_the_process_is_put_back(library: Path, options: list[str]) -> None:
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.mimalloc_memory_pool())
+    try:
+        say(search_in_library, library, "a red boat", *options)
+        assert (pa.default_memory_pool().backend_name, gc.isenabled()) == ("mimalloc", True)
+    finally:
+        pa.set_memory_pool(before)
+
+
 def test_faults(library: Path) -> None:
     said = say(search, library, "x", "--model", "pixels", "--to", "images")
     assert said.status == 2 and "--model" in said.text and "--to" in said.text and "has its own model" in said.text
@@ -76,3 +89,4 @@ def test_faults(library: Path) -> None:
     assert "unknown field 'widht' (did you mean 'width'?" in unknown
     assert "no picture 'nobody'" in say(search_in_library, library, "--like", "nobody").text
     assert "nothing is asked" in say(search_in_library, library).text
+    assert r"text: not valid Unicode text: 'caf\udce9'" in say(search_in_library, library, "caf\udce9").text

@@ -37,7 +37,8 @@ def encode(
     model: ModelOption,
     split: SplitOption = None,
     modality: Annotated[
-        str | None, typer.Option(help="image, text or both. Default: what the model encodes.", show_default=False)
+        str | None,
+        typer.Option(help="image, text or both. Default: what the model encodes, and there is.", show_default=False),
     ] = None,
     images: ImagesOption = None,
     out: Annotated[str | None, out_option("a folder or URL for the vectors: NPY, Parquet, JSON")] = None,
@@ -119,7 +120,8 @@ def encode(
         check_new_place(out, replace=replace)
     opened = open_collection(collection, images=images, split=split)
     encoder = load(model, device=device, dtype=dtype, revision=revision)
-    sides = chosen or tuple(side for side in _SIDES if side in encoder.modalities)
+    encodes = tuple(side for side in _SIDES if side in encoder.modalities)
+    sides = chosen or tuple(side for side in encodes if len(opened.items(side))) or encodes
     work = [
         (side, role)
         for side in sides

@@ -289,6 +289,8 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         """The vectors of a handful of texts ("text") or PIL images ("image") by id, computed at once and not kept."""
         work: Callable[..., Embedded] = self.encode_images if modality == "image" else self.encode_texts
         values, size = list(inputs.values()), self.batch_size
+        if modality == "text":
+            strings(values)  # broken characters are named: tokenizers raise what says nothing of them
         batches = [work(values[start : start + size], role) for start in range(0, len(values), size)]
         return self.with_ids(modality, strings(inputs), joined(batches))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from visir.errors import EncoderError
+from visir.errors import EncoderError, nearest
 from visir.launched import launched_here
 
 COMPILED = "openvino"
@@ -54,9 +54,13 @@ def pick_device(device: str | None) -> str:
     except (RuntimeError, AssertionError, NotImplementedError) as fault:
         devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         devices += ["mps"] if torch.backends.mps.is_available() else []
+        source = f" (of {DEFAULT})" if device == default_device() else ""
+        reason = str(fault).splitlines()[0]
+        if "device string" in reason:  # a list of twenty kinds that PyTorch might have been built for
+            reason = "there is no such kind of device"
         raise EncoderError(
-            f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}",
-            hint=f"there is: {', '.join([*devices, COMPILED])}",
+            f"the device {device!r}{source} cannot be used: {reason}",
+            hint=nearest(device.lower(), [*devices, COMPILED]).replace("known:", "there is:"),
         ) from fault
     return device
 

@@ -82,6 +82,15 @@ class QueryFields(BaseModel):
             return self.category.rstrip("/").rpartition("/")[2].replace("_", " ").replace("-", " ")
         return None
 
+    @field_validator("text", "like", "category")
+    @classmethod
+    def _check_characters(cls, value: str | None) -> str | None:
+        try:
+            (value or "").encode()
+        except UnicodeEncodeError:  # broken bytes of a command line, or half of a surrogate pair
+            raise ValueError(f"not valid Unicode text: {value!r:.80}") from None
+        return value
+
     @model_validator(mode="after")
     def _check_together(self) -> QueryFields:
         faults = self._contradictions()

@@ -49,7 +49,11 @@ def strings(values: object) -> pa.StringArray:
         ) from fault
     try:
         return pa.array(list(values), pa.string())  # type: ignore[call-overload]
-    except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as fault:
+    except UnicodeEncodeError as fault:  # half of a surrogate pair, or broken bytes of a command line
+        raise CollectionError(
+            f"ids and texts must be valid text: {fault}.", hint="write it again as Unicode, in UTF-8"
+        ) from None
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as fault:
         raise CollectionError(
             f"ids and texts must be valid text: {fault}.", hint="write numbers as text: str(7)"
         ) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +33,12 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
     import os
     import sys
 
-    import pyarrow as pa
-
     from visir.collections.readers.gc_paused import gc_paused
     from visir.library.cli.terminal_pictures import graphics_protocol
     from visir.library.query import Query
     from visir.library.searcher import Searcher
 
-    pa.set_memory_pool(pa.system_memory_pool())  # the others set memory aside, which one answer does not use
-    with gc_paused(), Searcher.open(folder, device=options["device"], once=True) as searcher:
+    with gc_paused(), _system_memory(), Searcher.open(folder, device=options["device"], once=True) as searcher:
         fields = {name: options[name] for name in Query.model_fields if options[name] is not None}
         page = searcher.find(**fields)
         items = searcher.library.items([hit.id for hit in page.hits])
@@ -69,6 +67,19 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
         else:
             _print_pictures(title, searcher, answers, [hit.id for hit in page.hits], protocol)
         output.note(_footer(page, searcher.library.card.unit, filtered=bool(query.where or query.category)))
+
+
+@contextlib.contextmanager
+def _system_memory() -> Iterator[None]:
+    """Arrow's memory by the system: its other pools set memory aside, which one answer does not use."""
+    import pyarrow as pa
+
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def _caption(item: Item) -> str:
