@@ -211,8 +211,9 @@ def test_half_precision_comes_back_in_half_precision(server: PostgresServer, tmp
         ("", "needs the address of its server"),
         ("http://here:5432/db", "is no address of a server"),
         ("postgresql:///db", "is no address of a server of PostgreSQL"),
-        ("postgresql://me:pass@here/db", "holds a password or a query"),
-        ("postgresql://me@here/db?sslmode=disable", "holds a password or a query"),
+        ("postgresql://me:pass@here/db", "holds a password, a query or a fragment"),
+        ("postgresql://me@here/db#password=pass", "holds a password, a query or a fragment"),
+        ("postgresql://me@here/db?sslmode=disable", "holds a password, a query or a fragment"),
     ],
 )
 def test_addresses_that_are_none_or_hold_a_secret(url: str, fault: str, tmp_path: Path) -> None:
