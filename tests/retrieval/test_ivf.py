@@ -127,6 +127,29 @@ def test_many_deleted_neighbours_leave_no_answer_short() -> None:
     assert not {document for document, _ in best} & set(found.documents.to_pylist())
 
 
+@pytest.mark.parametrize("question", [np.zeros(8), np.full(8, 1e-38), np.eye(8)[5]])
+def test_where_codes_tell_nothing_apart_every_vector_is_compared(question: np.ndarray) -> None:
+    vectors = np.zeros((600, 8))
+    vectors[:, 0] = 1
+    vectors[7, 1] = 0.5
+    documents = dense("image", vectors)
+    queries = dense("text", np.array([question, np.eye(8)[0]]))
+    index = IvfIndex.build(documents, similarity="dot", rescore=5)
+    index.delete(["i0003"])
+    left = documents.select([id for id in documents.ids.to_pylist() if id != "i0003"])
+    expected = search(queries, left, "t2i", depth=10, similarity="dot").run
+    found = index.search(queries, 10)
+    assert found.answer("t0000") == expected.answer("t0000")
+    assert len(found.answer("t0001")) == 10
+
+
+def test_a_piece_of_more_numbers_than_there_are_is_the_whole_vector() -> None:
+    documents, queries = clusters(600, 13)
+    whole, more = (IvfIndex.build(documents, piece=piece, rescore=10) for piece in (32, 10**9))
+    assert same_run(whole.search(queries, 10), more.search(queries, 10))
+    assert whole.info().details["bytes_in_memory"] == more.info().details["bytes_in_memory"]
+
+
 def test_float16_stays_float16_and_is_what_is_scored(tmp_path: Path) -> None:
     documents, queries = clusters(800, 8)
     half = Embeddings("image", documents.ids, documents.vectors.astype(np.float16), CARD)

@@ -58,7 +58,7 @@ def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool
     Args:
         sample: (m, d) vectors, m at least 1.
         lists: The number of lists; at most m.
-        numbers: How many numbers of a vector share a code of 4 bits.
+        numbers: How many numbers of a vector share a code of 4 bits; at most all of them do.
         unit: Whether the vectors have length 1.
 
     Raises:
@@ -66,6 +66,7 @@ def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool
     """
     faiss = load_faiss(PURPOSE)
     centroids = train_centroids(sample, lists, PURPOSE, unit=unit, sample=SAMPLE)
+    numbers = min(numbers, sample.shape[1])
     padded = -(-sample.shape[1] // numbers) * numbers
     with faiss_threads(faiss, 1):  # a graph made by several threads depends on their timing
         if unit and lists >= _GRAPH:

@@ -88,8 +88,9 @@ class IvfIndex(StoredIndex[Embeddings]):
     reads the codes of its nearest `probes` lists. The vectors of the best `rescore` codes (or `k`, if that is more) are
     read from disk, in the precision that they were given in (float16, say), and scored as in exact search, ties by id.
     So a pair has the same score as in every search of visir, and a run differs from the exact one only by documents
-    that are no candidates. If a query has fewer than `k` candidates, more lists are read, so an answer is never short.
-    An index of at most `rescore` documents answers exactly.
+    that are no candidates. If a query has fewer than `k` candidates, more lists are read, so an answer is never short;
+    where codes tell nothing apart (a query of zeros, under "dot"), all vectors are scored. An index of at most
+    `rescore` documents answers exactly.
 
     The vectors stay memory-mapped, and pages that were read are given back: they do not count as memory.
 
@@ -253,8 +254,12 @@ class IvfIndex(StoredIndex[Embeddings]):
             probes = min(4 * probes, lists)
             candidates[short] = self._candidates(built, asking[short], wanted, probes, rows.dead)
             short = short[(candidates[short] >= 0).sum(axis=1) < k]
+        candidates[short] = -1
         query, rank = np.nonzero(candidates >= 0)
-        return self._scored(rows, asking, query, candidates[query, rank])
+        hits = [self._scored(rows, asking, query, candidates[query, rank])]
+        # FAISS finds nothing where all its codes are equally near: every vector is compared.
+        hits += [self._scored(rows, asking, np.full(len(rows.live), query), rows.live) for query in short]
+        return Hits.joined(hits)
 
     def _candidates(
         self, built: CodedRows, asking: NDArray[np.float32], wanted: int, probes: int, dead: NDArray[np.bool_]
