@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
 
@@ -281,6 +282,13 @@ def test_ids_that_the_server_does_not_hold_are_named_before_anything_is_sent(
     with pytest.raises(EmbeddingError, match=fault):
         index.add(MAKE[form]("image", given, ["x", id, "z"]))
     assert index.ids.equals(documents.ids)
+    with pytest.raises(EmbeddingError, match="1 ids are not in the index: "):
+        index.delete(["i0001", id])
+    queries = vectors(form, "text", 4, 2)
+    found, alone = (index.search_among(queries, pa.array(ids), 3) for ids in (sorted(["i0000", id]), ["i0000"]))
+    assert [found.answer(query) for query in queries.ids.to_pylist()] == [
+        alone.answer(query) for query in queries.ids.to_pylist()
+    ]
 
 
 def test_the_longest_ids_that_postgresql_holds(pgvector: Place, tmp_path: Path) -> None:
@@ -396,6 +404,8 @@ def test_both_forms_in_one_request_are_the_two_searches_fused(
         with pytest.raises(RunError, match=refused[engine]):
             mixed.search(*queries, 10, weights=weights)
         return
+    with pytest.raises(RunError, match="constant=-1: the constant of reciprocal rank fusion is a number from 0"):
+        mixed.search(*queries, 10, constant=-1, weights=weights)
     run = mixed.search(*queries, 10, depth=20, constant=60, weights=weights)
     for query in queries[0].ids.to_pylist():
         sums: dict[str, float] = {}

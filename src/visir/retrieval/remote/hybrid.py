@@ -169,7 +169,7 @@ class HybridCollection:
 
         Raises:
             EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
-            RunError: `k`, `depth` or `weights` are wrong, or there is no query or no document.
+            RunError: `k`, `depth`, `constant` or `weights` are wrong, or there is no query or no document.
         """
         engine = self._kind.removesuffix(_ENDING)
         if weights != (1.0, 1.0) and engine in _UNWEIGHTED:
@@ -181,6 +181,8 @@ class HybridCollection:
         check_depth(depth, "depth")
         if len(weights) != 2 or not all(0 < weight < np.inf for weight in weights):
             raise RunError(f"weights are two numbers greater than 0, of the dense and the sparse list, not {weights}.")
+        if not constant >= 0:
+            raise RunError(f"constant={constant}: the constant of reciprocal rank fusion is a number from 0.")
         ordered = in_order(DENSE, dense, self._dense, len(state.documents), k)
         deep, best = min(depth, len(state.documents)), min(k, len(state.documents))
         _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.documents), k), "query")
