@@ -210,7 +210,7 @@ def test_a_killed_build_goes_on_and_loses_at_most_one_part(tmp_path: Path, monke
     with pytest.raises(IndexFolderError, match="holds no index"):
         open_index(tmp_path / "index")
     check_new_index(tmp_path / "index")
-    with pytest.raises(IndexFolderError, match="holds files that visir did not write"):
+    with pytest.raises(IndexFolderError, match="holds what a process was killed at, or is at work on"):
         build_index(documents, "exact", tmp_path / "index")
     coded.clear()
     again = build_index(documents, "ivf", tmp_path / "index", probes=2, rescore=10)
@@ -241,6 +241,32 @@ def test_what_was_left_of_another_build_is_not_used(change: str, tmp_path: Path)
     index = build_index(other, "ivf", tmp_path / "index", **settings)
     assert same_run(index.search(queries, 10), build_index(other, "ivf", **settings).search(queries, 10))
     assert index.documents().vectors.tolist() == vectors.tolist()
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
+def test_codes_of_a_killed_build_that_were_damaged_since_are_made_anew(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = clusters(450, 14)
+    append, appended = ivf.append, []
+
+    def interrupted(codes, vectors) -> None:  # type: ignore[no-untyped-def]
+        if len(appended) == 2:
+            raise KeyboardInterrupt
+        appended.append(len(vectors))
+        append(codes, vectors)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(ivf, "append", interrupted)
+        build_index(documents, "ivf", tmp_path / "index", rescore=10, probes=2)
+    [left] = (tmp_path / "index").glob("unfinished-*.faiss")
+    data = bytearray(left.read_bytes())
+    middle = len(data) // 2
+    data[middle] ^= 1
+    left.write_bytes({"cut": data[:middle], "changed": data, "empty": b""}[damage])
+    index = build_index(documents, "ivf", tmp_path / "index", rescore=10, probes=2)
+    assert same_run(index.search(queries, 10), build_index(documents, "ivf", rescore=10, probes=2).search(queries, 10))
 
 
 @pytest.mark.slow

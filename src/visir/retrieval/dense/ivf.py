@@ -26,9 +26,11 @@ from visir.retrieval.dense.codes import (
     centroids_of,
     copied,
     nearest_codes,
+    read_sealed,
     trained,
     usual_lists,
     usual_probes,
+    write_sealed,
 )
 from visir.retrieval.faiss_library import load_faiss
 from visir.retrieval.folder import INDEX, check_new_index
@@ -140,7 +142,6 @@ class IvfIndex(StoredIndex[Embeddings]):
         After each part, the codes of all parts so far are written in one step. What was left is used if its vectors are
         those of the documents, and if it was trained with the same sample and settings.
         """
-        faiss = load_faiss(PURPOSE)
         cuts = range(0, len(documents), LARGEST)
         names = [f"part-{change.manifest.generation + 1}-{number}" for number in range(len(cuts))]
         pieces = [_slice(documents, start, min(start + LARGEST, len(documents))) for start in cuts]
@@ -156,7 +157,7 @@ class IvfIndex(StoredIndex[Embeddings]):
         file = f"unfinished-{hash_json(about)}.faiss"
         codes = None
         if change.claimed(file) and (change.folder / file).is_file():
-            codes = faiss.read_index(str(change.folder / file))
+            codes = read_sealed(change.folder / file)
         if codes is None or codes.ntotal > sum(map(len, pieces[:same])):
             codes = self._trained(sample, len(documents))
         del sample
@@ -172,7 +173,7 @@ class IvfIndex(StoredIndex[Embeddings]):
                 for block in self._blocks(Rows.of(self.form, parts[-1]), codes.ntotal - cuts[number]):
                     append(codes, block)
                 with change.replacing(file, counts=False) as path:
-                    faiss.write_index(codes, str(path))
+                    write_sealed(codes, path)
         rows = Rows(self.form, tuple(parts), np.zeros(len(documents), np.bool_))
         return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
 
