@@ -21,7 +21,7 @@ from index_data import PARTS, TERMS, dense, random_dense, same_run, sparse
 
 pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
 
-from milvus_server import TOKEN, MilvusServer
+from milvus_server import TOKEN, MilvusServer, refused
 
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.retrieval.folder import read_index
@@ -183,6 +183,24 @@ def test_a_copy_of_an_index_has_a_collection_of_its_own(server: MilvusServer, tm
     assert index.settings.collection == "our_photos" and copy.settings.collection.startswith("visir_two_")
     assert index.info().documents == 40 and copy.info().documents == 39
     assert same_run(index.search(queries, 40), build_index(documents, "exact").search(queries, 40))
+
+
+def test_what_the_server_refuses_with_is_said_and_nothing_of_grpc(
+    server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grpc import StatusCode
+
+    index = build_index(random_dense("image", 9, 1), "milvus", tmp_path / "index", url=server.url, retries=0)
+    let_in = server.door.intercept_service
+
+    def refusing(on: Any, call: Any) -> Any:
+        if call.method.endswith("/Search"):
+            return refused(StatusCode.UNIMPLEMENTED, "no such search here")
+        return let_in(on, call)
+
+    monkeypatch.setattr(server.door, "intercept_service", refusing)
+    with pytest.raises(EngineError, match=f"{server.url}: cannot search: no such search here\n"):
+        index.search(random_dense("text", 2, 2), 3)
 
 
 def test_a_collection_that_somebody_released_is_loaded_again(server: MilvusServer, tmp_path: Path) -> None:

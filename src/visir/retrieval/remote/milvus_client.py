@@ -98,7 +98,7 @@ class MilvusConnection:
 
     def _explained(self, what: str, fault: Exception) -> EngineError:
         """The error that says what was asked, and what to do next."""
-        url, text, status = self.place.url, str(getattr(fault, "message", "") or fault), _status(fault)
+        url, text, status = self.place.url, _text(fault), _status(fault)
         if _is_away(fault):
             return EngineError(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
@@ -112,6 +112,13 @@ class MilvusConnection:
                 f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
             )
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
+
+
+def _text(fault: Exception) -> str:
+    """What an error says, without the inner workings of gRPC."""
+    details = getattr(fault, "details", None)
+    said = details() if callable(details) else getattr(fault, "message", "")
+    return str(said or fault)
 
 
 def _check(url: str) -> str:
