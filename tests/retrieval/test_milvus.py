@@ -254,6 +254,36 @@ def test_a_query_without_a_word_is_answered_by_its_dense_vector(server: MilvusSe
     assert np.allclose([score for _, score in run.answer("t0000")], [1 / 11, 1 / 12, 1 / 13])
 
 
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_fused_ranks_pass_over_what_a_change_that_was_cut_off_left(
+    change: str, server: MilvusServer, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.random((60, TERMS)) * (rng.random((60, TERMS)) < 0.4)
+    both = dense("image", rng.standard_normal((60, 8))), sparse("image", weights)
+    queries = dense("text", both[0].vectors[:4] + 0.1), sparse("text", weights[:4])
+    ids = both[0].ids.to_pylist()
+    some = [vectors.select(ids[:20]) for vectors in both]
+    settings = {"engine": "milvus", "url": server.url, "retries": 0, "m": 0}
+    wanted = HybridCollection.build(*some, tmp_path / "some", **settings).search(*queries, 10, depth=20)
+    start = some if change == "add" else both
+    mixed = HybridCollection.build(*start, tmp_path / "mixed", collection="mixed", **settings)
+    server.door.fail_after = 1 if change == "add" else 0
+    with pytest.raises(EngineError, match="no answer, asked 1 times to"):
+        mixed.add(*(vectors.select(ids[20:]) for vectors in both)) if change == "add" else mixed.delete(ids[20:])
+    server.door.fail_after = None
+    assert len(server.rows("mixed")) == 60
+    for collection in (mixed, HybridCollection.load(tmp_path / "mixed")):
+        found = collection.search(*queries, 10, depth=20)
+        for query in queries[0].ids.to_pylist():
+            scores = dict(wanted.answer(query))
+            assert [id for id, _ in found.answer(query)] == list(scores)
+            assert np.allclose([score for _, score in found.answer(query)], list(scores.values()), rtol=1e-5)
+    mixed = HybridCollection.load(tmp_path / "mixed")
+    mixed.delete(ids[:1])  # the next change removes what was left
+    assert len(server.rows("mixed")) == 19
+
+
 def test_an_address_may_name_a_database(server: MilvusServer, tmp_path: Path) -> None:
     documents, queries = random_dense("image", 20, 1), random_dense("text", 2, 2)
     with pytest.raises(EngineError, match=r"cannot look for the collection: .*'photos'"):
