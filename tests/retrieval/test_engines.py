@@ -233,6 +233,18 @@ def test_the_best_among_allowed_documents(
 
 
 @ENGINES
+@pytest.mark.parametrize("form", FORMS)
+def test_many_batches_are_one_index(form: str, at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few documents in each
+    documents, queries = vectors(form, "image", 200, 8), vectors(form, "text", 6, 9)
+    index = at.build(documents.select(documents.ids.to_pylist()[:150]), form, tmp_path / "index")
+    index.add(documents.select(documents.ids.to_pylist()[150:]))
+    assert same_run(
+        open_index(tmp_path / "index").search(queries, 10), build_index(documents, TRUTH[form]).search(queries, 10)
+    )
+
+
+@ENGINES
 def test_an_index_that_was_emptied_takes_documents_again(at: Place, tmp_path: Path) -> None:
     documents, queries = random_dense("image", 12, 1), random_dense("text", 3, 2)
     index = at.build(documents, "dense", tmp_path / "index")

@@ -50,6 +50,8 @@ def test_a_run_is_that_of_search_however_the_documents_came_in(
     assert (found.name, found.task, found.depth) == (expected.name, "t2i", k)
     assert found.gallery.fingerprint == expected.gallery.fingerprint
     assert found.scores.dtype == expected.scores.dtype and found.indices.dtype == expected.indices.dtype
+    lists = index.lists(queries, k)
+    assert lists == {query: expected.answer(query) for query in queries.ids.to_pylist()}
 
 
 @pytest.mark.parametrize("n", [2, 3, 8, 16, 17, 33])

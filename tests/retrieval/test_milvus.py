@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,28 @@ def test_a_collection_that_somebody_released_is_loaded_again(server: MilvusServe
     assert [name for name, _ in server.door.requests].count("LoadCollection") == 2
 
 
+def test_a_channel_that_was_closed_meanwhile_is_made_anew(server: MilvusServer, tmp_path: Path) -> None:
+    """pymilvus closes it where it cannot connect again; another thread may have closed it."""
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=1)
+    index._storage.state.engine._connection._client._handler._channel.close()
+    assert same_run(index.search(queries, 5), build_index(documents, "exact").search(queries, 5))
+
+
+def test_threads_go_on_where_one_of_them_closes_the_channel(server: MilvusServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=20)
+    wanted = index.search(queries, 5)
+
+    def work(number: int) -> bool:
+        if number % 4 == 0:
+            index._storage.state.engine.close()  # type: ignore[attr-defined]
+        return same_run(index.search(queries, 5), wanted)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(60)))
+
+
 def test_an_index_that_is_let_go_of_leaves_no_connection(server: MilvusServer, tmp_path: Path) -> None:
     from pymilvus.client.connection_manager import ConnectionManager
 
@@ -263,14 +286,14 @@ def test_fused_ranks_pass_over_what_a_change_that_was_cut_off_left(
     both = dense("image", rng.standard_normal((60, 8))), sparse("image", weights)
     queries = dense("text", both[0].vectors[:4] + 0.1), sparse("text", weights[:4])
     ids = both[0].ids.to_pylist()
-    some = [vectors.select(ids[:20]) for vectors in both]
+    some = both[0].select(ids[:20]), both[1].select(ids[:20])
     settings = {"engine": "milvus", "url": server.url, "retries": 0, "m": 0}
     wanted = HybridCollection.build(*some, tmp_path / "some", **settings).search(*queries, 10, depth=20)
     start = some if change == "add" else both
     mixed = HybridCollection.build(*start, tmp_path / "mixed", collection="mixed", **settings)
     server.door.fail_after = 1 if change == "add" else 0
     with pytest.raises(EngineError, match="no answer, asked 1 times to"):
-        mixed.add(*(vectors.select(ids[20:]) for vectors in both)) if change == "add" else mixed.delete(ids[20:])
+        mixed.add(both[0].select(ids[20:]), both[1].select(ids[20:])) if change == "add" else mixed.delete(ids[20:])
     server.door.fail_after = None
     assert len(server.rows("mixed")) == 60
     for collection in (mixed, HybridCollection.load(tmp_path / "mixed")):

@@ -15,6 +15,7 @@ from index_data import PARTS, TRUTH, dense, random_dense, random_sparse, same_ru
 pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
 
+from qdrant_client import models
 from qdrant_wire import WireServer
 
 from visir.errors import ConfigurationError, EmbeddingError
@@ -23,7 +24,7 @@ from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.hybrid import HybridCollection
-from visir.retrieval.remote.points import Places, key_of
+from visir.retrieval.remote.points import key_of
 from visir.retrieval.settings import described
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
@@ -54,11 +55,6 @@ def test_an_id_is_a_point_by_a_hash_that_anyone_can_compute() -> None:
     digest = bytearray(hashlib.sha1(UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8").bytes + b"visir:i0001").digest()[:16])
     digest[6], digest[8] = digest[6] & 0x0F | 0x50, digest[8] & 0x3F | 0x80
     assert key_of("i0001") == UUID(bytes=bytes(digest))
-    documents = random_dense("image", 50, 1)
-    places = Places(documents.ids)
-    asked = [key_of("i0049"), key_of("nobody"), key_of("i0000")]
-    assert places(asked).tolist() == [49, -1, 0]
-    assert places([]).tolist() == []
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -195,6 +191,17 @@ def test_points_that_another_program_deleted_are_named(server: WireServer, tmp_p
     with pytest.raises(EngineError, match="the engine does not hold 'i0003', which the index names"):
         index.documents()
     assert len(index.search(random_dense("text", 1, 2), 20).answer("t0000")) == 19
+
+
+def test_points_that_another_program_put_there_are_passed_over(server: WireServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
+    index = build_index(documents, "qdrant", tmp_path / "index", url=server.url, collection="photos")
+    truth = build_index(documents, "exact").search(queries, 20)
+    for number, payload in enumerate(({}, {"id": "i0003"}, {"id": 7}, {"id": "elsewhere"})):
+        near = (queries.vectors[0] / np.linalg.norm(queries.vectors[0])).tolist()
+        point = models.PointStruct(id=number, vector={"dense": near}, payload=payload)
+        server.held.upsert("photos", [point])
+    assert same_run(index.search(queries, 20), truth)
 
 
 def test_no_server_and_a_busy_one(server: WireServer, tmp_path: Path) -> None:

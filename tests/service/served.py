@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from visir.library.service.settings import ServiceSettings
 from visir.library.updating import update
 
 AT = "/v1/libraries/photos"
+PATIENCE = 20.0
+"""Seconds after which what a service must come to is missed, however busy the machine is."""
 
 
 def draw(folder: Path, numbers: range) -> None:
@@ -129,6 +132,20 @@ def process(
         running.kill()
         running.communicate()
         written.close()
+
+
+def until(true: Callable[[], bool], seconds: float = PATIENCE) -> float:
+    """Wait for it; how long it took."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < seconds, "it did not come true"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def metrics(port: int) -> str:
+    """What a running service counts."""
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
 
 
 def connect(port: int) -> socket.socket:

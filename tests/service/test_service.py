@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from served import AT, Service, draw, make
+from served import AT, Service, draw, make, until
 
 from visir.errors import ConfigurationError
 from visir.library import LibraryError, update
@@ -342,11 +341,8 @@ def test_an_update_in_the_background(changing: Service, folder: Path, tmp_path: 
     draw(source, range(24, 26))
     try:
         assert changing.ask("POST", f"{AT}/update").status_code == 202
-        for _ in range(600):
-            said = changing.ask("GET", f"{AT}/update").json()
-            if not said["running"]:
-                break
-            time.sleep(0.02)
+        until(lambda: not changing.ask("GET", f"{AT}/update").json()["running"], 120)
+        said = changing.ask("GET", f"{AT}/update").json()
         assert said["error"] is None and said["last"]["added"] == 2
         assert changing.search(text="a dog", system="dense")["total"] == 26
     finally:

@@ -96,6 +96,30 @@ def test_a_full_queue_and_a_place_that_becomes_free() -> None:
     batcher.close()
 
 
+def test_everyone_goes_away_while_more_are_waited_for() -> None:
+    """Behind a batch of two the thread waits for a second; the only one that waits goes away; the next is answered.
+
+    The thread once took the empty queue for the end: every later search waited until its time was over.
+    """
+    work = Slow()
+    batcher = Batcher[int, int](work, name="t", size=2, queue=10, wait=0.2)
+
+    async def ask() -> None:
+        first = asyncio.ensure_future(batcher.ask([1]))
+        await asyncio.to_thread(work.begun.wait, 10)
+        second, third, gone = (asyncio.ensure_future(batcher.ask([one])) for one in (2, 3, 4))
+        await asyncio.sleep(0)
+        work.go.set()
+        await asyncio.gather(first, second, third)
+        gone.cancel()
+        await asyncio.sleep(0.4)
+        assert await asyncio.wait_for(batcher.ask([5]), 10) == [25]
+
+    asyncio.run(ask())
+    assert work.seen == [[1], [2, 3], [5]]
+    batcher.close()
+
+
 def test_a_closed_batcher_answers_what_waits_and_takes_nothing_new() -> None:
     work = Slow()
     batcher = Batcher[int, int](work, name="t", size=4, queue=10, wait=0)

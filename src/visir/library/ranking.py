@@ -21,6 +21,7 @@ from visir.records import Run, Vectors
 from visir.retrieval.filtered import FilteredIndex, part_of
 from visir.retrieval.fusion import Normalisation, fuse
 from visir.retrieval.index import Index
+from visir.retrieval.stored import StoredIndex
 
 NORMALISATION: Normalisation = "maximum"
 """Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others
@@ -120,8 +121,13 @@ def _append(query_state: QueryState, listed: RankedList, lists: Mapping[str, Ran
 
 def _lists(state: LibraryState, group: Sequence[QueryState], name: str, depth: int) -> dict[str, RankedList]:
     """From query to what one ranking lists."""
-    if name == WORDS or is_exact(state.library, name):
+    if name == WORDS:
         return lists_of(_run(state, group, name, depth))
+    if is_exact(state.library, name):
+        index, vectors = _index(state, group, name), _vectors(state, group, name)
+        if isinstance(index, StoredIndex):
+            return {**index.lists(vectors, depth)}
+        return lists_of(index.search(vectors, depth))
     return lists_in_steps(_index(state, group, name).search, _vectors(state, group, name), depth)
 
 

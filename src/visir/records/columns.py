@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,8 @@ def strings(values: object) -> pa.StringArray:
                 values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
         if isinstance(values, pa.DictionaryArray):
             values = values.dictionary_decode()
+        if isinstance(values, pa.StringArray):
+            return values
         if isinstance(values, pa.Array):
             return values.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as fault:
@@ -50,6 +53,22 @@ def strings(values: object) -> pa.StringArray:
         raise CollectionError(
             f"ids and texts must be valid text: {fault}.", hint="write numbers as text: str(7)"
         ) from None
+
+
+FEW = 32
+"""Up to this many ids are read one by one: calling Arrow's `take` costs as much."""
+
+
+def ids_at(ids: pa.StringArray, places: NDArray[np.integer[Any]]) -> list[str]:
+    """Return the ids at these places.
+
+    Example:
+        >>> ids_at(pa.array(["a", "b", "c"]), np.array([2, 0]))
+        ['c', 'a']
+    """
+    if len(places) > FEW:
+        return ids.take(pa.array(places)).to_pylist()  # type: ignore[no-any-return]
+    return [ids[place].as_py() for place in places.tolist()]
 
 
 def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:

@@ -36,6 +36,27 @@ class Hits:
             return parts[0]
         return cls(*(np.concatenate([getattr(hits, name) for hits in parts]) for name in cls.__dataclass_fields__))
 
+    def best(self, queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """Return the best `k` of each query: by falling score, ties by place.
+
+        Returns:
+            (queries + 1,) offsets: the answers of query i are `[offsets[i]:offsets[i + 1]]` of the others; places;
+            scores.
+        """
+        query, place, score = self.queries, self.places, self.scores
+        if len(place) and place.min() < 0:
+            alive = place >= 0
+            query, place, score = query[alive], place[alive], score[alive]
+        score = score + np.float32(0)  # no -0
+        order = np.lexsort((place, -score, query))
+        counts = np.bincount(query, minlength=queries)
+        if len(counts) and counts.max() > k:
+            rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+            order, counts = order[rank < k], np.minimum(counts, k)
+        offsets = np.zeros(queries + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        return offsets, place[order], score[order]
+
 
 def check_finite_scores(run: Run) -> Run:
     """Return the run if all its scores are finite. Every search does this check, exact and indexed.
@@ -82,21 +103,15 @@ def run_of(
         EmbeddingError: A score does not fit into float32.
     """
     modality, encoder = by
-    alive = hits.places >= 0
-    query, place, score = hits.queries[alive], hits.places[alive], hits.scores[alive] + np.float32(0)  # no -0
-    order = np.lexsort((place, -score, query))
-    query, place, score = query[order], place[order], score[order]
-    counts = np.bincount(query, minlength=len(queries))
-    rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-    within = rank < k
+    offsets, places, scores = hits.best(len(queries), k)
     run = Run(
         name=" + ".join(dict.fromkeys([encoder.name, held_by.name])),
         task=task_name(modality, gallery.modality),
         queries=queries,
-        offsets=np.concatenate([[0], np.cumsum(np.minimum(counts, k))]).astype(np.int64),
+        offsets=offsets,
         documents=gallery.ids if documents is None else documents,
-        indices=place[within].astype(np.int32),
-        scores=score[within],
+        indices=places.astype(np.int32),
+        scores=scores,
         gallery=gallery,
         depth=k,
         provenance={

@@ -241,9 +241,11 @@ def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None
     This happens with hundreds of copies, or with a collapsed encoder. Double precision decides almost all of them.
     """
     crowded = np.flatnonzero(state.crowded)
+    if len(crowded) == 0:
+        return
     state.fill[crowded] = 0
     slack = slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
-    for first in range(0, len(candidates) if len(crowded) else 0, BLOCK):
+    for first in range(0, len(candidates), BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
         exact = block.astype(np.float64).T
         for start in range(0, len(crowded), CROWD):

@@ -71,6 +71,8 @@ def searching(kind: str, settings: T, given: Mapping[str, Any]) -> T:
     Raises:
         ConfigurationError: A setting is fixed when the index is built, is unknown, or has a wrong value.
     """
+    if not given:
+        return settings
     every = fields(settings)  # type: ignore[arg-type]
     faults = [
         f"{setting.name}: is fixed when the index is built"

@@ -14,6 +14,7 @@ import pyarrow as pa
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import EncoderCard, Run, modality_of
+from visir.records.columns import ids_at
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.folder import (
     BUILD_AGAIN,
@@ -169,13 +170,33 @@ class StoredIndex(Index[Vectors]):
             EmbeddingError: The queries have another encoder or dimension than the documents.
             RunError: `k` is wrong, there is no query, or the index is empty.
         """
-        state = self._state
-        ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
-        settings = searching(self.kind, self.settings, options)
-        hits = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
+        state, settings = self._state, searching(self.kind, self.settings, options)
+        ordered, hits = self._found(state, queries, k, settings)
         about = {"search": self.kind, **asdict(settings)}
         held = state.rows.parts[0].encoder
         return run_of(hits, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
+
+    def lists(self, queries: Vectors, k: int = 10) -> dict[str, list[tuple[str, float]]]:
+        """Return what `search` does as plain lists: from query to (document, score), best first.
+
+        A service that answers one query at a time needs no record of a run, which takes longer to make than to read.
+
+        Raises:
+            EmbeddingError: The queries have another encoder or dimension than the documents; a score does not fit into
+                float32.
+            RunError: `k` is wrong, there is no query, or the index is empty.
+        """
+        state = self._state
+        ordered, hits = self._found(state, queries, k, self.settings)
+        offsets, places, scores = hits.best(len(ordered), k)
+        if not np.isfinite(scores).all():
+            self.search(queries, k)  # which names the pair
+        documents = ids_at(state.rows.ids, places)
+        entries, cuts = list(zip(documents, scores.tolist(), strict=True)), offsets.tolist()
+        return {
+            query: entries[start:stop]
+            for query, start, stop in zip(ordered.ids.to_pylist(), cuts[:-1], cuts[1:], strict=True)
+        }
 
     def info(self) -> IndexInfo:
         """Return a description of the index."""
@@ -224,6 +245,11 @@ class StoredIndex(Index[Vectors]):
             settings: The settings of the index.
         """
         return documents
+
+    def _found(self, state: IndexState[Vectors], queries: Vectors, k: int, settings: Any) -> tuple[Vectors, Hits]:
+        """Return the queries in order of their ids, and at least the best `k` documents of each."""
+        ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
+        return ordered, self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
 
     @abstractmethod
     def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:

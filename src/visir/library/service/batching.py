@@ -108,14 +108,16 @@ class Batcher(Generic[Input, Output]):
     def _take(self) -> list[_WaitingRequest[Input, Output]]:
         """What is to be answered together; nothing when the batcher was closed and all is done."""
         with self._changed:
-            while not self._queue and not self._closed:
-                self._last = 1  # idle: the next one is not kept waiting
-                self._changed.wait()
-            if self._last > 1 and not self._closed:
-                hoped, until = min(self._last, self._size), time.monotonic() + self._wait
-                while len(self._queue) < hoped and (left := until - time.monotonic()) > 0:
-                    self._changed.wait(left)
-            return [self._queue.popleft() for _ in range(min(self._size, len(self._queue)))]
+            while True:
+                while not self._queue and not self._closed:
+                    self._last = 1  # idle: the next one is not kept waiting
+                    self._changed.wait()
+                if self._last > 1 and not self._closed:
+                    hoped, until = min(self._last, self._size), time.monotonic() + self._wait
+                    while len(self._queue) < hoped and (left := until - time.monotonic()) > 0:
+                        self._changed.wait(left)
+                if self._queue or self._closed:  # everyone may have gone away during that wait
+                    return [self._queue.popleft() for _ in range(min(self._size, len(self._queue)))]
 
     def _run(self) -> None:
         while batch := self._take():

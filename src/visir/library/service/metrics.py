@@ -56,6 +56,8 @@ class Metrics:
             lambda endpoint, method, status: self._requests.labels(endpoint, method, str(status))
         )
         self._latency: Callable[[str], Any] = cache(self._seconds.labels)
+        self._size: Callable[[str], Any] = cache(self._sizes.labels)
+        self._stage: Callable[[str, str], Any] = cache(self._stages.labels)
 
     def answered(self, endpoint: str, method: str, status: int, seconds: float) -> None:
         """One request was answered."""
@@ -68,9 +70,9 @@ class Metrics:
 
     def batch(self, library: str, size: int, stages: Mapping[str, float]) -> None:
         """One batch was answered."""
-        self._sizes.labels(library).observe(size)
+        self._size(library).observe(size)
         for stage, seconds in stages.items():
-            self._stages.labels(library, stage).observe(seconds)
+            self._stage(library, stage).observe(seconds)
 
     def waiting(self, library: str, length: Callable[[], float]) -> None:
         """Call `length` for the queue's length at each scrape."""

@@ -13,7 +13,7 @@ import numpy as np
 from visir.errors import require
 from visir.files import next_data
 from visir.retrieval.remote.engine import Engine, EngineHit, Nearest, Space
-from visir.retrieval.remote.points import Point, Vector, key_of
+from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
 from visir.storage import Scratch
 from visir.storage.removal import files_below
 
@@ -106,9 +106,7 @@ class EdgeEngine(Engine):
         """Put points in."""
         q = _package()
         made = [
-            q.Point(
-                key_of(point.id), {name: _given(vector) for name, vector in point.vectors.items()}, {"id": point.id}
-            )
+            q.Point(key_of(point.id), {name: _given(vector) for name, vector in point.vectors.items()}, {ID: point.id})
             for point in points
         ]
         self._shard.update(q.UpdateOperation.upsert_points(made))
@@ -134,15 +132,16 @@ class EdgeEngine(Engine):
                 query=q.Query.Nearest(_given(question.vector), using=question.space),
                 filter=among,
                 with_vector=[question.space] if vectors else None,
+                with_payload=[ID],
                 params=q.SearchParams(hnsw_ef=question.ef, exact=question.exact),
             )
             for question in questions
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
         if not vectors:
-            return [[EngineHit(hit.id, hit.score) for hit in answer] for answer in answers]
+            return [[EngineHit(id_of(hit), hit.score) for hit in answer] for answer in answers]
         return [
-            [EngineHit(hit.id, hit.score, _taken(hit.vector[question.space])) for hit in answer]
+            [EngineHit(id_of(hit), hit.score, _taken(hit.vector[question.space])) for hit in answer]
             for question, answer in zip(questions, answers, strict=True)
         ]
 
@@ -155,6 +154,7 @@ class EdgeEngine(Engine):
             q.QueryRequest(
                 limit=limit,
                 query=q.Fusion.Rrf(k=constant + 1),
+                with_payload=[ID],
                 prefetches=[
                     q.Prefetch(
                         limit=question.limit,
@@ -167,7 +167,7 @@ class EdgeEngine(Engine):
             for several in questions
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
-        return [[EngineHit(hit.id, hit.score) for hit in answer] for answer in answers]
+        return [[EngineHit(id_of(hit), hit.score) for hit in answer] for answer in answers]
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these points."""

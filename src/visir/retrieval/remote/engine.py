@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from visir.errors import VisirError
 from visir.records import VectorForm
-from visir.retrieval.remote.points import Key, Point, Vector
+from visir.retrieval.remote.points import Point, Vector
 
 
 class EngineError(VisirError):
@@ -32,11 +32,9 @@ class Space:
 
 @dataclass(frozen=True)
 class EngineHit:
-    """A document that was found, under the key of the engine, and the vector that it was found by (None where none was
-    asked for).
-    """
+    """A document that was found, and the vector that it was found by (None where none was asked for)."""
 
-    key: Key
+    id: str
     score: float
     vector: Vector | None = None
 
@@ -75,7 +73,13 @@ def alike(questions: Sequence[Nearest]) -> list[tuple[Nearest, list[int]]]:
 
 
 class Engine(ABC):
-    """One collection of an engine."""
+    """One collection of an engine.
+
+    Attributes:
+        uploads: How many calls of `put` it takes at once, from different threads.
+    """
+
+    uploads = 1
 
     @abstractmethod
     def put(self, points: Sequence[Point]) -> None:

@@ -48,8 +48,8 @@ def _known(engine: Engine, search: Nearest, documents: SearchPlaces) -> list[int
     while True:
         ef = None if search.ef is None else max(search.ef, limit)
         [answer] = engine.ask([replace(search, limit=limit, ef=ef)], vectors=False)
-        places = documents.places([hit.key for hit in answer])
-        known = places[places >= 0][: search.limit].tolist()
+        places = documents.places([hit.id for hit in answer])
+        known: list[int] = places[places >= 0][: search.limit].tolist()
         if len(known) == search.limit or len(answer) < limit:
             return known
         limit *= 4

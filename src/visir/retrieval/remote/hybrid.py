@@ -203,7 +203,7 @@ class HybridCollection:
             cut_off = isinstance(state.documents, IdIndex) and "pending" in self._storage.content
             fused = [] if cut_off else state.engine.fuse(searches, of_each, best, constant)
             for at, several in enumerate(searches):
-                places = np.array([-1]) if cut_off else answers.places([hit.key for hit in fused[at]])
+                places = np.array([-1]) if cut_off else answers.places([hit.id for hit in fused[at]])
                 if (places < 0).any():  # the engine holds documents that do not count
                     places, scores = fuse_known(state.engine, several, of_each[at], answers, best, constant)
                 else:

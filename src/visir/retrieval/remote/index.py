@@ -333,7 +333,7 @@ class RemoteIndex(Index[Vectors]):
                 again, query, places = [], [], []
                 raw: list[Vector] = []
                 for (at, limit, exact), answer in zip(waiting, answers, strict=True):
-                    place = results.places([hit.key for hit in answer])
+                    place = results.places([hit.id for hit in answer])
                     scores = [hit.score for hit, known in zip(answer, place >= 0, strict=True) if known]
                     if len(answer) >= limit and not _settled(scores, answer[-1].score, wanted):
                         again.append((at, 4 * limit, exact))

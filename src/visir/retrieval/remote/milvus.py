@@ -12,14 +12,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
-from uuid import UUID
 
 import numpy as np
 
 from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space, alike
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.milvus_client import MilvusConnection, is_missing, is_not_loaded, package
-from visir.retrieval.remote.points import Point, Vector, key_of
+from visir.retrieval.remote.points import Point, Vector, key_of, own_id
 
 _KEY, _ID, _MARK = "key", "id", "visir"
 _THOROUGH = 32_768
@@ -31,7 +30,9 @@ _EMPTY = 2**31
 
 
 class MilvusEngine(RemoteEngine):
-    """A collection on a server. Rows change one request after another."""
+    """A collection on a server. Rows change request by request."""
+
+    uploads = 4
 
     def __init__(self, collection: str, place: Any) -> None:
         self.collection, self.place = collection, place
@@ -117,13 +118,15 @@ class MilvusEngine(RemoteEngine):
                 anns_field=first.space,
                 filter=among,
                 limit=min(first.limit, MILVUS.most_answers),
-                output_fields=[first.space] if vectors else [_KEY],
+                output_fields=[_ID, first.space] if vectors else [_ID],
                 search_params=self._thoroughness(first),
             )
             for at, hits in zip(places, hits_of_each, strict=True):
                 answers[at] = [
-                    EngineHit(UUID(hit[_KEY]), hit["distance"], _taken(hit["entity"][first.space]) if vectors else None)
-                    for hit in hits
+                    EngineHit(
+                        own_id(hit[_KEY], row[_ID]), hit["distance"], _taken(row[first.space]) if vectors else None
+                    )
+                    for hit, row in ((hit, hit["entity"]) for hit in hits)
                 ]
         return answers
 
@@ -144,7 +147,7 @@ class MilvusEngine(RemoteEngine):
             if len(several) == 1:
                 [nearest] = self.ask(several, vectors=False)
                 answers.append(
-                    [EngineHit(hit.key, 1 / (constant + rank)) for rank, hit in enumerate(nearest[:limit], 1)]
+                    [EngineHit(hit.id, 1 / (constant + rank)) for rank, hit in enumerate(nearest[:limit], 1)]
                 )
                 continue
             requests = [
@@ -154,8 +157,8 @@ class MilvusEngine(RemoteEngine):
                 for question in several
             ]
             ranker = package().RRFRanker(constant)
-            [hits] = self._loaded("hybrid_search", requests, ranker, limit=limit, output_fields=[_KEY])
-            answers.append([EngineHit(UUID(hit[_KEY]), hit["distance"]) for hit in hits])
+            [hits] = self._loaded("hybrid_search", requests, ranker, limit=limit, output_fields=[_ID])
+            answers.append([EngineHit(_id(hit), hit["distance"]) for hit in hits])
         return answers
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
@@ -225,6 +228,10 @@ class MilvusEngine(RemoteEngine):
 
 def _key(id: str) -> str:
     return key_of(id).hex
+
+
+def _id(hit: Any) -> str:
+    return own_id(hit[_KEY], hit["entity"][_ID])
 
 
 def _property(mark: Mark) -> dict[str, str]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
+from visir.retrieval.remote.closed_channel import guard_channels
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.settings import MilvusPlace
@@ -20,6 +21,8 @@ _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server."""
+_CLOSED = "Cannot invoke RPC"
+"""What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
 
 
 class MilvusConnection:
@@ -75,6 +78,7 @@ class MilvusConnection:
         with self._lock:
             if self._client is None:
                 self._client = package().MilvusClient(**self._arguments())
+                guard_channels(self._client._handler)
                 # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
                 self._closing = weakref.finalize(self, self._client.close)
             return self._client
@@ -154,8 +158,12 @@ def package() -> Any:
 
 def _is_away(fault: Exception) -> bool:
     status = _status(fault)
+    if status == "CANCELLED":  # as calls are that are under way when another thread closes the channel
+        return "Channel closed" in _text(fault)
     if status:
         return status in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+    if isinstance(fault.__cause__, ValueError) and _CLOSED in str(fault.__cause__):
+        return True
     return getattr(fault, "code", None) == _NO_CONNECTION
 
 

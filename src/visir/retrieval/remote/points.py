@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 SparseVector: TypeAlias = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Terms, ascending, and their weights."""
 Vector: TypeAlias = NDArray[np.float32] | SparseVector
 """A dense vector (d,), several of them (n, d), or a sparse one."""
-Key: TypeAlias = Any
-"""What an engine calls a document: a UUID in Qdrant, the id itself elsewhere."""
+ID = "id"
+"""The name of a document's id in the payload of a point of Qdrant."""
 
 
 @dataclass(frozen=True)
@@ -32,24 +30,11 @@ def key_of(id: str) -> UUID:
     return uuid5(NAMESPACE_URL, f"visir:{id}")
 
 
-def packed(keys: Iterable[UUID]) -> NDArray[np.bytes_]:
-    """(n,) the sixteen bytes of each."""
-    return np.frombuffer(b"".join(key.bytes for key in keys), "S16")
+def id_of(hit: Any) -> str:
+    """The document's id, from the payload of a point of Qdrant; "" for a point that visir did not put there."""
+    return own_id(str(hit.id), (hit.payload or {}).get(ID))
 
 
-class Places:
-    """From points back to documents: where each stands among the sorted ids, by bisection."""
-
-    def __init__(self, ids: pa.StringArray) -> None:
-        keys = packed(map(key_of, ids.to_pylist())) if len(ids) else np.empty(0, "S16")
-        self._order = np.argsort(keys)
-        self._keys = keys[self._order]
-
-    def __call__(self, keys: Sequence[UUID]) -> NDArray[np.int64]:
-        """(n,) the place of each point; -1 for a point that is none of the documents."""
-        if len(keys) == 0 or len(self._keys) == 0:
-            return np.full(len(keys), -1, np.int64)
-        packed_keys = packed(keys)
-        at = np.minimum(np.searchsorted(self._keys, packed_keys), len(self._keys) - 1)
-        places: NDArray[np.int64] = np.where(self._keys[at] == packed_keys, self._order[at], -1)
-        return places
+def own_id(key: str, id: object) -> str:
+    """The id, if the engine has the document under the key that belongs to it; else "" (it is another program's)."""
+    return id if isinstance(id, str) and key.replace("-", "") == key_of(id).hex else ""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-from uuid import UUID
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
 from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
 from visir.retrieval.remote.families import QDRANT
-from visir.retrieval.remote.points import Point, Vector, key_of
+from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
 from visir.retrieval.remote.settings import Place
 
 T = TypeVar("T")
@@ -27,8 +26,10 @@ _BUSY = (408, 429, 500, 502, 503, 504)
 class ServerEngine(RemoteEngine):
     """A collection on a server.
 
-    Its mark is in the collection's own metadata. Points change one request after another.
+    Its mark is in the collection's own metadata. Points change request by request.
     """
+
+    uploads = 4
 
     def __init__(self, collection: str, place: Place) -> None:
         self.collection, self.place = collection, place
@@ -93,7 +94,7 @@ class ServerEngine(RemoteEngine):
             models.PointStruct(
                 id=str(key_of(point.id)),
                 vector={name: _given(vector) for name, vector in point.vectors.items()},
-                payload={"id": point.id},
+                payload={ID: point.id},
             )
             for point in points
         ]
@@ -122,15 +123,16 @@ class ServerEngine(RemoteEngine):
                 limit=question.limit,
                 filter=among,
                 with_vector=[question.space] if vectors else None,
+                with_payload=[ID],
                 params=models.SearchParams(hnsw_ef=question.ef, exact=question.exact),
             )
             for question in questions
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
         if not vectors:
-            return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
+            return [[EngineHit(id_of(hit), hit.score) for hit in answer.points] for answer in answers]
         return [
-            [EngineHit(UUID(str(hit.id)), hit.score, _taken(hit.vector[question.space])) for hit in answer.points]
+            [EngineHit(id_of(hit), hit.score, _taken(hit.vector[question.space])) for hit in answer.points]
             for question, answer in zip(questions, answers, strict=True)
         ]
 
@@ -152,11 +154,12 @@ class ServerEngine(RemoteEngine):
                 ],
                 query=models.RrfQuery(rrf=models.Rrf(k=constant + 1)),
                 limit=limit,
+                with_payload=[ID],
             )
             for several in questions
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
-        return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
+        return [[EngineHit(id_of(hit), hit.score) for hit in answer.points] for answer in answers]
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these points."""

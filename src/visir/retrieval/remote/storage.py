@@ -29,7 +29,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.progress import Progress
 from visir.records import modality_of
 from visir.retrieval.folder import (
     BUILD_AGAIN,
@@ -46,6 +45,7 @@ from visir.retrieval.remote.edge import FILES, EdgeEngine, copy_with_holes
 from visir.retrieval.remote.engine import Engine, EngineError, Mark, RemoteEngine, Space, Transactional
 from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
 from visir.retrieval.remote.points import Point
+from visir.retrieval.remote.upload import upload
 from visir.storage import FolderChange, Manifest, Scratch
 
 Content = dict[str, Any]
@@ -134,13 +134,13 @@ class RemoteStorage:
                 change.note(COLLECTION, fact_of(settings, index))
                 server = engine_class.create(settings.collection, spaces, settings, index)
                 undone.callback(_destroyed, server)
-                _fill(server, batches(), len(ids))
+                upload(server, batches(), len(ids))
                 server.mark(Mark(index, 1, complete=True))
                 server.close()
             else:
                 content["engine"] = "engine-1"
                 edge = EdgeEngine.create(change.subfolder("engine-1", *FILES), spaces, settings)
-                _fill(edge, batches(), len(ids))
+                upload(edge, batches(), len(ids))
                 edge.close()
                 EdgeEngine.seal(change.folder / "engine-1")
                 change.written("engine-1")
@@ -227,7 +227,7 @@ class RemoteStorage:
         now |= {"changes": mark.generation, "pending": number}
         self._publish(change, self.state.documents, engine, now)
         try:
-            _drop(engine, touched) if put is None else _fill(engine, put(), len(touched))
+            _drop(engine, touched) if put is None else upload(engine, put(), len(touched))
             written = engine.mark(Mark(mark.index, mark.generation + 1, True, number))
         except BaseException:
             engine.undo()
@@ -252,7 +252,7 @@ class RemoteStorage:
             if name.startswith(f"{before}/"):
                 copy_with_holes(self.folder / name, change.file(f"{after}{name.removeprefix(before)}"))
         engine = EdgeEngine.writable(folder)
-        _drop(engine, touched) if put is None else _fill(engine, put(), len(touched))
+        _drop(engine, touched) if put is None else upload(engine, put(), len(touched))
         engine.close()
         EdgeEngine.seal(folder)
         change.written(after)
@@ -286,7 +286,7 @@ class RemoteStorage:
             # What counts is still the id index before; only the pending ids are new.
             self._publish(change, self.state.documents, engine, {**now, "pending": pending})
             documents.write(change.file(content["ids"]))
-            _fill(engine, put(), len(touched))
+            upload(engine, put(), len(touched))
         engine.mark(Mark(now["index"], changes, complete=True))
         self._publish(change, documents, engine, {**content, "changes": changes})
 
@@ -334,14 +334,6 @@ def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Do
         return engine, EngineIds(engine, modality, mark.documents)
     engine.check(content["index"], content.get("changes", 1))
     return engine, IdIndex.read(folder / content["ids"], modality)
-
-
-def _fill(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
-    with Progress("into the engine", total, "documents") as advance:
-        for batch in batches:
-            engine.put(batch)
-            advance(len(batch))
-    engine.settle()
 
 
 def _drop(engine: Engine, ids: pa.StringArray) -> None:
