@@ -123,11 +123,11 @@ def read_sealed(path: Path) -> Any | None:
 
 def _checksum(path: Path, size: int) -> bytes:
     """The checksum of the first `size` bytes."""
-    found = hashlib.blake2b(digest_size=_CHECKSUM)
+    digest = hashlib.blake2b(digest_size=_CHECKSUM)
     with path.open("rb") as stream:
         for start in range(0, size, _READ):
-            found.update(stream.read(min(_READ, size - start)))
-    return found.digest()
+            digest.update(stream.read(min(_READ, size - start)))
+    return digest.digest()
 
 
 def centroids_of(codes: Any) -> NDArray[np.float32]:

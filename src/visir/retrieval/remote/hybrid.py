@@ -211,8 +211,8 @@ class HybridCollection:
                 hits.append(Hits(np.full(len(places), first + at), places, scores))
         about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}
         by = (ordered.modality, ordered.encoder)
-        documents, found = answers.finish(Hits.joined(hits))
-        return run_of(found, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
+        documents, hits_of_all = answers.finish(Hits.joined(hits))
+        return run_of(hits_of_all, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
 
 
 def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:

@@ -121,8 +121,8 @@ class MilvusConnection:
 def _text(fault: Exception) -> str:
     """What an error says, without the inner workings of gRPC."""
     details = getattr(fault, "details", None)
-    said = details() if callable(details) else getattr(fault, "message", "")
-    return str(said or fault)
+    message = details() if callable(details) else getattr(fault, "message", "")
+    return str(message or fault)
 
 
 def _check(url: str) -> str:
