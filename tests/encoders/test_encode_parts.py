@@ -353,11 +353,42 @@ def test_files_of_others_stay(source: Path, tmp_path: Path) -> None:
     assert [path.name for path in parts.iterdir()] == ["thesis.tex"]
     (parts / "thesis.tex").unlink()
     encode_parts(Means(), source, parts)
-    strange = [parts / "parts" / "x.parquet", parts / "leases" / "notes", parts / "thesis.tex"]
+    names = ("parts/x.parquet", "parts/.new-x", "leases/notes", "files/x.parquet", "thesis.tex")
+    strange = [parts / name for name in names]
     for path in strange:
         path.write_bytes(b"mine")
-    assert encode_parts(Means(), source, parts).files == 0
-    assert all(path.read_bytes() == b"mine" for path in strange) and len(list(Parts(parts))) == 5
+    (source / "more.tar").write_bytes(tar_of(members(9, 1)))
+    assert encode_parts(Means(), source, parts).files == 1
+    assert all(path.read_bytes() == b"mine" for path in strange) and len(list(Parts(parts))) == 6
+
+
+def test_a_file_may_have_a_name_that_is_no_unicode(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    odd = os.fsdecode(b"caf\xe9.tar")
+    try:
+        (tmp_path / "in" / odd).write_bytes(tar_of({"a.png": picture(1, 2, 3)}))
+    except OSError:
+        pytest.skip("this file system takes Unicode only")
+    [vectors] = encode_parts(Means(), tmp_path / "in", tmp_path / "parts").parts
+    assert vectors.ids.to_pylist() == ["caf\\udce9.tar/a"] and vectors.vectors.tolist() == [[1, 2, 3]]
+
+
+def test_a_row_without_an_id_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    table = pa.table({"image": [picture(row, 0, 0) for row in range(3)], "id": ["a", None, "c"]})
+    pq.write_table(table, tmp_path / "in" / "some.parquet")
+    with pytest.raises(CollectionError, match="image#1: has no id in the column 'id'"):
+        encode_parts(Means(), tmp_path / "in", tmp_path / "parts")
+    [vectors] = encode_parts(Means(), tmp_path / "in", tmp_path / "parts", skip_broken=True).parts
+    assert vectors.ids.to_pylist() == ["some.parquet/a", "some.parquet/c"]
+
+
+@pytest.mark.parametrize("options", [{"lease": 0}, {"lease": -1.0}, {"batch_size": 0}, {"lease": float("nan")}])
+def test_options_that_make_no_sense(source: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    [(name, value)] = options.items()
+    with pytest.raises(EncoderError, match=f"{name}={value}: a number of (seconds|pictures) above 0"):
+        encode_parts(Means(), source, tmp_path / "parts", **options)
+    assert not (tmp_path / "parts").exists()
 
 
 def test_a_full_disk_stops_with_a_message_and_the_same_goes_on(

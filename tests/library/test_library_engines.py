@@ -219,7 +219,7 @@ def test_settings_of_no_index_and_kinds_that_are_named_beside_the_engine(
     asked: dict[str, Any] = {"model": model, "head": head, "kind": ["qdrant", "inverted"]}
     with pytest.raises(ConfigurationError, match=r"no index of it has a setting 'urk' .*did you mean 'url'"):
         update(SCENES, at, **asked, settings={"urk": "http://here:6333"})
-    with pytest.raises(ConfigurationError, match="holds a user, a password or a query"):
+    with pytest.raises(ConfigurationError, match="holds a user, a password, a query or a fragment"):
         update(SCENES, at, **asked, settings={"url": "http://me:secret@here:6333"})
     with pytest.raises(LibraryError, match="holds sparse vectors, and this library has none"):
         update(SCENES, at, model=model, kind=["qdrant", "qdrant-sparse"])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
 
@@ -272,6 +273,44 @@ def test_ids_may_be_any_text(form: str, at: Place, tmp_path: Path) -> None:
     assert index.select(["Ａ"]).ids.to_pylist() == ["Ａ"]
 
 
+@pytest.mark.parametrize(
+    ("place", "id", "fault"),
+    [
+        ("pgvector", "a\0b", r"PostgreSQL holds no text with the character NUL, which 1 ids have: 'a\\x00b'"),
+        ("pgvector", "é" * 1346, "1 ids are too long for PostgreSQL, which takes 2,690 bytes: 'é{50}'… has 2,692"),
+        ("milvus", "é" * 32_768, "1 ids are too long for Milvus, which takes 65,535 bytes: 'é{50}'… has 65,536"),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_that_the_server_does_not_hold_are_named_before_anything_is_sent(
+    form: str, id: str, fault: str, at: Place, tmp_path: Path
+) -> None:
+    documents, before = vectors(form, "image", 3, 1), at.names()
+    given = documents.vectors if form == "dense" else documents.to_scipy()
+    with pytest.raises(EmbeddingError, match=fault):
+        at.build(MAKE[form]("image", given, ["x", id, "z"]), form, tmp_path / "index")
+    assert at.names() == before and not (tmp_path / "index").exists()
+    index = at.build(documents, form, tmp_path / "index")
+    with pytest.raises(EmbeddingError, match=fault):
+        index.add(MAKE[form]("image", given, ["x", id, "z"]))
+    assert index.ids.equals(documents.ids)
+    with pytest.raises(EmbeddingError, match="1 ids are not in the index: "):
+        index.delete(["i0001", id])
+    queries = vectors(form, "text", 4, 2)
+    found, alone = (index.search_among(queries, pa.array(ids), 3) for ids in (sorted(["i0000", id]), ["i0000"]))
+    assert [found.answer(query) for query in queries.ids.to_pylist()] == [
+        alone.answer(query) for query in queries.ids.to_pylist()
+    ]
+
+
+def test_the_longest_ids_that_postgresql_holds(pgvector: Place, tmp_path: Path) -> None:
+    letters = np.random.default_rng(1).integers(97, 123, (3, 2_690)).astype(np.uint8)  # nothing to compress in them
+    ids = sorted(row.tobytes().decode() for row in letters)
+    documents = vectors("dense", "image", 3, 1)
+    index = pgvector.build(MAKE["dense"]("image", documents.vectors, ids), "dense", tmp_path / "index")
+    assert index.ids.to_pylist() == ids
+
+
 @SERVERS
 def test_what_strangers_have_there_stays_as_it_is(at: Place, tmp_path: Path) -> None:
     at.make_strange("photos")
@@ -377,6 +416,8 @@ def test_both_forms_in_one_request_are_the_two_searches_fused(
         with pytest.raises(RunError, match=refused[engine]):
             mixed.search(*queries, 10, weights=weights)
         return
+    with pytest.raises(RunError, match="constant=-1: the constant of reciprocal rank fusion is a number from 0"):
+        mixed.search(*queries, 10, constant=-1, weights=weights)
     run = mixed.search(*queries, 10, depth=20, constant=60, weights=weights)
     for query in queries[0].ids.to_pylist():
         sums: dict[str, float] = {}

@@ -127,6 +127,29 @@ def test_many_deleted_neighbours_leave_no_answer_short() -> None:
     assert not {document for document, _ in best} & set(found.documents.to_pylist())
 
 
+@pytest.mark.parametrize("question", [np.zeros(8), np.full(8, 1e-38), np.eye(8)[5]])
+def test_where_codes_tell_nothing_apart_every_vector_is_compared(question: np.ndarray) -> None:
+    vectors = np.zeros((600, 8))
+    vectors[:, 0] = 1
+    vectors[7, 1] = 0.5
+    documents = dense("image", vectors)
+    queries = dense("text", np.array([question, np.eye(8)[0]]))
+    index = IvfIndex.build(documents, similarity="dot", rescore=5)
+    index.delete(["i0003"])
+    left = documents.select([id for id in documents.ids.to_pylist() if id != "i0003"])
+    expected = search(queries, left, "t2i", depth=10, similarity="dot").run
+    found = index.search(queries, 10)
+    assert found.answer("t0000") == expected.answer("t0000")
+    assert len(found.answer("t0001")) == 10
+
+
+def test_a_piece_of_more_numbers_than_there_are_is_the_whole_vector() -> None:
+    documents, queries = clusters(600, 13)
+    whole, more = (IvfIndex.build(documents, piece=piece, rescore=10) for piece in (32, 10**9))
+    assert same_run(whole.search(queries, 10), more.search(queries, 10))
+    assert whole.info().details["bytes_in_memory"] == more.info().details["bytes_in_memory"]
+
+
 def test_float16_stays_float16_and_is_what_is_scored(tmp_path: Path) -> None:
     documents, queries = clusters(800, 8)
     half = Embeddings("image", documents.ids, documents.vectors.astype(np.float16), CARD)
@@ -187,7 +210,7 @@ def test_a_killed_build_goes_on_and_loses_at_most_one_part(tmp_path: Path, monke
     with pytest.raises(IndexFolderError, match="holds no index"):
         open_index(tmp_path / "index")
     check_new_index(tmp_path / "index")
-    with pytest.raises(IndexFolderError, match="holds files that visir did not write"):
+    with pytest.raises(IndexFolderError, match="holds what a process was killed at, or is at work on"):
         build_index(documents, "exact", tmp_path / "index")
     coded.clear()
     again = build_index(documents, "ivf", tmp_path / "index", probes=2, rescore=10)
@@ -218,6 +241,32 @@ def test_what_was_left_of_another_build_is_not_used(change: str, tmp_path: Path)
     index = build_index(other, "ivf", tmp_path / "index", **settings)
     assert same_run(index.search(queries, 10), build_index(other, "ivf", **settings).search(queries, 10))
     assert index.documents().vectors.tolist() == vectors.tolist()
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
+def test_codes_of_a_killed_build_that_were_damaged_since_are_made_anew(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = clusters(450, 14)
+    append, appended = ivf.append, []
+
+    def interrupted(codes, vectors) -> None:  # type: ignore[no-untyped-def]
+        if len(appended) == 2:
+            raise KeyboardInterrupt
+        appended.append(len(vectors))
+        append(codes, vectors)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(ivf, "append", interrupted)
+        build_index(documents, "ivf", tmp_path / "index", rescore=10, probes=2)
+    [left] = (tmp_path / "index").glob("unfinished-*.faiss")
+    data = bytearray(left.read_bytes())
+    middle = len(data) // 2
+    data[middle] ^= 1
+    left.write_bytes({"cut": data[:middle], "changed": data, "empty": b""}[damage])
+    index = build_index(documents, "ivf", tmp_path / "index", rescore=10, probes=2)
+    assert same_run(index.search(queries, 10), build_index(documents, "ivf", rescore=10, probes=2).search(queries, 10))
 
 
 @pytest.mark.slow

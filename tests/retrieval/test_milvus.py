@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from index_data import PARTS, TERMS, dense, random_dense, same_run, sparse
 
 pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
 
-from milvus_server import TOKEN, MilvusServer
+from milvus_server import TOKEN, MilvusServer, refused
 
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.retrieval.folder import read_index
@@ -185,6 +186,24 @@ def test_a_copy_of_an_index_has_a_collection_of_its_own(server: MilvusServer, tm
     assert same_run(index.search(queries, 40), build_index(documents, "exact").search(queries, 40))
 
 
+def test_what_the_server_refuses_with_is_said_and_nothing_of_grpc(
+    server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grpc import StatusCode
+
+    index = build_index(random_dense("image", 9, 1), "milvus", tmp_path / "index", url=server.url, retries=0)
+    let_in = server.door.intercept_service
+
+    def refusing(on: Any, call: Any) -> Any:
+        if call.method.endswith("/Search"):
+            return refused(StatusCode.UNIMPLEMENTED, "no such search here")
+        return let_in(on, call)
+
+    monkeypatch.setattr(server.door, "intercept_service", refusing)
+    with pytest.raises(EngineError, match=f"{server.url}: cannot search: no such search here\n"):
+        index.search(random_dense("text", 2, 2), 3)
+
+
 def test_a_collection_that_somebody_released_is_loaded_again(server: MilvusServer, tmp_path: Path) -> None:
     documents, queries = random_dense("image", 20, 1), random_dense("text", 2, 2)
     index = build_index(documents, "milvus", tmp_path / "index", url=server.url)
@@ -200,6 +219,20 @@ def test_a_channel_that_was_closed_meanwhile_is_made_anew(server: MilvusServer, 
     index = build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=1)
     index._storage.state.engine._connection._client._handler._channel.close()
     assert same_run(index.search(queries, 5), build_index(documents, "exact").search(queries, 5))
+
+
+def test_threads_go_on_where_one_of_them_closes_the_channel(server: MilvusServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=20)
+    wanted = index.search(queries, 5)
+
+    def work(number: int) -> bool:
+        if number % 4 == 0:
+            index._storage.state.engine.close()  # type: ignore[attr-defined]
+        return same_run(index.search(queries, 5), wanted)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(60)))
 
 
 def test_an_index_that_is_let_go_of_leaves_no_connection(server: MilvusServer, tmp_path: Path) -> None:
@@ -242,6 +275,36 @@ def test_a_query_without_a_word_is_answered_by_its_dense_vector(server: MilvusSe
     best = build_index(documents, "exact").search(queries, 3).answer("t0000")
     assert [id for id, _ in run.answer("t0000")] == [id for id, _ in best]
     assert np.allclose([score for _, score in run.answer("t0000")], [1 / 11, 1 / 12, 1 / 13])
+
+
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_fused_ranks_pass_over_what_a_change_that_was_cut_off_left(
+    change: str, server: MilvusServer, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.random((60, TERMS)) * (rng.random((60, TERMS)) < 0.4)
+    both = dense("image", rng.standard_normal((60, 8))), sparse("image", weights)
+    queries = dense("text", both[0].vectors[:4] + 0.1), sparse("text", weights[:4])
+    ids = both[0].ids.to_pylist()
+    some = both[0].select(ids[:20]), both[1].select(ids[:20])
+    settings = {"engine": "milvus", "url": server.url, "retries": 0, "m": 0}
+    wanted = HybridCollection.build(*some, tmp_path / "some", **settings).search(*queries, 10, depth=20)
+    start = some if change == "add" else both
+    mixed = HybridCollection.build(*start, tmp_path / "mixed", collection="mixed", **settings)
+    server.door.fail_after = 1 if change == "add" else 0
+    with pytest.raises(EngineError, match="no answer, asked 1 times to"):
+        mixed.add(both[0].select(ids[20:]), both[1].select(ids[20:])) if change == "add" else mixed.delete(ids[20:])
+    server.door.fail_after = None
+    assert len(server.rows("mixed")) == 60
+    for collection in (mixed, HybridCollection.load(tmp_path / "mixed")):
+        found = collection.search(*queries, 10, depth=20)
+        for query in queries[0].ids.to_pylist():
+            scores = dict(wanted.answer(query))
+            assert [id for id, _ in found.answer(query)] == list(scores)
+            assert np.allclose([score for _, score in found.answer(query)], list(scores.values()), rtol=1e-5)
+    mixed = HybridCollection.load(tmp_path / "mixed")
+    mixed.delete(ids[:1])  # the next change removes what was left
+    assert len(server.rows("mixed")) == 19
 
 
 def test_an_address_may_name_a_database(server: MilvusServer, tmp_path: Path) -> None:
@@ -338,8 +401,10 @@ print(sorted(name for name in os.environ if name in ({MILVUS.addresses!r}, "PYTH
         ({"url": ""}, "needs the address of its server"),
         ({"url": "postgresql://here/db"}, "is no address of a server of Milvus"),
         ({"url": "milvus://"}, "is no address of a server of Milvus"),
-        ({"url": "milvus://root:pass@here"}, "holds a user, a password or a query"),
-        ({"url": "milvus://here?token=pass"}, "holds a user, a password or a query"),
+        ({"url": "milvus://root:pass@here"}, "holds a user, a password, a query or a fragment"),
+        ({"url": "milvus://here?token=pass"}, "holds a user, a password, a query or a fragment"),
+        ({"url": "milvus://here#token=pass"}, "holds a user, a password, a query or a fragment"),
+        ({"url": "milvus://[::1]:19530"}, "takes no IPv6 address: 'milvus://\\[::1\\]:19530'"),
         ({"collection": "2024_photos"}, "letters, digits and underscores, the first no digit"),
         ({"collection": "fotos_é"}, "letters, digits and underscores"),
         ({"collection": "a" * 256}, "up to 255 letters"),

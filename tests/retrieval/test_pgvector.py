@@ -205,14 +205,29 @@ def test_half_precision_comes_back_in_half_precision(server: PostgresServer, tmp
         assert all(abs(score - exact[document]) < 2e-3 for document, score in run.answer(query))
 
 
+def test_what_half_precision_does_not_hold_is_named(server: PostgresServer, tmp_path: Path) -> None:
+    settings = {"url": server.url, "precision": "float16", "similarity": "dot"}
+    documents, queries = random_dense("image", 5, 1), random_dense("text", 3, 2)
+    large = dense("image", np.where(np.arange(5)[:, None] == 3, 1e5, 1) * np.ones(12))
+    with pytest.raises(EmbeddingError, match="holds values of up to 65,504; the vector of 'i0003' has one of 100,000"):
+        build_index(large, "pgvector", tmp_path / "large", **settings)
+    index = build_index(documents, "pgvector", tmp_path / "index", **settings)
+    huge = dense("text", queries.vectors * 1e6)
+    for query in queries.ids.to_pylist():
+        assert [id for id, _ in index.search(huge, 5).answer(query)] == [
+            id for id, _ in index.search(queries, 5).answer(query)
+        ]
+
+
 @pytest.mark.parametrize(
     ("url", "fault"),
     [
         ("", "needs the address of its server"),
         ("http://here:5432/db", "is no address of a server"),
         ("postgresql:///db", "is no address of a server of PostgreSQL"),
-        ("postgresql://me:pass@here/db", "holds a password or a query"),
-        ("postgresql://me@here/db?sslmode=disable", "holds a password or a query"),
+        ("postgresql://me:pass@here/db", "holds a password, a query or a fragment"),
+        ("postgresql://me@here/db#password=pass", "holds a password, a query or a fragment"),
+        ("postgresql://me@here/db?sslmode=disable", "holds a password, a query or a fragment"),
     ],
 )
 def test_addresses_that_are_none_or_hold_a_secret(url: str, fault: str, tmp_path: Path) -> None:
@@ -241,6 +256,7 @@ def test_settings_that_the_server_would_refuse(tmp_path: Path) -> None:
         ({"m": 1}, "m=1"),
         ({"m": 64, "ef_construction": 100}, "ef_construction from 2 m"),
         ({"collection": "é" * 32}, "names of up to 63 bytes"),
+        ({"schema": ""}, "schema: a schema has a name"),
         ({"precision": "float8"}, "float32 or float16"),
     ):
         with pytest.raises(ConfigurationError, match=fault):

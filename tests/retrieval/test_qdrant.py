@@ -241,8 +241,9 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
         ("localhost:6333", "is no address of a server"),
         ("ftp://here", "is no address of a server"),
         ("http://here:port", "is no address of a server"),
-        ("http://me:pass@here:6333", "holds a user, a password or a query"),
-        ("http://here:6333?api-key=1", "holds a user, a password or a query"),
+        ("http://me:pass@here:6333", "holds a user, a password, a query or a fragment"),
+        ("http://here:6333#api-key=1", "holds a user, a password, a query or a fragment"),
+        ("http://here:6333?api-key=1", "holds a user, a password, a query or a fragment"),
     ],
 )
 def test_addresses_that_are_none_or_hold_a_secret(url: str, fault: str, tmp_path: Path) -> None:

@@ -84,12 +84,15 @@ class InputFiles:
     def __init__(self, source: str | Path) -> None:
         self.source = str(source)
         self._remote = is_url(source)
+        self._called: dict[str, str] = {}
+        """By its name as text, what a file is really called, where that is no valid Unicode."""
         listed: dict[str, tuple[int, str]] = {}
         roots = []
         for pattern in expand(self.source):
             root, entries = remote_files(pattern) if self._remote else _local_files(pattern)
             roots.append(root)
-            listed |= entries
+            self._called |= {escaped(name): name for name in entries if escaped(name) != name}
+            listed |= {escaped(name): state for name, state in entries.items()}
         if len(set(roots)) > 1:
             raise CollectionError(f"{self.source}: files of several folders.", hint="name the folder above them")
         self.root = roots[0]
@@ -118,10 +121,13 @@ class InputFiles:
         """The path or address of a file."""
         return f"{self.root}/{name}" if self._remote else str(Path(self.root, name))
 
+    def _path(self, name: str) -> Path:
+        return Path(self.root, self._called.get(name, name))
+
     def check(self, file: InputFile) -> None:
         """Raise `CollectionError` for a file that is gone, or is not the one that was listed."""
         place = self.place(file.name)
-        state = remote_state(place) if self._remote else _local_state(Path(place))
+        state = remote_state(place) if self._remote else _local_state(self._path(file.name))
         if state is None:
             raise CollectionError(f"{place}: is no longer there.", hint="put it back, and run the same again")
         if state != (file.size, file.tag):
@@ -141,7 +147,7 @@ class InputFiles:
         place = self.place(file.name)
         kind = file.name.lower()
         read = _of_tar if kind.endswith(TARS) else _of_zip if kind.endswith(".zip") else _of_parquet
-        with open_remote(place) if self._remote else _opened(Path(place)) as stream, _faults(place):
+        with open_remote(place) if self._remote else _opened(self._path(file.name)) as stream, _faults(place):
             yield from _first_of_each(read(stream, place))
         self.check(file)
 
@@ -230,8 +236,11 @@ def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
             value: Any = cell.as_py()
             value = value.get("bytes") if isinstance(value, dict) else value
             if value is not None:
-                name = str(row) if ids is None else str(ids[number])
-                yield StreamedPicture(name, f"{place}: {columns[0]}#{row}", value)
+                name, where = str(row) if ids is None else str(ids[number]), f"{place}: {columns[0]}#{row}"
+                if ids is not None and ids[number] is None:
+                    name = str(row)
+                    value = ImageError(f"{where}: has no id in the column {usual[0]!r}.", hint="give it one")
+                yield StreamedPicture(name, where, value)
 
 
 @contextlib.contextmanager
@@ -266,7 +275,7 @@ def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
         root = Path(plain.rpartition("/")[0] or ("/" if plain.startswith("/") else "."))
         paths = [file for file in root.glob(str(path.relative_to(root))) if file.is_file()]
     states = {file.relative_to(root).as_posix(): _local_state(file) for file in paths}
-    return str(root), {escaped(name): state for name, state in states.items() if state is not None}
+    return str(root), {name: state for name, state in states.items() if state is not None}
 
 
 def _local_state(path: Path) -> tuple[int, str] | None:

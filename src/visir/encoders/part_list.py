@@ -10,6 +10,7 @@ Each is made by one process and never changed.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -143,7 +144,7 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
         added = [file for name, file in now.items() if name not in current] + changed
         if not added:
             return list(current.values())
-        number = len(place.listing(FILES)) + 1
+        number = len(_lists(place)) + 1
         place.create(f"{FILES}/{number:06}.parquet", _table(added))  # another process may have: then its rows count
 
 
@@ -152,9 +153,14 @@ def _current(rows: list[PartOf]) -> dict[str, PartOf]:
     return {row.file.name: row for row in rows}
 
 
+def _lists(place: SharedPlace) -> list[str]:
+    """The names of the lists of files, in order; what others put beside them is passed over."""
+    return sorted(name for name in place.listing(FILES) if re.fullmatch(r"\d{6,}\.parquet", name))
+
+
 def _rows(place: SharedPlace) -> list[PartOf]:
     rows: list[PartOf] = []
-    for name in sorted(place.listing(FILES)):
+    for name in _lists(place):
         data = place.read(f"{FILES}/{name}") or b""
         try:
             table = pq.read_table(io.BytesIO(data), schema=_SCHEMA)

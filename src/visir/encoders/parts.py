@@ -193,7 +193,7 @@ def encode_parts(
     Raises:
         CollectionError: Files could not be encoded; all others are. It names each of them.
         EmbeddingError: The folder holds something else, or parts of another model.
-        EncoderError: The model encodes no pictures, several vectors for each, or has no version.
+        EncoderError: The model encodes no pictures, several vectors for each, or has no version; or an option is wrong.
         UnreachableError: A place elsewhere did not answer several times.
 
     Example:
@@ -212,6 +212,9 @@ def encode_parts(
         [['0.tar/0'], ['1.tar/1']]
     """
     started = time.monotonic()
+    for name, value, unit in (("batch_size", batch_size, "pictures"), ("lease", lease, "seconds")):
+        if value is not None and not value > 0:
+            raise EncoderError(f"{name}={value!r}: a number of {unit} above 0.", hint=f"or leave {name} out")
     encoder = _encoder_of_images(model)
     inputs = patiently(lambda: InputFiles(source))
     if inputs.holds(parts):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from visir.storage.change import FolderChange
+from visir.storage.claims import is_begun
 from visir.storage.disk import UMASK, disk_faults, to_disk
 from visir.storage.folder import some_of
 from visir.storage.manifest import MANIFEST, FolderError, FolderKind, Manifest
@@ -57,6 +58,11 @@ def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = Fa
         raise kind.error(f"{target}: is a file, not a folder.", hint="name a new folder")
     if not any(target.iterdir()):
         return
+    if not (target / MANIFEST).is_file() and is_begun(target):
+        raise kind.error(
+            f"{target}: holds what a process was killed at, or is at work on ({some_of(files_below(target))}).",
+            hint="run the same again if it goes on from there; else delete the folder, or name a new one",
+        )
     if not (target / MANIFEST).is_file():
         raise kind.error(
             f"{target}: holds files that visir did not write ({some_of(files_below(target))}).",

@@ -7,7 +7,9 @@ layout that processors compare 32 at a time (André et al., 2015, "Cache localit
 
 from __future__ import annotations
 
+import hashlib
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ _GRAPH = 1024
 """From this many centroids on, the list of a vector that is added is found in a graph over them."""
 _COARSE = 64
 """Candidates in that graph."""
+_CHECKSUM, _READ = 16, 2**24
+"""Bytes of a checksum, and of what is read at once to compute it."""
 
 
 def usual_lists(vectors: int) -> int:
@@ -58,7 +62,7 @@ def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool
     Args:
         sample: (m, d) vectors, m at least 1.
         lists: The number of lists; at most m.
-        numbers: How many numbers of a vector share a code of 4 bits.
+        numbers: How many numbers of a vector share a code of 4 bits; at most all of them do.
         unit: Whether the vectors have length 1.
 
     Raises:
@@ -66,6 +70,7 @@ def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool
     """
     faiss = load_faiss(PURPOSE)
     centroids = train_centroids(sample, lists, PURPOSE, unit=unit, sample=SAMPLE)
+    numbers = min(numbers, sample.shape[1])
     padded = -(-sample.shape[1] // numbers) * numbers
     with faiss_threads(faiss, 1):  # a graph made by several threads depends on their timing
         if unit and lists >= _GRAPH:
@@ -95,6 +100,34 @@ def append(codes: Any, vectors: NDArray[np.float32]) -> None:
 def copied(codes: Any) -> Any:
     """Return a copy, to be changed."""
     return load_faiss(PURPOSE).clone_index(codes)
+
+
+def write_sealed(codes: Any, path: Path) -> None:
+    """Write codes into a file that ends in a checksum of all before it, which FAISS does not read."""
+    load_faiss(PURPOSE).write_index(codes, str(path))
+    checksum = _checksum(path, path.stat().st_size)
+    with path.open("ab") as stream:
+        stream.write(checksum)
+
+
+def read_sealed(path: Path) -> Any | None:
+    """Return what `write_sealed` wrote; None where the file is cut, or a byte has changed: FAISS might crash of it."""
+    size = path.stat().st_size - _CHECKSUM
+    if size < 0:
+        return None
+    with path.open("rb") as stream:
+        stream.seek(size)
+        checksum = stream.read()
+    return load_faiss(PURPOSE).read_index(str(path)) if _checksum(path, size) == checksum else None
+
+
+def _checksum(path: Path, size: int) -> bytes:
+    """The checksum of the first `size` bytes."""
+    digest = hashlib.blake2b(digest_size=_CHECKSUM)
+    with path.open("rb") as stream:
+        for start in range(0, size, _READ):
+            digest.update(stream.read(min(_READ, size - start)))
+    return digest.digest()
 
 
 def centroids_of(codes: Any) -> NDArray[np.float32]:

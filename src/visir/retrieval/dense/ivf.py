@@ -26,9 +26,11 @@ from visir.retrieval.dense.codes import (
     centroids_of,
     copied,
     nearest_codes,
+    read_sealed,
     trained,
     usual_lists,
     usual_probes,
+    write_sealed,
 )
 from visir.retrieval.faiss_library import load_faiss
 from visir.retrieval.folder import INDEX, check_new_index
@@ -88,8 +90,9 @@ class IvfIndex(StoredIndex[Embeddings]):
     reads the codes of its nearest `probes` lists. The vectors of the best `rescore` codes (or `k`, if that is more) are
     read from disk, in the precision that they were given in (float16, say), and scored as in exact search, ties by id.
     So a pair has the same score as in every search of visir, and a run differs from the exact one only by documents
-    that are no candidates. If a query has fewer than `k` candidates, more lists are read, so an answer is never short.
-    An index of at most `rescore` documents answers exactly.
+    that are no candidates. If a query has fewer than `k` candidates, more lists are read, so an answer is never short;
+    where codes tell nothing apart (a query of zeros, under "dot"), all vectors are scored. An index of at most
+    `rescore` documents answers exactly.
 
     The vectors stay memory-mapped, and pages that were read are given back: they do not count as memory.
 
@@ -139,7 +142,6 @@ class IvfIndex(StoredIndex[Embeddings]):
         After each part, the codes of all parts so far are written in one step. What was left is used if its vectors are
         those of the documents, and if it was trained with the same sample and settings.
         """
-        faiss = load_faiss(PURPOSE)
         cuts = range(0, len(documents), LARGEST)
         names = [f"part-{change.manifest.generation + 1}-{number}" for number in range(len(cuts))]
         pieces = [_slice(documents, start, min(start + LARGEST, len(documents))) for start in cuts]
@@ -155,7 +157,7 @@ class IvfIndex(StoredIndex[Embeddings]):
         file = f"unfinished-{hash_json(about)}.faiss"
         codes = None
         if change.claimed(file) and (change.folder / file).is_file():
-            codes = faiss.read_index(str(change.folder / file))
+            codes = read_sealed(change.folder / file)
         if codes is None or codes.ntotal > sum(map(len, pieces[:same])):
             codes = self._trained(sample, len(documents))
         del sample
@@ -171,7 +173,7 @@ class IvfIndex(StoredIndex[Embeddings]):
                 for block in self._blocks(Rows.of(self.form, parts[-1]), codes.ntotal - cuts[number]):
                     append(codes, block)
                 with change.replacing(file, counts=False) as path:
-                    faiss.write_index(codes, str(path))
+                    write_sealed(codes, path)
         rows = Rows(self.form, tuple(parts), np.zeros(len(documents), np.bool_))
         return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
 
@@ -253,8 +255,12 @@ class IvfIndex(StoredIndex[Embeddings]):
             probes = min(4 * probes, lists)
             candidates[short] = self._candidates(built, asking[short], wanted, probes, rows.dead)
             short = short[(candidates[short] >= 0).sum(axis=1) < k]
+        candidates[short] = -1
         query, rank = np.nonzero(candidates >= 0)
-        return self._scored(rows, asking, query, candidates[query, rank])
+        hits = [self._scored(rows, asking, query, candidates[query, rank])]
+        # FAISS finds nothing where all its codes are equally near: every vector is compared.
+        hits += [self._scored(rows, asking, np.full(len(rows.live), query), rows.live) for query in short]
+        return Hits.joined(hits)
 
     def _candidates(
         self, built: CodedRows, asking: NDArray[np.float32], wanted: int, probes: int, dead: NDArray[np.bool_]

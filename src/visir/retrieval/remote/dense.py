@@ -21,6 +21,9 @@ from visir.retrieval.remote.points import Vector
 from visir.retrieval.remote.settings import DenseSettings, MilvusSettings, PgvectorSettings
 from visir.retrieval.vectors import BLOCK, Side
 
+_HALF = 65_504
+"""The largest number of half precision."""
+
 
 class RemoteDenseIndex(RemoteIndex[Embeddings]):
     """Dense vectors in an engine.
@@ -107,6 +110,21 @@ class PgvectorIndex(RemoteDenseIndex):
             )
         if documents.dimension > 16_000:
             raise EmbeddingError(f"pgvector stores vectors of up to 16,000 values; these have {documents.dimension:,}.")
+        if settings.precision == "float16" and settings.similarity == "dot":
+            largest = np.maximum(documents.vectors.max(axis=1), -documents.vectors.min(axis=1))
+            if (largest > _HALF).any():
+                at = int(np.argmax(largest))
+                raise EmbeddingError(
+                    f"precision=float16 holds values of up to {_HALF:,}; the vector of {documents.ids[at].as_py()!r} "
+                    f"has one of {largest[at]:,.0f}.",
+                    hint="precision=float32, or scale the vectors down",
+                )
+
+    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: PgvectorSettings) -> Nearest:
+        if settings.precision == "float16" and isinstance(vector, np.ndarray):
+            largest = float(np.abs(vector).max())
+            vector = vector * np.float32(_HALF / largest) if largest > _HALF else vector  # the order stays
+        return super()._nearest(vector, limit, exact, settings)
 
 
 class MilvusIndex(RemoteDenseIndex):

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, EmbeddingError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class EngineFamily:
         takes_user: Whether an address may name a user.
         encrypted: The scheme of addresses that are asked with TLS, where the scheme says so.
         most_answers: How many answers it gives to one search at most; 0: as many as asked for.
+        longest_id: How many bytes of UTF-8 an id may have; 0: as many as it likes.
+        takes_nul: Whether an id may hold the character NUL.
+        takes_ipv6: Whether its client takes an IPv6 address in place of a name.
     """
 
     name: str
@@ -46,6 +52,9 @@ class EngineFamily:
     takes_user: bool = False
     encrypted: str = ""
     most_answers: int = 0
+    longest_id: int = 0
+    takes_nul: bool = True
+    takes_ipv6: bool = True
 
     def engine(self) -> type[Any]:
         """The `RemoteEngine` that asks a server of this family."""
@@ -61,7 +70,7 @@ class EngineFamily:
         """Check the address of a server. The manifest stores it, so it must not contain a secret.
 
         Raises:
-            ConfigurationError: It is not an address, or it contains a password or a query.
+            ConfigurationError: It is not an address, or it contains a password, a query or a fragment.
         """
         try:
             parts = urlsplit(url)
@@ -76,13 +85,45 @@ class EngineFamily:
             raise ConfigurationError(
                 f"url: {url!r} is no address of a server of {self.title}.", hint="without spaces, on one line"
             )
-        if (parts.username and not self.takes_user) or parts.password or parts.query:
-            secrets = "a password or a query" if self.takes_user else "a user, a password or a query"
+        if (parts.username and not self.takes_user) or parts.password or parts.query or parts.fragment:
+            secrets = "a password, a query or a fragment"
+            secrets = secrets if self.takes_user else f"a user, {secrets}"
             raise ConfigurationError(
                 f"url: the address of {parts.hostname} holds {secrets}, which would be written into the index's "
                 "folder.",
                 hint=f"leave it out of the address and set the environment variable {self.key}",
             )
+        if ":" in parts.hostname and not self.takes_ipv6:
+            raise ConfigurationError(
+                f"url: the client of {self.title} takes no IPv6 address: {url!r}.",
+                hint="name the server (localhost, or a name of /etc/hosts), or give an IPv4 address",
+            )
+
+    def check_ids(self, ids: pa.StringArray) -> None:
+        """Check, before anything is sent, that the server can hold these ids.
+
+        Raises:
+            EmbeddingError: It cannot; the message names the first.
+        """
+        import pyarrow.compute as pc
+
+        if self.longest_id:
+            long = ids.filter(pc.greater(pc.binary_length(ids), self.longest_id))
+            if len(long):
+                first = long[0].as_py()
+                raise EmbeddingError(
+                    f"{len(long):,} ids are too long for {self.title}, which takes {self.longest_id:,} bytes: "
+                    f"{first[:50]!r}… has {len(first.encode()):,}.",
+                    hint="give these documents shorter ids",
+                )
+        if not self.takes_nul:
+            wrong = ids.filter(pc.match_substring(ids, "\0"))
+            if len(wrong):
+                raise EmbeddingError(
+                    f"{self.title} holds no text with the character NUL, which {len(wrong):,} ids have: "
+                    f"{wrong[0].as_py()[:50]!r}.",
+                    hint="give these documents other ids",
+                )
 
 
 QDRANT = EngineFamily(
@@ -110,6 +151,8 @@ PGVECTOR = EngineFamily(
     engine_class="visir.retrieval.remote.postgres:PostgresEngine",
     place_class="visir.retrieval.remote.settings:DatabasePlace",
     takes_user=True,
+    longest_id=2_690,  # a key of a B-tree has up to 2,704 bytes, its header among them
+    takes_nul=False,
 )
 MILVUS = EngineFamily(
     name="milvus",
@@ -124,6 +167,8 @@ MILVUS = EngineFamily(
     place_class="visir.retrieval.remote.settings:MilvusPlace",
     encrypted="milvus+tls",
     most_answers=16_384,  # its quota topKLimit
+    longest_id=65_535,  # of a field of type VARCHAR
+    takes_ipv6=False,  # pymilvus takes the brackets away, and then reads the port as a piece of the address
 )
 FAMILIES = (QDRANT, PGVECTOR, MILVUS)
 

@@ -18,6 +18,8 @@ from visir.retrieval.parts import DENSE, SPARSE
 from visir.retrieval.remote.addresses import name_address
 from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex
 from visir.retrieval.remote.engine import Nearest, Space
+from visir.retrieval.remote.fusing_known import fuse_known
+from visir.retrieval.remote.id_index import IdIndex
 from visir.retrieval.remote.index import VALUES
 from visir.retrieval.remote.points import Point
 from visir.retrieval.remote.sparse import PgvectorSparseIndex, RemoteSparseIndex
@@ -169,7 +171,7 @@ class HybridCollection:
 
         Raises:
             EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
-            RunError: `k`, `depth` or `weights` are wrong, or there is no query or no document.
+            RunError: `k`, `depth`, `constant` or `weights` are wrong, or there is no query or no document.
         """
         engine = self._kind.removesuffix(_ENDING)
         if weights != (1.0, 1.0) and engine in _UNWEIGHTED:
@@ -181,6 +183,8 @@ class HybridCollection:
         check_depth(depth, "depth")
         if len(weights) != 2 or not all(0 < weight < np.inf for weight in weights):
             raise RunError(f"weights are two numbers greater than 0, of the dense and the sparse list, not {weights}.")
+        if not constant >= 0:
+            raise RunError(f"constant={constant}: the constant of reciprocal rank fusion is a number from 0.")
         ordered = in_order(DENSE, dense, self._dense, len(state.documents), k)
         deep, best = min(depth, len(state.documents)), min(k, len(state.documents))
         _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.documents), k), "query")
@@ -196,14 +200,19 @@ class HybridCollection:
                 for vector, weighted in zip(vectors, terms, strict=True)
             ]
             of_each = [weights[: len(several)] for several in searches]
-            for at, answer in enumerate(state.engine.fuse(searches, of_each, best, constant), first):
-                places = answers.places([hit.id for hit in answer])
-                scores = np.array([hit.score for hit in answer], np.float32)
-                hits.append(Hits(np.full(len(answer), at), places, scores))
+            cut_off = isinstance(state.documents, IdIndex) and "pending" in self._storage.content
+            fused = [] if cut_off else state.engine.fuse(searches, of_each, best, constant)
+            for at, several in enumerate(searches):
+                places = np.array([-1]) if cut_off else answers.places([hit.id for hit in fused[at]])
+                if (places < 0).any():  # the engine holds documents that do not count
+                    places, scores = fuse_known(state.engine, several, of_each[at], answers, best, constant)
+                else:
+                    scores = np.array([hit.score for hit in fused[at]], np.float32)
+                hits.append(Hits(np.full(len(places), first + at), places, scores))
         about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}
         by = (ordered.modality, ordered.encoder)
-        documents, fused = answers.finish(Hits.joined(hits))
-        return run_of(fused, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
+        documents, hits_of_all = answers.finish(Hits.joined(hits))
+        return run_of(hits_of_all, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
 
 
 def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
+from visir.retrieval.remote.closed_channel import guard_channels
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.settings import MilvusPlace
@@ -20,7 +21,7 @@ _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server."""
-_CLOSED = "closed channel"
+_CLOSED = "Cannot invoke RPC"
 """What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
 
 
@@ -77,6 +78,7 @@ class MilvusConnection:
         with self._lock:
             if self._client is None:
                 self._client = package().MilvusClient(**self._arguments())
+                guard_channels(self._client._handler)
                 # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
                 self._closing = weakref.finalize(self, self._client.close)
             return self._client
@@ -100,7 +102,7 @@ class MilvusConnection:
 
     def _explained(self, what: str, fault: Exception) -> EngineError:
         """The error that says what was asked, and what to do next."""
-        url, text, status = self.place.url, str(getattr(fault, "message", "") or fault), _status(fault)
+        url, text, status = self.place.url, _text(fault), _status(fault)
         if _is_away(fault):
             return EngineError(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
@@ -114,6 +116,13 @@ class MilvusConnection:
                 f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
             )
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
+
+
+def _text(fault: Exception) -> str:
+    """What an error says, without the inner workings of gRPC."""
+    details = getattr(fault, "details", None)
+    message = details() if callable(details) else getattr(fault, "message", "")
+    return str(message or fault)
 
 
 def _check(url: str) -> str:
@@ -149,6 +158,8 @@ def package() -> Any:
 
 def _is_away(fault: Exception) -> bool:
     status = _status(fault)
+    if status == "CANCELLED":  # as calls are that are under way when another thread closes the channel
+        return "Channel closed" in _text(fault)
     if status:
         return status in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
     if isinstance(fault.__cause__, ValueError) and _CLOSED in str(fault.__cause__):

@@ -20,7 +20,7 @@ import pyarrow as pa
 from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space, Transactional, alike
 from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.postgres_client import LEAST, Binary, PostgresClient
-from visir.retrieval.remote.postgres_format import HEADER, TRAILER, array, packed, row, unpacked
+from visir.retrieval.remote.postgres_format import HEADER, TRAILER, array, packed, possible, row, unpacked
 from visir.retrieval.remote.settings import DatabasePlace
 
 _OPERATORS = {"vector": "vector_ip_ops", "halfvec": "halfvec_ip_ops", "sparsevec": "sparsevec_ip_ops"}
@@ -161,7 +161,7 @@ class PostgresEngine(Transactional):
                 ) h ORDER BY q.n, h.s
                 """
             )
-            given: dict[str, Any] = {"allowed": None if allowed is None else list(allowed)}
+            given: dict[str, Any] = {"allowed": None if allowed is None else possible(allowed)}
             given["queries"] = self._array([packed(questions[at].vector, type_, size) for at in places], type_)
             for n, id, distance, *rest in self._found(statement, given, first.ef, first.exact):
                 if type_ != "sparsevec" or distance < 0:  # what shares no term is no answer
@@ -210,7 +210,7 @@ class PostgresEngine(Transactional):
         """The vectors of these documents."""
         type_ = self._columns[space][0]
         statement = f"SELECT id, {space} FROM {{table}} WHERE id = ANY(%(ids)b::text[]) AND generation <= {self.seen}"
-        rows = self._found(self._statement(statement), {"ids": list(ids)}, None, False)
+        rows = self._found(self._statement(statement), {"ids": possible(ids)}, None, False)
         return {id: unpacked(data, type_) for id, data in rows}
 
     def ids(self) -> pa.StringArray:
@@ -221,7 +221,8 @@ class PostgresEngine(Transactional):
     def held(self, ids: pa.StringArray) -> pa.StringArray:
         """Those of these ids that are there."""
         statement = self._statement("SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id")
-        return pa.array([id for (id,) in self._found(statement, {"ids": ids.to_pylist()}, None, False)], pa.string())
+        rows = self._found(statement, {"ids": possible(ids.to_pylist())}, None, False)
+        return pa.array([id for (id,) in rows], pa.string())
 
     def about(self) -> dict[str, Any]:
         """What the server says of the table."""

@@ -40,6 +40,16 @@ def packed(vector: Vector, type_: str, dimension: int) -> bytes:
     return struct.pack(">hh", dimension, 0) + np.asarray(vector, _FLOATS[type_]).tobytes()
 
 
+def possible(ids: Iterable[str]) -> list[str]:
+    """Those of these ids that a row can have: PostgreSQL refuses a request with a NUL in a text.
+
+    Example:
+        >>> possible(["a", "b\\0"])
+        ['a']
+    """
+    return [id for id in ids if "\0" not in id]
+
+
 def unpacked(data: bytes, type_: str) -> Vector:
     """What `packed` made, as the server sends it.
 

@@ -135,6 +135,8 @@ class DatabasePlace(Server):
             value = getattr(self, name)
             if len(value.encode()) > 63 or "\0" in value:
                 raise ConfigurationError(f"{name}: PostgreSQL takes names of up to 63 bytes, not {value!r}.")
+        if not self.schema:
+            raise ConfigurationError("schema: a schema has a name.", hint="leave the setting out: it is visir then")
         if self.m and (self.m < 2 or self.ef_construction < 2 * self.m):
             raise ConfigurationError(
                 f"m={self.m}, ef_construction={self.ef_construction}: pgvector takes m from 2, and ef_construction "

@@ -102,7 +102,8 @@ class RemoteStorage:
     ) -> RemoteStorage:
         """A new one, in a new or empty folder.
 
-        Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there.
+        Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there,
+        `EmbeddingError` for ids that the server cannot hold.
         """
         if folder is None:
             if settings.url:
@@ -116,6 +117,8 @@ class RemoteStorage:
             scratch.close_with(made)
             return made
         index = uuid4().hex
+        if settings.url:
+            settings.family.check_ids(ids)
         if settings.url and not settings.collection:
             settings = replace(settings, collection=_named_after(folder, index))
         with contextlib.ExitStack() as undone, new_index(folder) as change:
@@ -183,6 +186,8 @@ class RemoteStorage:
         `write_space`: where the folder keeps more of the vectors than what they are like.
         """
         if len(ids):
+            if self.settings.url:
+                self.settings.family.check_ids(ids)
             self.state.documents.check_not_indexed(ids)
             self._change(self.state.documents.add(ids), ids, batches, write_space)
 
