@@ -32,6 +32,9 @@ TORCH_BIN = "pytorch_model*.bin"
 """Weights in PyTorch's own format, for repositories that have no safetensors; transformers reads them with
 `weights_only`, so no code in them runs."""
 
+_SMALL = 2 * 10**9
+"""Bytes of weights: a process that has refused their model waits some seconds at most until they are hashed."""
+
 
 @dataclass(frozen=True)
 class ModelFiles:
@@ -98,6 +101,16 @@ class ModelFiles:
         """Begin with the hash on another thread, while the model is loaded: of 600 MB it takes nearly a second."""
         if self.code is None:  # code may have to be fetched, which is for the thread that holds it
             _ = self.weights, self._hashing
+
+    def hash_while_importing(self) -> None:
+        """Begin with it even before the classes of the model are imported, which takes seconds.
+
+        Only in a folder of the user's, which costs no download if the model is then refused, and up to `_SMALL` bytes.
+        """
+        if self.hub is None and self.code is None:
+            sizes = [path.stat().st_size for folder in self.folders for path in _weights_in(folder)]
+            if 0 < sum(sizes) <= _SMALL:
+                _ = self._hashing
 
     @cached_property
     def _hashing(self) -> Future[str]:

@@ -66,6 +66,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if (files.folder / ADAPTER_FILE).is_file() and not (files.folder / "config.json").is_file():
         return adapter_folder.load_adapter(name, files, device, dtype)
     config = _configuration(bare, files)
+    files.hash_while_importing()
     if (retriever := late_interaction.retrieval_class(config)) is not None:
         _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
         return late_interaction.load(name, retriever, files, options, device=device, dtype=dtype)
