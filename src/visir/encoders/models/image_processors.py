@@ -85,7 +85,7 @@ class ImageProcessor:
         if backend == "pil" and self._timm is None:  # torchvision is as fast by itself
             self.levels = self._find_levels()
             if self.levels is not None:
-                self._resized_first = ResizedFirst.of(processor, self._asked_levels)
+                self._resized_first = ResizedFirst.of(processor, self._processor_levels)
 
     def pixels(self, image: Image) -> NDArray[np.float32]:
         """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
@@ -105,10 +105,10 @@ class ImageProcessor:
     def _levels(self, image: Image) -> NDArray[Any]:
         """Resized and cropped, but still grey levels 0 … 255: uint8 (3, H, W)."""
         if self._resized_first is None:
-            return self._asked_levels(image)
-        return self._asked_levels(self._resized_first.resize(image), do_resize=False)
+            return self._processor_levels(image)
+        return self._processor_levels(self._resized_first.resize(image), do_resize=False)
 
-    def _asked_levels(self, image: Image, **settings: bool) -> NDArray[Any]:
+    def _processor_levels(self, image: Image, **settings: bool) -> NDArray[Any]:
         """The same, all by the processor, or without some of its steps."""
         answer = self._processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np", **settings)
         levels: NDArray[Any] = answer["pixel_values"][0]
@@ -122,7 +122,7 @@ class ImageProcessor:
         """
         still = {key: False for key in ("do_resize", "do_center_crop") if key in self._processor.to_dict()}
         answer = self._processor(images=ramp(), return_tensors="np", **still)["pixel_values"][0]
-        return GreyLevels.of(self._asked_levels, answer, self._plain_call)
+        return GreyLevels.of(self._processor_levels, answer, self._plain_call)
 
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card; "backend" and "class" among them."""

@@ -47,7 +47,7 @@ def usual_lists(vectors: int) -> int:
 def usual_probes(lists: int) -> int:
     """Return how many of so many lists a search reads: about 2 √lists, at least 16.
 
-    That finds some .99 of the best ten (docs/background/scale.md).
+    That found .98 to .99 of the best ten among a hundred thousand to ten million vectors (docs/background/scale.md).
 
     Example:
         >>> usual_probes(1), usual_probes(4096), usual_probes(16384)
