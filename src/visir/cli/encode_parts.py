@@ -9,7 +9,7 @@ from visir.cli import output
 if TYPE_CHECKING:
     from visir.encoders import Encoder
     from visir.encoders.compute import ForwardOptions
-    from visir.encoders.parts import PartsStatus
+    from visir.encoders.parts_folder import PartsStatus
 
 _SHOWN = 20
 
@@ -49,14 +49,34 @@ def encode_into_parts(
     print_status(place, result.parts.status())
 
 
+def give_up_files(place: str, files: list[str]) -> None:
+    """Leave files out, and print how far the parts are then.
+
+    Args:
+        place: The folder or address of the parts.
+        files: The files, by name.
+    """
+    from visir.encoders.parts_folder import Parts
+
+    parts = Parts(place)
+    parts.give_up(*files)
+    print_status(place, parts.status())
+
+
 def print_status(place: str, status: PartsStatus) -> None:
     """Print how far the parts are."""
     output.facts(parts=place, **output.plain(status))
     rate = (
         "" if status.images_per_second is None else f"; {status.images_per_second:,.0f} images a second, all processes"
     )
-    output.line(f"{place}: {status.finished:,} of {status.files:,} files are finished{rate}")
-    for title, files in (("running", status.running), ("expired", status.expired), ("failed", status.failed)):
+    given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
+    output.line(f"{place}: {status.finished:,} of {status.files:,} files are finished{given_up}{rate}")
+    for title, files in (
+        ("running", status.running),
+        ("expired", status.expired),
+        ("failed", status.failed),
+        ("given up", status.given_up),
+    ):
         for name, about in list(files.items())[:_SHOWN]:
             output.line(f"  {title}: {name}: {about}")
         if len(files) > _SHOWN:

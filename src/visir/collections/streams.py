@@ -12,8 +12,9 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from lzma import LZMAError
 from pathlib import Path
 from typing import IO, Any, Self
@@ -96,13 +97,13 @@ class InputFiles:
         if len(set(roots)) > 1:
             raise CollectionError(f"{self.source}: files of several folders.", hint="name the folder above them")
         self.root = roots[0]
-        tars = {_stem(name) for name in listed if name.lower().endswith(TARS)}
+        notes = notes_on_tars(listed)
         self.files = [
             InputFile(name, *listed[name])
             for name in sorted(listed)
             if name.lower().endswith(ENDINGS)
             and not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
-            and not (name.lower().endswith(".parquet") and _stem(name) in tars)
+            and name not in notes
         ]
         if not self.files:
             raise CollectionError(
@@ -132,9 +133,23 @@ class InputFiles:
             raise CollectionError(f"{place}: is no longer there.", hint="put it back, and run the same again")
         if state != (file.size, file.tag):
             raise CollectionError(
-                f"{place}: has changed since it was listed ({file.size:,} bytes then, {state[0]:,} now).",
+                f"{place}: has changed since it was listed ({self.difference(file, *state)}).",
                 hint="put the file back as it was; or encode what is there now: --replace (in Python: replace=True)",
             )
+
+    def difference(self, file: InputFile, size: int, tag: str) -> str:
+        """In words, in what a file differs from what was listed.
+
+        Args:
+            file: As it was listed.
+            size: Its bytes now.
+            tag: Its tag now.
+        """
+        if size != file.size:
+            return f"{file.size:,} bytes then, {size:,} now"
+        what = "ETag or time of change" if self._remote else "last changed"
+        then, now = (file.tag, tag) if self._remote else (_time_of(file.tag), _time_of(tag))
+        return f"{size:,} bytes as then, but {what} {then or 'unknown'} then, {now or 'unknown'} now"
 
     def pictures(self, file: InputFile) -> Iterator[StreamedPicture]:
         """The pictures of a file, one after the other.
@@ -284,6 +299,19 @@ def _local_state(path: Path) -> tuple[int, str] | None:
     except FileNotFoundError:
         return None
     return status.st_size, str(status.st_mtime_ns)
+
+
+def _time_of(tag: str) -> str:
+    """The time of a local file's last change, to the nanosecond: files may be written within one microsecond."""
+    seconds, rest = divmod(int(tag), 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:09} UTC"
+
+
+def notes_on_tars(names: Iterable[str]) -> set[str]:
+    """Of these names, those of Parquet files that stand beside a tar of the same name: img2dataset's notes."""
+    names = list(names)
+    tars = {_stem(name) for name in names if name.lower().endswith(TARS)}
+    return {name for name in names if name.lower().endswith(".parquet") and _stem(name) in tars}
 
 
 def _stem(name: str) -> str:
