@@ -405,11 +405,39 @@ def test_other_models_settings_and_sources_are_refused(source: Path, tmp_path: P
         encode_parts(Means(), source, source / "parts")
     with pytest.raises(EncoderError, match="neither weights nor a revision"):
         encode_parts(Means(weights=None), source, tmp_path / "new")
-    with pytest.raises(CollectionError, match="no files of pictures"):
+    with pytest.raises(CollectionError, match="there are no files"):
         (tmp_path / "empty").mkdir()
         encode_parts(Means(), tmp_path / "empty", tmp_path / "new")
     with pytest.raises(EmbeddingError, match="holds no parts"):
         Parts(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("shrds", r"shrds: no such file or folder\.\n  → did you mean 'shards'\?"),
+        ("shards/b.tar", r"b\.tar: no such file or folder\.\n  → did you mean 'a\.tar'\?"),
+        ("shrds/x/y", r"shrds/x/y: there is no folder \S+/shrds\.\n  → did you mean 'shards'\?"),
+        ("shrds/*.tar", r"shrds/\*\.tar: there is no folder \S+/shrds\.\n  → did you mean 'shards'\?"),
+        ("shards/*.zip", r"\*\.zip: no file has such a name\.\n  → \S+/shards holds a\.tar"),
+        ("shards/a.tar/x", r"x: \S+/shards/a\.tar is a file, no folder\.\n  → name the file itself"),
+        ("shards/a.tar/*.tar", r"tar: \S+/shards/a\.tar is a file, no folder\.\n  → name the file itself"),
+        ("empty", r"empty: there are no files\.\n  → name some that end in \.tar, "),
+        ("empty/*.tar", r"\*\.tar: no file has such a name\.\n  → \S+/empty holds nothing"),
+        ("empty/x", r"x: no such file or folder\.\n  → \S+/empty holds nothing"),
+    ],
+)
+def test_a_source_that_is_not_there_is_told_what_is(tmp_path: Path, source: str, message: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "a.tar").write_bytes(b"")
+    with pytest.raises(CollectionError, match=message):
+        InputFiles(tmp_path / source)
+
+
+def test_a_source_without_a_name_is_not_the_working_folder() -> None:
+    with pytest.raises(CollectionError, match="the name of the source is empty"):
+        InputFiles("")
 
 
 def test_files_of_others_stay(source: Path, tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ class InputFiles:
 
     def __init__(self, source: str | Path) -> None:
         self.source = str(source)
+        if not self.source.strip():
+            raise CollectionError("the name of the source is empty.", hint="name a folder, a pattern or an address")
         self._remote = is_url(source)
         self._called: dict[str, str] = {}
         """By its name as text, what a file is really called, where that is no valid Unicode."""
@@ -106,8 +108,11 @@ class InputFiles:
             and name not in notes
         ]
         if not self.files:
+            endings = ", ".join(ENDINGS)
+            if not listed:
+                raise CollectionError(f"{self.source}: there are no files.", hint=f"name some that end in {endings}")
             raise CollectionError(
-                f"{self.source}: no files of pictures: none of {len(listed):,} ends in {', '.join(ENDINGS)}.",
+                f"{self.source}: no files of pictures: none of {len(listed):,} ends in {endings}.",
                 hint="photos in a folder: visir encode without --parts; or pack them into tars, some 10,000 in each",
             )
 
@@ -285,12 +290,29 @@ def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
     else:
         plain = re.split(r"[*?\[]", str(path), maxsplit=1)[0]
         if plain == str(path):
-            beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise CollectionError(f"{path}: no such file or folder.", hint=nearest(path.name, beside))
+            raise _missing(path, path)
         root = Path(plain.rpartition("/")[0] or ("/" if plain.startswith("/") else "."))
+        if not root.is_dir():
+            raise _missing(path, root)
         paths = [file for file in root.glob(str(path.relative_to(root))) if file.is_file()]
+        if not paths:
+            held = sorted(file.name for file in root.iterdir())
+            names = ", ".join(held[:3]) + (f" and {len(held) - 3:,} more" if len(held) > 3 else "")
+            raise CollectionError(f"{path}: no file has such a name.", hint=f"{root} holds {names or 'nothing'}")
     states = {file.relative_to(root).as_posix(): _local_state(file) for file in paths}
     return str(root), {name: state for name, state in states.items() if state is not None}
+
+
+def _missing(path: Path, needed: Path) -> CollectionError:
+    """The error for a path of which `needed` is no file or folder: it names what is missing first."""
+    first = next(above for above in reversed((needed, *needed.parents)) if not above.is_dir())
+    if first.is_file():
+        return CollectionError(f"{path}: {first} is a file, no folder.", hint="name the file itself")
+    what = "no such file or folder" if first == path else f"there is no folder {first}"
+    beside = [other.name for other in first.parent.iterdir()]
+    return CollectionError(
+        f"{path}: {what}.", hint=nearest(first.name, beside) if beside else f"{first.parent} holds nothing"
+    )
 
 
 def _local_state(path: Path) -> tuple[int, str] | None:

@@ -47,16 +47,29 @@ def strings(values: object) -> pa.StringArray:
             hint="a record holds 2 GiB of them at most (offsets of 32 bits); take a larger collection part by part: "
             "visir encode --parts, and each part into the index (visir.encoders.Parts)",
         ) from fault
+    listed: list[Any] = list(values)  # type: ignore[call-overload]
     try:
-        return pa.array(list(values), pa.string())  # type: ignore[call-overload]
+        return pa.array(listed, pa.string())
     except UnicodeEncodeError as fault:  # half of a surrogate pair, or broken bytes of a command line
         raise CollectionError(
-            f"ids and texts must be valid text: {fault}.", hint="write it again as Unicode, in UTF-8"
+            f"ids and texts must be valid text: {_first_that_fails(listed)}{fault}.",
+            hint="write it again as Unicode, in UTF-8",
         ) from None
     except (pa.ArrowTypeError, pa.ArrowInvalid) as fault:
         raise CollectionError(
-            f"ids and texts must be valid text: {fault}.", hint="write numbers as text: str(7)"
+            f"ids and texts must be valid text: {_first_that_fails(listed)}{fault}.",
+            hint="write numbers as text: str(7)",
         ) from None
+
+
+def _first_that_fails(values: list[Any]) -> str:
+    """Which of the values, counted from 0, is the first that is no text: "number 7: "."""
+    for number, value in enumerate(values):
+        try:
+            pa.array([value], pa.string())
+        except (UnicodeEncodeError, pa.ArrowTypeError, pa.ArrowInvalid):
+            return f"number {number:,}: "
+    return ""
 
 
 FEW = 32
