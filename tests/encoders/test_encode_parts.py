@@ -166,6 +166,20 @@ def test_a_file_without_pictures_is_an_empty_part(tmp_path: Path) -> None:
     assert (made.files, made.images) == (1, 0) and [len(part) for part in made.parts] == [0]
 
 
+def test_of_several_pictures_of_a_sample_the_first_is_taken_and_the_others_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    several = {"a.png": picture(1, 1, 1), "a.webp": b"", "a.seg.png": b"", "a.txt": b"", "b.png": picture(2, 2, 2)}
+    (tmp_path / "in" / "0.tar").write_bytes(tar_of(several))
+    (tmp_path / "in" / "1.tar").write_bytes(tar_of({"c.png": picture(3, 3, 3)}))
+    made = encode_parts(Means(), tmp_path / "in", tmp_path / "parts")
+    assert (made.images, made.broken, made.passed_over) == (3, 0, 2)
+    assert [vectors.vectors[:, 0].tolist() for vectors in made.parts] == [[1, 2], [3]]  # as visir.open has them
+    cards = [pq.read_metadata(path).metadata[b"visir"] for path in sorted((tmp_path / "parts" / "parts").iterdir())]
+    assert b'"passed over":{"count":2,"first":"a.webp"}' in cards[0] and b"passed over" not in cards[1]
+    done = say(encode_verb, tmp_path / "in", "--model", "pixels", "--parts", tmp_path / "other")
+    assert "2 pictures passed over whose sample has another, which comes first" in done.text
+
+
 # -- many processes
 
 

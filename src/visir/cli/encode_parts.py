@@ -46,6 +46,8 @@ def encode_into_parts(
     )
     if result.broken:
         output.line(f"  {result.broken:,} broken pictures set aside; their parts list them")
+    if result.passed_over:
+        output.line(f"  {result.passed_over:,} pictures passed over whose sample has another, which comes first")
     print_status(place, result.parts.status())
 
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from lzma import LZMAError
 from pathlib import Path
 from typing import IO, Any, Self
@@ -67,6 +68,23 @@ class StreamedPicture:
     id: str
     where: str
     data: bytes | ImageError
+
+
+@dataclass
+class PassedOver:
+    """Pictures of tars that are passed over: of a sample with several (`a.jpg`, `a.png`) the first is taken.
+
+    Attributes:
+        count: How many they are.
+        first: The name of the first of them.
+    """
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, name: str) -> None:
+        """Count a picture."""
+        self.count, self.first = self.count + 1, self.first or name
 
 
 class InputFiles:
@@ -156,8 +174,12 @@ class InputFiles:
         then, now = (file.tag, tag) if self._remote else (_time_of(file.tag), _time_of(tag))
         return f"{size:,} bytes as then, but {what} {then or 'unknown'} then, {now or 'unknown'} now"
 
-    def pictures(self, file: InputFile) -> Iterator[StreamedPicture]:
+    def pictures(self, file: InputFile, passed: PassedOver | None = None) -> Iterator[StreamedPicture]:
         """The pictures of a file, one after the other.
+
+        Args:
+            file: The file.
+            passed: Counts the pictures that are passed over.
 
         Raises:
             CollectionError: The file is gone, has changed, is truncated, or is no archive.
@@ -166,7 +188,8 @@ class InputFiles:
         self.check(file)
         place = self.place(file.name)
         kind = file.name.lower()
-        read = _of_tar if kind.endswith(TARS) else _of_zip if kind.endswith(".zip") else _of_parquet
+        of_tar = partial(_of_tar, passed=PassedOver() if passed is None else passed)
+        read = of_tar if kind.endswith(TARS) else _of_zip if kind.endswith(".zip") else _of_parquet
         with open_remote(place) if self._remote else _opened(self._path(file.name)) as stream, _faults(place):
             yield from _first_of_each(read(stream, place))
         self.check(file)
@@ -183,7 +206,7 @@ def _first_of_each(pictures: Iterator[StreamedPicture]) -> Iterator[StreamedPict
         yield picture
 
 
-def _of_tar(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
+def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[StreamedPicture]:
     """The first picture of each sample, whose files stand together; ids as `visir.open` has them."""
     endings, last, ended = picture_endings(), "", False
 
@@ -199,7 +222,10 @@ def _of_tar(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
             key, ending = sample_key(name)
-            if not member.isreg() or key == last or not is_picture_ending(ending, endings):
+            if not member.isreg() or not is_picture_ending(ending, endings):
+                continue
+            if key == last:
+                passed.add(name)
                 continue
             last = key
             data: bytes | ImageError

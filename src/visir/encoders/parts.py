@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from visir.collections.streams import InputFiles
+from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.encoders.base import Encoder
 from visir.encoders.compute import ForwardOptions
 from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place
@@ -47,6 +47,7 @@ class PartsEncoding:
         images: How many pictures have a vector from this process.
         broken: How many it set aside.
         seconds: How long it worked, waiting for others included.
+        passed_over: How many pictures of tars it passed over: of a sample with several the first is taken.
         given_up: Input file → why it was given up, and by whom. Nothing of these files is in the parts.
     """
 
@@ -54,6 +55,7 @@ class PartsEncoding:
     files: int = 0
     images: int = 0
     broken: int = 0
+    passed_over: int = 0
     seconds: float = 0.0
     given_up: Mapping[str, str] = field(default_factory=dict)
 
@@ -216,18 +218,25 @@ class _Worker:
                 raise
 
     def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
-        source = {"name": part.file.name, "size": part.file.size, "tag": part.file.tag}
+        about = part.file
+        facts: dict[str, Any] = {"source": {"name": about.name, "size": about.size, "tag": about.tag}}
         prefix = f"{part.file.name}/" if self.prefixed else ""
         with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
             path = scratch.file("part.parquet")
-            pictures = self.inputs.pictures(part.file)
+            passed = PassedOver()
+
+            def pictures() -> Iterator[StreamedPicture]:
+                yield from self.inputs.pictures(part.file, passed)
+                if passed.count:  # all are read: the card is written now
+                    facts["passed over"] = {"count": passed.count, "first": passed.first}
+
             images, broken = write_part(
                 path,
                 self.encoder,
-                pictures,
+                pictures(),
                 self.options,
                 prefix=prefix,
-                facts={"source": source},
+                facts=facts,
                 lost=lambda: lease.lost,
             )
             if not patiently(lease.is_held):
@@ -236,6 +245,7 @@ class _Worker:
                 self.result.files += 1
                 self.result.images += images
                 self.result.broken += broken
+                self.result.passed_over += passed.count
                 advance(images)
 
 
