@@ -19,7 +19,7 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.intake import EMBEDDING, Embedded, checked
 from visir.encoders.item_parts import ReadsWhole, how_to_compose
 from visir.encoders.known_models import where_to_begin
-from visir.errors import CollectionError, EncoderError, nearest
+from visir.errors import EncoderError, nearest
 from visir.records import (
     Embeddings,
     EncoderCard,
@@ -32,6 +32,7 @@ from visir.records import (
     Vectors,
     strings,
 )
+from visir.records.columns import valid_texts
 from visir.records.items import PLURALS
 
 if TYPE_CHECKING:
@@ -282,16 +283,8 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         return finite(encoder.embed_images(pixels), range(len(images)), self.label)
 
     def encode_texts(self, texts: Sequence[str], role: Role = "document") -> Embedded:
-        """(n, dimension) vectors of n texts.
-
-        Raises:
-            CollectionError: One is None, a number, or no valid Unicode; the message says which, counted from 0.
-        """
-        texts = list(texts)
-        missing = [number for number, text in enumerate(texts) if text is None]
-        if missing:
-            raise CollectionError(f"number {missing[0]:,} of the texts is None.", hint='an empty text is ""')
-        strings(texts)  # broken characters are named: tokenizers raise what says nothing of them
+        """(n, dimension) vectors of n texts; `CollectionError` names the first that is no valid text."""
+        texts = valid_texts(texts)  # tokenizers raise what says nothing of broken characters
         return finite(self.for_role(role).embed_texts(texts), texts, self.label)
 
     def encode_inputs(self, modality: Modality, inputs: Mapping[str, Any], role: Role = "query") -> Vectors:

@@ -33,14 +33,14 @@ def give_up(place: SharedPlace, names: Sequence[str]) -> None:
     chosen: list[PartOf] = []
     faults: list[str] = []
     for name in names:
-        found = _named(name, listed)
-        if len(found) != 1:
-            several = f"{', '.join(found)}: which of them?"
-            faults.append(f"{name}: {several if found else 'was never listed; ' + nearest(name, listed)}")
-        elif f"{listed[found[0]].part}.parquet" in finished:
+        matching = _named(name, listed)
+        if len(matching) != 1:
+            several = f"{', '.join(matching)}: which of them?"
+            faults.append(f"{name}: {several if matching else 'was never listed; ' + nearest(name, listed)}")
+        elif f"{listed[matching[0]].part}.parquet" in finished:
             faults.append(f"{name}: has its part; to encode what the file is now: --replace (in Python: replace=True)")
         else:
-            chosen.append(listed[found[0]])
+            chosen.append(listed[matching[0]])
     raise_faults(
         EmbeddingError,
         f"{place.place}: files that cannot be given up",
@@ -74,4 +74,4 @@ def why_given_up(place: SharedPlace, parts: Collection[PartOf], finished: Mappin
 
 def _named(name: str, listed: Mapping[str, PartOf]) -> list[str]:
     """The file of this name; or those that a path or an address ends in."""
-    return [name] if name in listed else [one for one in listed if name.endswith(f"/{one}")]
+    return [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]

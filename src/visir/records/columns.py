@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,20 @@ def strings(values: object) -> pa.StringArray:
             f"ids and texts must be valid text: {_first_that_fails(listed)}{fault}.",
             hint="write numbers as text: str(7)",
         ) from None
+
+
+def valid_texts(texts: Iterable[str]) -> list[str]:
+    """Return the texts as a list.
+
+    Raises:
+        CollectionError: One is None, a number, or no valid Unicode; the message says which, counted from 0.
+    """
+    texts = list(texts)
+    missing = next((number for number, text in enumerate(texts) if text is None), None)
+    if missing is not None:
+        raise CollectionError(f"number {missing:,} of the texts is None.", hint='an empty text is ""')
+    strings(texts)
+    return texts
 
 
 def _first_that_fails(values: list[Any]) -> str:
