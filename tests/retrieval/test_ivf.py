@@ -188,7 +188,7 @@ def test_built_part_by_part_it_is_as_built_at_once(tmp_path: Path) -> None:
     assert sorted(files_below(tmp_path / "index")) == sorted([*_files(tmp_path / "index"), MANIFEST])
     with pytest.raises(
         IndexFolderError,
-        match=r"index: exists already: a finished index of kind 'ivf', by \w+\. Nothing was built\.\n  → .*index search",
+        match=r"index: exists already: a finished index of kind 'ivf', by \w+\. Nothing was built\.\n.*index search",
     ):
         build_index(mapped, "ivf", tmp_path / "index")
 
