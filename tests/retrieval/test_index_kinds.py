@@ -203,7 +203,7 @@ def test_faults_are_named_and_change_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="unknown setting 'ef_serach'"):
         index.search(queries, 3, ef_serach=3)
     with pytest.raises(
-        IndexFolderError, match=r"index: exists already: a finished index of kind '\w+', by \w+\. Nothing was built\."
+        IndexFolderError, match=r"index: exists already: a finished index of kind '\S+', by \w+\. Nothing was built\."
     ):
         build_index(documents, name, tmp_path / "index")
     with pytest.raises(IndexFolderError, match="index: exists already"):
