@@ -1,12 +1,13 @@
 """A collection of any size through `encode_parts`, with empty pictures and an encoder that costs nothing.
 
     python benchmarks/any_size.py [--ids 1000000 --per-file 10000 --processes 1 --dimension 4]
-    python benchmarks/any_size.py --ids 100000000 --out /large/disk        # ten thousand files
+    python benchmarks/any_size.py --ids 100000000 --pictures-only --out /large/disk        # ten thousand files
 
-One tar of `--per-file` samples (a picture of 1 × 1 pixel, a text, a JSON) is made, and linked under the names of all
-input files, so that the source takes no room; the name of the file stands before each key, so all ids differ. What is
-measured is everything but the model and the pictures: listing, leases, streaming, decoding, ids, parts. Printed:
-seconds and megabytes per million ids, and the peak of memory of a process, which should not grow with their number.
+One tar of `--per-file` samples (a picture of 1 × 1 pixel, a text, a JSON; or the picture alone) is made, and linked
+under the names of all input files, so that the source takes no room; the name of the file stands before each key, so
+all ids differ. What is measured is everything but the model and the pictures: listing, leases, streaming, decoding,
+ids, parts. Printed: seconds and megabytes per million ids, and the peak of memory of a process, which should not grow
+with their number.
 """
 
 from __future__ import annotations
@@ -50,14 +51,15 @@ class Nothing(Encoder):
         return np.ones((len(batch), self.dimension), np.float32)
 
 
-def make_source(folder: Path, files: int, per_file: int) -> int:
+def make_source(folder: Path, files: int, per_file: int, *, pictures_only: bool = False) -> int:
     """The input files; the bytes of one."""
     stream = io.BytesIO()
     Image.new("RGB", (1, 1), "red").save(stream, "PNG")
+    contents = (("png", stream.getvalue()), ("txt", b"a text"), ("json", b"{}"))[: 1 if pictures_only else 3]
     first = folder / "00000000.tar"
     with tarfile.open(first, "w") as tar:
         for row in range(per_file):
-            for ending, data in (("png", stream.getvalue()), ("txt", b"a text"), ("json", b"{}")):
+            for ending, data in contents:
                 about = tarfile.TarInfo(f"{row:09}.{ending}")
                 about.size = len(data)
                 tar.addfile(about, io.BytesIO(data))
@@ -83,13 +85,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("ids", 1_000_000), ("per-file", 10_000), ("processes", 1), ("dimension", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--pictures-only", action="store_true", help="no texts and JSONs beside the pictures")
     parser.add_argument("--out", type=Path, help="where there is room; by default the folder for temporary files")
     shape = parser.parse_args()
     files = -(-shape.ids // shape.per_file)
     with tempfile.TemporaryDirectory(dir=shape.out) as folder:
         source, parts = Path(folder, "source"), Path(folder, "parts")
         source.mkdir()
-        size = make_source(source, files, shape.per_file)
+        size = make_source(source, files, shape.per_file, pictures_only=shape.pictures_only)
         print(f"{files:,} files of {shape.per_file:,} ids, {size / 1e6:.1f} MB each", flush=True)
         results: Any = multiprocessing.Queue()
         started = time.perf_counter()
