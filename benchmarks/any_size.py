@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 import io
-import multiprocessing
 import os
 import resource
 import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +74,11 @@ def make_source(folder: Path, files: int, per_file: int, *, pictures_only: bool 
     return first.stat().st_size
 
 
-def work(source: Path, parts: Path, dimension: int, results: Any) -> None:
-    """One process; it reports its files and its peak of memory in MB."""
+def work(source: Path, parts: Path, dimension: int) -> tuple[int, float]:
+    """One process: its files, and its peak of memory in MB."""
     with quiet():
         done = encode_parts(Nothing(dimension), source, parts, workers=1)
-    results.put((done.files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    return done.files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
@@ -94,17 +94,10 @@ def main() -> None:
         source.mkdir()
         size = make_source(source, files, shape.per_file, pictures_only=shape.pictures_only)
         print(f"{files:,} files of {shape.per_file:,} ids, {size / 1e6:.1f} MB each", flush=True)
-        results: Any = multiprocessing.Queue()
         started = time.perf_counter()
-        workers = [
-            multiprocessing.Process(target=work, args=(source, parts, shape.dimension, results))
-            for _ in range(shape.processes)
-        ]
-        for worker in workers:
-            worker.start()
-        done = [results.get() for _ in workers]
-        for worker in workers:
-            worker.join()
+        with ProcessPoolExecutor(shape.processes) as pool:
+            workers = [pool.submit(work, source, parts, shape.dimension) for _ in range(shape.processes)]
+            done = [worker.result() for worker in workers]
         seconds = time.perf_counter() - started
         processor = resource.getrusage(resource.RUSAGE_CHILDREN)
         millions = files * shape.per_file / 1e6
