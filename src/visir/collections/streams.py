@@ -38,6 +38,8 @@ ID_COLUMNS = ("image_id", "id", "key")
 """Columns of Parquet files that are taken for ids, the first of them that is there."""
 _ROWS = 64
 _COPY = "copy the file again"
+_BLANK = 8 * ord(" ")
+"""What a tar's checksum counts in its own place."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,14 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
         @classmethod
         def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
             nonlocal ended
+            size, checksum = buf[124:135], buf[148:154]
+            is_plain = buf[156:157] == tarfile.REGTYPE and buf[257:262] == b"ustar" and not buf[345]
+            is_plain = is_plain and size.isdigit() and checksum.isdigit()
+            if is_plain and int(checksum, 8) == sum(buf) - sum(buf[148:156]) + _BLANK:
+                # What nearly every header of a picture is; `tarfile` takes five times as long to read it.
+                header = cls(buf[:100].partition(b"\0")[0].decode(encoding, errors))
+                header.size, ended = int(size, 8), False
+                return header
             ended = len(buf) == tarfile.BLOCKSIZE and not buf.strip(b"\0")
             return super().frombuf(buf, encoding, errors)
 
