@@ -18,7 +18,6 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.models import QueryRequestBatch
 
-
 CHANGES = (
     ("PUT", "points"),
     ("POST", "points/delete"),

@@ -23,7 +23,6 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import modality_of
