@@ -1,8 +1,8 @@
 """A collection of Milvus: a row for each document, and the mark among the collection's properties.
 
 A row has `key_of(id)` as its key, the id beside it, and the generations that added and deleted it (`stepwise.py`); of a
-row that is not deleted, the second is a number that no generation reaches. The collection's consistency level is Strong:
-a search sees every change that was answered before it was sent.
+row that is not deleted, the second is a number that no generation reaches. The collection's consistency level is
+Strong: a search sees every change that was answered before it was sent.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class MilvusEngine(StepwiseEngine):
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
         """Those of these ids that are there as of the last change."""
-        generation, there = self.read_mark().generation, set()
+        generation, there = self.read_mark().generation, set[str]()
         for start in range(0, len(ids), _ROWS):
             some = _seen(generation, ids[start : start + _ROWS].to_pylist())
             there.update(row[_KEY] for row in self._loaded("query", some, output_fields=[_KEY]))
@@ -249,7 +249,7 @@ class MilvusEngine(StepwiseEngine):
         return int(counted["count(*)"])
 
     def _rewrite(self, among: str, deleted: int) -> None:
-        """Write the rows that an expression lets through again, as deleted by a generation; then it lets none through."""
+        """Write the rows that an expression finds again, as deleted by this generation, until it finds none."""
         while rows := self._loaded("query", among, output_fields=["*"], limit=_REWRITTEN):
             self._sent("delete documents", "upsert", [{**row, _DELETED: deleted} for row in rows])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from operator import methodcaller
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -72,10 +73,8 @@ class ServerEngine(StepwiseEngine):
             ),
         )
         for name in (ADDED, DELETED):
-            engine._sent(
-                "index the generations",
-                lambda client, name=name: client.create_payload_index(collection, name, "integer", wait=True),
-            )
+            request = methodcaller("create_payload_index", collection, name, "integer", wait=True)
+            engine._sent("index the generations", request)
         engine._before = Mark(index)
         return engine
 
@@ -130,7 +129,7 @@ class ServerEngine(StepwiseEngine):
     def count_changed(self, generation: int) -> tuple[int, int]:
         """How many points this generation has added and marked as deleted."""
         added, deleted = (
-            self._sent("count points", lambda client, one=one: client.count(self.collection, one, exact=True)).count
+            self._sent("count points", methodcaller("count", self.collection, one, exact=True)).count
             for one in (
                 _models().Filter(must=[_range(name, gte=generation, lte=generation)]) for name in (ADDED, DELETED)
             )
@@ -144,7 +143,7 @@ class ServerEngine(StepwiseEngine):
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
         """Those of these ids that are there as of the last change."""
-        generation, there = self.read_mark().generation, set()
+        generation, there = self.read_mark().generation, set[str]()
         for start in range(0, len(ids), _PAGE):
             some = self._seen(generation, ids[start : start + _PAGE].to_pylist())
             there.update(str(record.id) for record in self._records(some, with_payload=False))
@@ -251,10 +250,8 @@ class ServerEngine(StepwiseEngine):
         """The points that a filter lets through, page by page."""
         offset = None
         while True:
-            records, offset = self._sent(
-                "read points",
-                lambda client, start=offset: client.scroll(self.collection, among, _PAGE, offset=start, **wanted),
-            )
+            request = methodcaller("scroll", self.collection, among, _PAGE, offset=offset, **wanted)
+            records, offset = self._sent("read points", request)
             yield from records
             if offset is None:
                 return
