@@ -124,10 +124,10 @@ class MilvusEngine(StepwiseEngine):
     def ids(self) -> pa.StringArray:
         """The ids of all rows that are seen, sorted."""
         pages = self._loaded("query_iterator", batch_size=_ROWS, filter=_seen(self.seen), output_fields=[_ID])
-        found: list[str] = []
+        ids: list[str] = []
         while rows := self._connection.explain("read the ids", pages.next):
-            found += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
-        return pa.array(sorted(found, key=str.encode), pa.string())
+            ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
+        return pa.array(sorted(ids, key=str.encode), pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
         """Those of these ids that are there as of the last change."""
