@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import io
+import lzma
 import os
 import shutil
 import subprocess
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -190,4 +194,24 @@ def test_a_disk_that_fails_is_told_apart(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_bytes(archive("tar"))
     monkeypatch.setattr(Path, "open", lambda self, mode: Failing(self))
     with pytest.raises(CollectionError, match=r"a\.tar: cannot be read \(Input/output error\)(.|\n)*check the disk"):
+        pictures(path)
+
+
+@pytest.mark.parametrize(("kind", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
+def test_a_compressed_tar_may_be_several_streams(tmp_path: Path, kind: str, pack: Callable[[bytes], bytes]) -> None:
+    """As pbzip2 and bgzip write them; `tar` and `gzip` read them too."""
+    plain = archive("tar")
+    path = tmp_path / f"a.tar.{kind}"
+    path.write_bytes(b"".join(pack(plain[start : start + 700]) for start in range(0, len(plain), 700)))
+    assert pictures(path) == referee(path)
+    assert list(pictures(path)) == ["a.png", "b.png", "c.png"]
+
+
+def test_a_wrong_checksum_of_a_stream_is_damage(tmp_path: Path) -> None:
+    plain = archive("tar")
+    first = bytearray(gzip.compress(plain[:700], compresslevel=0))
+    first[200] ^= 1  # stored as it is: nothing but the checksum tells
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(bytes(first) + gzip.compress(plain[700:]))
+    with pytest.raises(CollectionError, match="damaged or truncated"):
         pictures(path)

@@ -7,7 +7,10 @@ forgotten at once. `InputFiles` lists them; `pictures` gives the bytes of the pi
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
+import lzma
 import re
 import tarfile
 import zipfile
@@ -19,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.collections.archives import check_member_size
@@ -229,7 +231,7 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
             ended = len(buf) == tarfile.BLOCKSIZE and not buf.strip(b"\0")
             return super().frombuf(buf, encoding, errors)
 
-    with tarfile.open(fileobj=stream, mode="r|*", tarinfo=Header) as opened:
+    with tarfile.open(fileobj=_decompressed(stream), mode="r|", tarinfo=Header) as opened:
         for member in opened:
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
@@ -253,6 +255,22 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
             yield StreamedPicture(key, f"{place}: {name}", data)
     if not ended:  # `tarfile` takes a header that is cut, or is none, for the end
         raise tarfile.ReadError("the mark of its end is missing")
+
+
+def _decompressed(stream: IO[bytes]) -> IO[bytes]:
+    """What a compressed tar holds, whatever its name. `tarfile` itself stops at the first of several streams.
+
+    pbzip2, lbzip2 and bgzip write them, and whoever puts one compressed file behind the other.
+    """
+    start = stream.read(6)
+    stream.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.open(stream))
+    if start.startswith(b"BZh"):
+        return bz2.open(stream)
+    if start.startswith((b"\xfd7zXZ", b"\x5d\0\0\x80")):
+        return lzma.open(stream)
+    return stream
 
 
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
