@@ -392,6 +392,25 @@ def test_a_link_to_nothing_among_the_parts_hides_none(tmp_path: Path) -> None:
     assert Parts(parts).status().finished == 4 and len(list(Parts(parts))) == 4
 
 
+@pytest.mark.parametrize("below", ["", "/parts"])
+def test_a_file_is_no_place_for_parts(source: Path, tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(VisirError, match=r"file.*: cannot be read \(Not a directory\)(.|\n)*name a folder"):
+        encode_parts(Means(), source, f"{tmp_path}/file{below}", batch_size=4)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("left", [0, 40])
+def test_how_far_parts_are_names_a_cut_part(tmp_path: Path, left: int) -> None:
+    folder, parts = shards(tmp_path / "in", 2, 3), tmp_path / "parts"
+    encode_parts(Means(), folder, parts, batch_size=4)
+    for number, path in enumerate(sorted((parts / "parts").iterdir())):
+        path.write_bytes(path.read_bytes()[:left])
+        os.utime(path, (number, number))
+    with pytest.raises(EmbeddingError, match=r"00000001-\w+\.parquet: damaged(.|\n)*delete it, and run the same"):
+        Parts(parts).status()
+
+
 def test_a_change_of_equal_size_is_said_by_its_times(tmp_path: Path) -> None:
     source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
     (source / "00000.tar").write_bytes(tar_of({"a.jpg": b"x"})[:-1024])  # it fails, and stays to be done

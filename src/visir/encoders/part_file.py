@@ -142,7 +142,7 @@ def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]
     """
     try:
         parquet = pq.ParquetFile(stream, page_checksum_verification=True)
-        card = card_of(parquet, place)
+        card = _card_of(parquet, place)
         table = parquet.read()
         flat = table["vector"].combine_chunks()
         flat = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
@@ -154,8 +154,23 @@ def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]
         raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
 
 
-def card_of(parquet: pq.ParquetFile, place: str) -> dict[str, Any]:
-    """The card of a part; no vectors are read."""
+def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
+    """The card of a part; no vectors are read.
+
+    Args:
+        stream: The part, to be read at any place in it.
+        place: Its name, for errors.
+
+    Raises:
+        EmbeddingError: It is damaged, no part, or of another version.
+    """
+    try:
+        return _card_of(pq.ParquetFile(stream), place)
+    except (pa.ArrowException, OSError, ValueError) as fault:
+        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
+
+
+def _card_of(parquet: pq.ParquetFile, place: str) -> dict[str, Any]:
     card: Any = orjson.loads((parquet.metadata.metadata or {}).get(b"visir", b"null"))
     if not isinstance(card, dict):
         raise EmbeddingError(f"{place}: no part that visir wrote.", hint="leave the folder of parts to visir")

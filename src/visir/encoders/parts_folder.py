@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from visir.encoders.given_up import give_up, why_given_up
 from visir.encoders.leases import SharedPlace, about_lease, lease_states, open_place
-from visir.encoders.part_file import card_of, read_part
+from visir.encoders.part_file import read_card, read_part
 from visir.encoders.part_list import FOLDER, PartOf, listed_parts, read_plan
 from visir.errors import EmbeddingError
 from visir.records import Embeddings, EncoderCard
@@ -148,7 +146,7 @@ class Parts:
 
     def _card(self, part: PartOf) -> dict[str, Any]:
         with self._place.open(part.path) as stream:
-            return card_of(pq.ParquetFile(stream), f"{self.place}/{part.path}")
+            return read_card(stream, f"{self.place}/{part.path}")
 
     def _read(self, part: PartOf) -> tuple[Embeddings, dict[str, Any]]:
         with self._place.open(part.path) as stream:

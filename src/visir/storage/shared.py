@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -39,7 +39,7 @@ class SharedFolder:
         Hidden names, which files have before they are whole, are left out.
         """
         files = {}
-        with contextlib.suppress(FileNotFoundError):
+        with self._reading(folder), contextlib.suppress(FileNotFoundError):
             for entry in os.scandir(self.folder / folder):
                 with contextlib.suppress(FileNotFoundError):  # a link of somebody's to nothing ends no listing
                     if not entry.name.startswith("."):
@@ -48,10 +48,9 @@ class SharedFolder:
 
     def read(self, name: str) -> bytes | None:
         """The content of a small file; None where there is none."""
-        try:
+        with self._reading(name), contextlib.suppress(FileNotFoundError):
             return (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        return None
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
@@ -87,6 +86,16 @@ class SharedFolder:
     def clear(self, folder: str, writer: str) -> None:
         """Remove what a writer that is dead had begun to `publish` in a folder."""
         remove_files(self.folder / folder, [f".new-{writer}"])
+
+    @contextlib.contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            raise FolderError(
+                f"{Path(self.place, name)}: cannot be read ({fault.strerror}).",
+                hint="name a folder that can be read and written",
+            ) from fault
 
     def _appear(self, name: str, hidden: str, write: Callable[[Path], object]) -> bool:
         target = self.folder / name
