@@ -150,29 +150,21 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
 
 
 @pytest.fixture
-def milvus(lite: MilvusServer) -> Iterator[Place]:
-    from milvus_lite import CollectionSchema, DataType, FieldSchema
-
-    def make(name: str) -> None:
-        fields = [
-            FieldSchema("key", DataType.VARCHAR, max_length=9, is_primary=True),
-            FieldSchema("theirs", DataType.FLOAT_VECTOR, dim=2),
-        ]
-        lite.held.create_collection(name, CollectionSchema(fields), properties={"visir": "theirs"})
-        lite.held.get_collection(name).insert([{"key": "x", "theirs": [0.5, 1.0]}])
-
+def milvus(lite: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Place]:
+    if "sparse" in request.node.name or "both_forms" in request.node.name:
+        lite.needs_sparse()
     yield Place(
         {"dense": "milvus", "sparse": "milvus-sparse"},
         {"url": lite.url, "retries": 0},
         names=lite.names,
-        make_strange=make,
-        read_strange=lambda name: (lite.rows(name), lite.held.get_collection(name).schema.properties),
+        make_strange=lite.behind.make_strange,
+        read_strange=lambda name: (lite.rows(name), lite.behind.properties(name)),
         away=lite.stop,
         back=lite.start,
         secret=MILVUS.key,
     )
     for name in lite.names():
-        lite.held.drop_collection(name)
+        lite.behind.drop(name)
 
 
 ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector", "milvus"])

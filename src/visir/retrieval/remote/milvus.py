@@ -7,6 +7,7 @@ sees every change that was answered before it was sent.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,8 @@ class MilvusEngine(RemoteEngine):
         """A new collection, marked as not complete. `EngineError` when there is one of this name."""
         engine = cls(collection, settings)
         engine.check_no_collection()
+        if any(space.form == "sparse" for space in spaces):
+            engine._connection.check_sparse()
         client, types = package().MilvusClient, package().DataType
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
@@ -59,14 +62,20 @@ class MilvusEngine(RemoteEngine):
             kind = "HNSW" if settings.m else "FLAT"
             # As one value "params", which every server reads: milvus-lite passes over values beside it.
             graphs.add_index(space.name, index_type=kind, metric_type="IP", params={"params": graph})
-        engine._sent(
-            "create the collection",
-            "create_collection",
-            schema=schema,
-            index_params=graphs,
-            consistency_level="Strong",
-            properties=_property(Mark(index)),
-        )
+        try:
+            engine._sent(
+                "create the collection",
+                "create_collection",
+                schema=schema,
+                index_params=graphs,
+                consistency_level="Strong",
+                properties=_property(Mark(index)),
+            )
+        except EngineError:  # the client makes it, then its graphs: it may be there already
+            with contextlib.suppress(EngineError):
+                if engine.read_mark().index == index:
+                    engine.destroy()
+            raise
         engine._is_new = True
         return engine
 
@@ -124,7 +133,7 @@ class MilvusEngine(RemoteEngine):
             for at, hits in zip(places, hits_of_each, strict=True):
                 answers[at] = [
                     EngineHit(
-                        own_id(hit[_KEY], row[_ID]), hit["distance"], _taken(row[first.space]) if vectors else None
+                        own_id(_key_in(hit), row[_ID]), hit["distance"], _taken(row[first.space]) if vectors else None
                     )
                     for hit, row in ((hit, hit["entity"]) for hit in hits)
                 ]
@@ -231,7 +240,12 @@ def _key(id: str) -> str:
 
 
 def _id(hit: Any) -> str:
-    return own_id(hit[_KEY], hit["entity"][_ID])
+    return own_id(_key_in(hit), hit["entity"][_ID])
+
+
+def _key_in(hit: Any) -> str:
+    """The key of a row that was found: pymilvus calls it "id" where the server (2.3) does not say its field's name."""
+    return str(hit.get(_KEY) or hit["id"])
 
 
 def _property(mark: Mark) -> dict[str, str]:

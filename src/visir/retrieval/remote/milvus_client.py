@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 import weakref
@@ -21,6 +22,8 @@ _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server."""
+_SPARSE_FROM = (2, 4)
+"""The version of Milvus that began to store sparse vectors."""
 _CLOSED = "Cannot invoke RPC"
 """What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
 
@@ -66,6 +69,20 @@ class MilvusConnection:
             if attempt < self.place.retries:
                 time.sleep(_PAUSE * 2**attempt)
         raise self._explained(what, last) from last
+
+    def check_sparse(self) -> None:
+        """Check, before anything is made, that the server stores sparse vectors.
+
+        Raises:
+            EngineError: It is too old.
+        """
+        version = str(self.send("look at the server", "get_server_version"))
+        numbers = re.search(r"(\d+)\.(\d+)", version)
+        if numbers and tuple(map(int, numbers.groups())) < _SPARSE_FROM:
+            raise EngineError(
+                f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
+                hint="a newer server, or dense vectors alone (kind milvus)",
+            )
 
     def close(self) -> None:
         """Close the channel; the next request makes another."""
