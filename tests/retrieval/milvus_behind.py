@@ -120,7 +120,7 @@ class Full:
 
     def graph(self, name: str, field: str) -> dict[str, str]:
         about = self._client.describe_index(name, field)
-        return {"kind": about["index_type"], "metric": about["metric_type"], **about}
+        return {"kind": about["index_type"], "metric": about["metric_type"], **about["params"]}
 
     def make_strange(self, name: str) -> None:
         from pymilvus import DataType, MilvusClient

@@ -1,8 +1,9 @@
 """A real server of Milvus's protocol for tests: the gRPC server of milvus-lite, which the makers of Milvus publish.
 
-Or a full server (`milvus_behind`). Neither has accounts or TLS here. Both are put before it here, as the full server answers: a request without the right
-token is refused (UNAUTHENTICATED), and `certificate` makes it listen with TLS. From the n-th further change on
-(`fail_after`) every request is answered as by a server that is gone: as if the one who asks had been killed there.
+Or a full server (`milvus_behind`). Neither has accounts or TLS here. Both are put before it, as a server that has them
+answers: a request without the right token is refused (UNAUTHENTICATED), and `certificate` makes it listen with TLS.
+From the n-th further change on (`fail_after`) every request is answered as by a server that is gone: as if the one who
+asks had been killed there.
 """
 
 from __future__ import annotations

@@ -29,14 +29,14 @@ class WireServer:
         self.fail_after: int | None = None
         self.away = False  # every connection is dropped
         self.held = QdrantClient(":memory:")
-        self._one_at_a_time = threading.Lock()
+        self.one_at_a_time = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else None
-                with outer._one_at_a_time:
+                with outer.one_at_a_time:
                     said = outer.answer(self.command, self.path.split("?")[0], body, dict(self.headers))
                 if said is None:
                     self.close_connection = True

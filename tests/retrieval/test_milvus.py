@@ -9,6 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -249,7 +251,34 @@ def test_an_index_that_is_let_go_of_leaves_no_connection(server: MilvusServer, t
     index: Any = build_index(random_dense("image", 20, 1), "milvus", tmp_path / "index", url=server.url)
     assert connections() == before + 1
     del index
+    until = time.monotonic() + 10
+    while connections() != before and time.monotonic() < until:
+        time.sleep(0.01)
     assert connections() == before
+
+
+def test_an_index_that_is_let_go_of_waits_for_no_lock(server: MilvusServer, tmp_path: Path) -> None:
+    """Memory is collected in any thread, also in one that another, which holds pymilvus's lock, waits for."""
+    from pymilvus.client.connection_manager import ConnectionManager
+
+    index: Any = build_index(random_dense("image", 20, 1), "milvus", tmp_path / "index", url=server.url)
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ConnectionManager.get_instance()._lock:
+            locked.set()
+            done.wait(10)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    locked.wait()
+    begun = time.monotonic()
+    del index
+    gc.collect()
+    took = time.monotonic() - begun
+    done.set()
+    holding.join()
+    assert took < 5
 
 
 def test_more_answers_than_milvus_gives_are_refused(
@@ -262,6 +291,7 @@ def test_more_answers_than_milvus_gives_are_refused(
     with pytest.raises(RunError, match="k=10: Milvus gives up to 9 answers to a query") as caught:
         index.search(queries, 10)
     assert "'exact'" in str(caught.value)
+    server.needs_sparse()
     words = sparse("image", np.ones((20, TERMS)), documents.ids.to_pylist())
     both = HybridCollection.build(documents, words, tmp_path / "both", engine="milvus", url=server.url)
     both._storage.state.engine.fuse([], [], 16_384, 60)
@@ -314,7 +344,7 @@ def test_fused_ranks_pass_over_what_a_change_that_was_cut_off_left(
 
 def test_an_address_may_name_a_database(server: MilvusServer, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     documents, queries = random_dense("image", 20, 1), random_dense("text", 2, 2)
-    with pytest.raises(EngineError, match=r"cannot look for the collection: .*'photos'"):
+    with pytest.raises(EngineError, match=r"cannot (look for|create) the collection: .*photos"):
         build_index(documents, "milvus", tmp_path / "index", url=f"{server.url}/photos")
     server.behind.make_database("photos")
     request.addfinalizer(lambda: server.behind.drop_database("photos"))

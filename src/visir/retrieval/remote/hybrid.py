@@ -80,7 +80,7 @@ class HybridCollection:
             raise ConfigurationError(f"engine={engine!r} holds no vectors of both forms ({nearest(engine, ENGINES)}).")
         settings = settings_of(engine + _ENDING, ENGINES[engine].settings_type, options)
         if settings.url:
-            name_address(settings.url)
+            name_address(settings.url, getattr(settings, "grpc", 0))
         _check(dense, sparse, settings, ENGINES[engine])
         like = dense.select([]), sparse.select([])
         facts = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -88,8 +90,9 @@ class MilvusConnection:
         """Close the channel; the next request makes another."""
         with self._lock:
             closing, self._closing, self._client = self._closing, None, None
-        if closing is not None:
-            closing()
+        if closing is not None and (found := closing.detach()):
+            _, _, (close,), _ = found
+            close()
 
     def _connected(self) -> Any:
         with self._lock:
@@ -97,7 +100,7 @@ class MilvusConnection:
                 self._client = package().MilvusClient(**self._arguments())
                 guard_channels(self._client._handler)
                 # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
-                self._closing = weakref.finalize(self, self._client.close)
+                self._closing = weakref.finalize(self, _close_aside, self._client.close)
             return self._client
 
     def _arguments(self) -> dict[str, Any]:
@@ -133,6 +136,15 @@ class MilvusConnection:
                 f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
             )
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
+
+
+def _close_aside(close: Callable[[], None]) -> None:
+    """Close in a thread of its own: memory is collected in any thread, and closing waits for a lock of pymilvus.
+
+    In a thread of gRPC it would wait for one that waits for that very thread, until the time is up.
+    """
+    with contextlib.suppress(RuntimeError):  # the process is about to end, and its connections with it
+        threading.Thread(target=close, daemon=True).start()
 
 
 def _text(fault: Exception) -> str:

@@ -14,6 +14,7 @@ from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, 
 from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
+from visir.retrieval.remote.qdrant_grpc import BinaryUpload
 from visir.retrieval.remote.settings import Place
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class ServerEngine(RemoteEngine):
 
     def __init__(self, collection: str, place: Place) -> None:
         self.collection, self.place = collection, place
-        self._client = _client(place)
+        self._client, self._binary = _client(place), BinaryUpload(place)
 
     @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> ServerEngine:
@@ -89,6 +90,8 @@ class ServerEngine(RemoteEngine):
 
     def put(self, points: Sequence[Point]) -> None:
         """Put points in, and wait until they are there."""
+        if self._binary.put(self.collection, ((key_of(one.id), one.vectors, {ID: one.id}) for one in points)):
+            return
         models = _models()
         made = [
             models.PointStruct(
@@ -185,6 +188,7 @@ class ServerEngine(RemoteEngine):
 
     def close(self) -> None:
         """Close the connections."""
+        self._binary.close()
         self._client.close()
 
     def destroy(self) -> None:
