@@ -1,4 +1,4 @@
-"""What vectors cost on their way to a Qdrant server by HTTP (JSON) and by gRPC: bytes, and processor time of the client.
+"""What vectors cost on their way to a Qdrant server by HTTP (JSON) and by gRPC: bytes, and the client's processor time.
 
     python benchmarks/qdrant_upload.py
 
@@ -59,8 +59,8 @@ def main() -> None:
     for name, times in spent.items():
         processor, clock = (statistics.median(one) for one in zip(*times, strict=True))
         print(
-            f"{name}: {taken[name] / thousands / 1e6:.2f} MB and {processor / thousands:.3f} s of processor time for 1,000 "
-            f"vectors of {options.dimension}; {options.vectors / clock:,.0f} vectors a second of the clock"
+            f"{name}: {taken[name] / thousands / 1e6:.2f} MB and {processor / thousands:.3f} s of processor time for "
+            f"1,000 vectors of {options.dimension}; {options.vectors / clock:,.0f} vectors a second of the clock"
         )
 
 

@@ -47,12 +47,13 @@ class Door(grpc.ServerInterceptor):
 class MilvusServer:
     """`with MilvusServer() as server:` … `server.url`; what is behind the door is `server.behind`."""
 
-    def __init__(self, token: str = TOKEN, certificate: Path | None = None) -> None:
+    def __init__(self, token: str = TOKEN, certificate: Path | None = None, host: str = "127.0.0.1") -> None:
         self.behind = behind()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.url = f"milvus{'+tls' if certificate else ''}://127.0.0.1:{self.port}"
+        self.url = f"milvus{'+tls' if certificate else ''}://{host}:{self.port}"
+        self._host = host
         self.door, self._certificate = Door(token), certificate
 
     def __enter__(self) -> MilvusServer:
@@ -66,7 +67,7 @@ class MilvusServer:
     def start(self) -> None:
         self._grpc = grpc.server(ThreadPoolExecutor(4), interceptors=[self.door], options=WHOLE)
         self.behind.answer_through(self._grpc)
-        where = f"127.0.0.1:{self.port}"
+        where = f"{self._host}:{self.port}"
         if self._certificate is None:
             self._grpc.add_insecure_port(where)
         else:  # a PEM file with its key

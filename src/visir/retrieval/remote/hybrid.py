@@ -16,7 +16,7 @@ from visir.retrieval.depth import check_depth
 from visir.retrieval.folder import read_index
 from visir.retrieval.parts import DENSE, SPARSE
 from visir.retrieval.remote.addresses import name_address
-from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex
+from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex, held_as
 from visir.retrieval.remote.engine import Nearest, Space
 from visir.retrieval.remote.fusing_known import fuse_known
 from visir.retrieval.remote.id_index import IdIndex
@@ -192,7 +192,9 @@ class HybridCollection:
         hits, answers = [], state.documents.begin_search()
         for first in range(0, len(ordered), _QUERIES):
             last = min(first + _QUERIES, len(ordered))
-            vectors = RemoteDenseIndex._outgoing(ordered, first, last, settings)
+            vectors = [
+                held_as(vector, settings) for vector in RemoteDenseIndex._outgoing(ordered, first, last, settings)
+            ]
             terms = RemoteSparseIndex._outgoing(words, first, last, settings)
             searches = [
                 [Nearest("dense", vector, deep, max(settings.ef_search, deep))]

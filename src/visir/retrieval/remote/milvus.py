@@ -203,7 +203,10 @@ class MilvusEngine(RemoteEngine):
         parts = urlsplit(url)
         scheme = "https" if parts.scheme == MILVUS.encrypted else "http"
         address, name = json.dumps(f"{scheme}://{parts.netloc}{parts.path}"), json.dumps(collection)
-        return f"python -c {shlex.quote(f'import pymilvus; pymilvus.MilvusClient({address}).drop_collection({name})')}"
+        start = "import pymilvus; pymilvus."
+        if ":" in (parts.hostname or ""):  # pymilvus alone does not get to an IPv6 address
+            start = "from visir.retrieval.remote.milvus_client import package; package()."
+        return f"python -c {shlex.quote(f'{start}MilvusClient({address}).drop_collection({name})')}"
 
     def _thoroughness(self, question: Nearest) -> dict[str, Any]:
         """How many candidates the search of a graph keeps; it has no other way to be thorough."""

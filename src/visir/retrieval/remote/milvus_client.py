@@ -18,6 +18,7 @@ from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, 
 from visir.retrieval.remote.closed_channel import guard_channels
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS
+from visir.retrieval.remote.milvus_ipv6 import take_ipv6
 from visir.retrieval.remote.settings import MilvusPlace
 
 _PAUSE = 0.5
@@ -110,7 +111,7 @@ class MilvusConnection:
         if is_loopback(parts.hostname or ""):
             options["grpc.enable_http_proxy"] = 0  # no proxy on the way to this very machine
         arguments = {
-            "uri": f"{'https' if encrypted else 'http'}://{parts.hostname}:{parts.port or MILVUS.port}",
+            "uri": f"{'https' if encrypted else 'http'}://{_host(url)}:{parts.port or MILVUS.port}",
             "db_name": unquote(parts.path.strip("/")),
             "token": key_for(url) or "",
             "timeout": self.place.timeout,
@@ -156,7 +157,12 @@ def _text(fault: Exception) -> str:
 
 def _check(url: str) -> str:
     """The command that asks a full server how it is, at the port that it has for that."""
-    return f"curl http://{urlsplit(url).hostname}:9091/healthz"
+    return f"curl http://{_host(url)}:9091/healthz"
+
+
+def _host(url: str) -> str:
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host
 
 
 def is_missing(fault: BaseException | None) -> bool:
@@ -180,6 +186,7 @@ def package() -> Any:
             del os.environ["PYTHON_DOTENV_DISABLED"]
         else:
             os.environ["PYTHON_DOTENV_DISABLED"] = before
+    take_ipv6()
     for name in ("pymilvus", "pymilvus.milvus_client"):  # what it logs is in the error
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return pymilvus
