@@ -71,6 +71,12 @@ class Lite:
         self._held.create_collection(name, CollectionSchema(fields), properties={"visir": "theirs"})
         self._held.get_collection(name).insert([{"key": "x", "theirs": [0.5, 1.0]}])
 
+    def insert(self, name: str, row: dict[str, Any]) -> None:
+        self._held.get_collection(name).insert([row])
+
+    def delete(self, name: str, key: str) -> None:
+        self._held.get_collection(name).delete([key])
+
     def drop(self, name: str) -> None:
         self._held.drop_collection(name)
 
@@ -133,6 +139,12 @@ class Full:
             name, schema=schema, index_params=graphs, consistency_level="Strong", properties={"visir": "theirs"}
         )
         self._client.insert(name, [{"key": "x", "theirs": [0.5, 1.0]}])
+
+    def insert(self, name: str, row: dict[str, Any]) -> None:
+        self._client.insert(name, [row])
+
+    def delete(self, name: str, key: str) -> None:
+        self._client.delete(name, ids=[key])
 
     def drop(self, name: str) -> None:
         self._client.drop_collection(name)

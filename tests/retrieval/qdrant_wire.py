@@ -18,6 +18,15 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.models import QueryRequestBatch
 
+CHANGES = (
+    ("PUT", "points"),
+    ("POST", "points/delete"),
+    ("POST", "points/payload"),
+    ("POST", "points/payload/delete"),
+    ("PUT", "index"),
+    ("PATCH", ""),
+)
+
 
 class WireServer:
     """`with WireServer() as server:` … `server.url`."""
@@ -25,6 +34,7 @@ class WireServer:
     def __init__(self, key: str = "", certificate: Path | None = None) -> None:
         self.key = key
         self.requests: list[tuple[str, str, Any, dict[str, str]]] = []
+        self.indexed: list[tuple[str, str, str]] = []  # collection, field of the payload, its type
         self.busy = 0  # the next so many requests are answered with 503
         self.fail_after: int | None = None
         self.away = False  # every connection is dropped
@@ -89,7 +99,7 @@ class WireServer:
         parts = path.strip("/").split("/")
         name = parts[1]
         what = "/".join(parts[2:])
-        changes = (method, what) in (("PUT", "points"), ("POST", "points/delete"), ("PATCH", ""))
+        changes = (method, what) in CHANGES
         if self.fail_after is not None and changes:
             if self.fail_after == 0:
                 return None
@@ -104,8 +114,18 @@ class WireServer:
             ("PATCH", ""): lambda: self.held.update_collection(name, metadata=body["metadata"]),
             ("DELETE", ""): lambda: self.held.delete_collection(name),
             ("PUT", "points"): lambda: self.held.upsert(name, models.PointsList.model_validate(body).points),
-            ("POST", "points/delete"): lambda: self.held.delete(name, models.PointIdsList.model_validate(body)),
-            ("POST", "points"): lambda: self._read(name, models.PointRequest.model_validate(body)),
+            ("POST", "points/delete"): lambda: self.held.delete(name, models.Filter.model_validate(body["filter"])),
+            ("POST", "points/payload"): lambda: self.held.set_payload(
+                name, body["payload"], models.Filter.model_validate(body["filter"])
+            ),
+            ("POST", "points/payload/delete"): lambda: self.held.delete_payload(
+                name, body["keys"], models.Filter.model_validate(body["filter"])
+            ),
+            ("PUT", "index"): lambda: self._index(name, body["field_name"], body["field_schema"]),
+            ("POST", "points/count"): lambda: self.held.count(
+                name, models.Filter.model_validate(body["filter"]), exact=body["exact"]
+            ),
+            ("POST", "points/scroll"): lambda: self._scroll(name, models.ScrollRequest.model_validate(body)),
             ("POST", "points/query/batch"): lambda: self.held.query_batch_points(
                 name, QueryRequestBatch.model_validate(body).searches
             ),
@@ -122,5 +142,17 @@ class WireServer:
             metadata=asked.metadata,
         )
 
-    def _read(self, name: str, asked: models.PointRequest) -> list[models.Record]:
-        return self.held.retrieve(name, asked.ids, with_payload=False, with_vectors=asked.with_vector)
+    def _index(self, name: str, field: str, schema: str) -> models.UpdateResult:
+        self.indexed.append((name, field, schema))  # qdrant-client's memory has no indexes of payloads
+        return models.UpdateResult(operation_id=0, status=models.UpdateStatus.COMPLETED)
+
+    def _scroll(self, name: str, asked: models.ScrollRequest) -> models.ScrollResult:
+        points, offset = self.held.scroll(
+            name,
+            asked.filter,
+            asked.limit,
+            offset=asked.offset,
+            with_payload=asked.with_payload,
+            with_vectors=asked.with_vector,
+        )
+        return models.ScrollResult(points=points, next_page_offset=offset)

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from visir.errors import require
@@ -21,6 +21,7 @@ from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.milvus_ipv6 import take_ipv6
 from visir.retrieval.remote.settings import MilvusPlace
 
+T = TypeVar("T")
 _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
@@ -86,6 +87,19 @@ class MilvusConnection:
                 f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
                 hint="a newer server, or dense vectors alone (kind milvus)",
             )
+
+    def explain(self, what: str, request: Callable[[], T]) -> T:
+        """What a request returns that pymilvus sends by itself, such as the next page of a list; sent once.
+
+        Raises:
+            EngineError: The server is away, or refuses.
+        """
+        from grpc import RpcError
+
+        try:
+            return request()
+        except (package().MilvusException, RpcError) as fault:
+            raise self._explained(what, fault) from fault
 
     def close(self) -> None:
         """Close the channel; the next request makes another."""
