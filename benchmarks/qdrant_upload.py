@@ -33,7 +33,8 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    ports, bytes_taken = multiprocessing.Queue(), multiprocessing.Value("q", 0)
+    ports: Any = multiprocessing.Queue()
+    bytes_taken = multiprocessing.Value("q", 0)
     taking = multiprocessing.Process(target=take, args=(ports, bytes_taken), daemon=True)
     taking.start()
     http, binary = ports.get(timeout=60)
@@ -101,7 +102,7 @@ def take(ports: Any, taken: Any) -> None:
         def log_message(self, *_: Any) -> None:
             pass
 
-    class Anything(grpc.GenericRpcHandler):
+    class Anything(grpc.GenericRpcHandler):  # type: ignore[misc]
         def service(self, _: Any) -> Any:
             return grpc.unary_unary_rpc_method_handler(self.answer)
 

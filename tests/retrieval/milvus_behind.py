@@ -167,7 +167,7 @@ class Full:
         return package().MilvusClient(uri=self._address, db_name=database, timeout=60)
 
 
-class Forwarding(grpc.GenericRpcHandler):
+class Forwarding(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Hands requests on as they are, without the token."""
 
     def __init__(self, channel: grpc.Channel) -> None:

@@ -99,7 +99,8 @@ class ServerEngine(StepwiseEngine):
     def put(self, points: Sequence[Point]) -> None:
         """Put points in, and wait until they are there."""
         added = self._before.generation + 1
-        rows = [(key_of(point.id), point.vectors, {ID: point.id, ADDED: added}) for point in points]
+        payloads: list[dict[str, str | int]] = [{ID: point.id, ADDED: added} for point in points]
+        rows = [(key_of(one.id), one.vectors, payload) for one, payload in zip(points, payloads, strict=True)]
         if self._binary.put(self.collection, rows):
             return
         models = _models()
