@@ -59,9 +59,10 @@ class MilvusEngine(StepwiseEngine):
         schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
         schema.add_field(_ID, types.VARCHAR, max_length=65_535)
         graphs = client.prepare_index_params()
+        by_number = "STL_SORT" if engine._connection.is_old() else "INVERTED"
         for name in (_ADDED, _DELETED):
             schema.add_field(name, types.INT64)
-            graphs.add_index(name, index_type="INVERTED")
+            graphs.add_index(name, index_type=by_number)
         for space in spaces:
             if space.form == "sparse":
                 schema.add_field(space.name, types.SPARSE_FLOAT_VECTOR)
@@ -133,10 +134,10 @@ class MilvusEngine(StepwiseEngine):
     def ids(self) -> pa.StringArray:
         """The ids of all rows that are seen, sorted."""
         pages = self._loaded("query_iterator", batch_size=_ROWS, filter=_seen(self.seen), output_fields=[_ID])
-        found: list[str] = []
+        ids: list[str] = []
         while rows := self._connection.explain("read the ids", pages.next):
-            found += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
-        return pa.array(sorted(found, key=str.encode), pa.string())
+            ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
+        return pa.array(sorted(ids, key=str.encode), pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
         """Those of these ids that are there as of the last change."""

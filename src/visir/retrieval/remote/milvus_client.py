@@ -26,8 +26,8 @@ _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server."""
-_SPARSE_FROM = (2, 4)
-"""The version of Milvus that began to store sparse vectors."""
+_RECENT = (2, 4)
+"""The version of Milvus that began to store sparse vectors and to index numbers by inverted lists."""
 _CLOSED = "Cannot invoke RPC"
 """What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
 
@@ -74,15 +74,19 @@ class MilvusConnection:
                 time.sleep(_PAUSE * 2**attempt)
         raise self._explained(what, last) from last
 
+    def is_old(self) -> bool:
+        """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
+        numbers = re.search(r"(\d+)\.(\d+)", str(self.send("look at the server", "get_server_version")))
+        return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
+
     def check_sparse(self) -> None:
         """Check, before anything is made, that the server stores sparse vectors.
 
         Raises:
             EngineError: It is too old.
         """
-        version = str(self.send("look at the server", "get_server_version"))
-        numbers = re.search(r"(\d+)\.(\d+)", version)
-        if numbers and tuple(map(int, numbers.groups())) < _SPARSE_FROM:
+        if self.is_old():
+            version = self.send("look at the server", "get_server_version")
             raise EngineError(
                 f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
                 hint="a newer server, or dense vectors alone (kind milvus)",
@@ -105,8 +109,8 @@ class MilvusConnection:
         """Close the channel; the next request makes another."""
         with self._lock:
             closing, self._closing, self._client = self._closing, None, None
-        if closing is not None and (found := closing.detach()):
-            _, _, (close,), _ = found
+        if closing is not None and (finalizer := closing.detach()):
+            _, _, (close,), _ = finalizer
             close()
 
     def _connected(self) -> Any:

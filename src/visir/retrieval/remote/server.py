@@ -100,7 +100,7 @@ class ServerEngine(StepwiseEngine):
         """Put points in, and wait until they are there."""
         added = self._before.generation + 1
         payloads: list[dict[str, str | int]] = [{ID: point.id, ADDED: added} for point in points]
-        rows = [(key_of(one.id), one.vectors, payload) for one, payload in zip(points, payloads, strict=True)]
+        rows = [(key_of(point.id), point.vectors, payload) for point, payload in zip(points, payloads, strict=True)]
         if self._binary.put(self.collection, rows):
             return
         models = _models()
@@ -133,8 +133,8 @@ class ServerEngine(StepwiseEngine):
     def count_changed(self, generation: int) -> tuple[int, int]:
         """How many points this generation has added and marked as deleted."""
         added, deleted = (
-            self._sent("count points", methodcaller("count", self.collection, one, exact=True)).count
-            for one in (
+            self._sent("count points", methodcaller("count", self.collection, among, exact=True)).count
+            for among in (
                 _models().Filter(must=[_range(name, gte=generation, lte=generation)]) for name in (ADDED, DELETED)
             )
         )
