@@ -132,12 +132,7 @@ class ServerEngine(StepwiseEngine):
 
     def count_changed(self, generation: int) -> tuple[int, int]:
         """How many points this generation has added and marked as deleted."""
-        added, deleted = (
-            self._sent("count points", methodcaller("count", self.collection, among, exact=True)).count
-            for among in (
-                _models().Filter(must=[_range(name, gte=generation, lte=generation)]) for name in (ADDED, DELETED)
-            )
-        )
+        added, deleted = (self._count(_range(name, gte=generation, lte=generation)) for name in (ADDED, DELETED))
         return added, deleted
 
     def ids(self) -> pa.StringArray:
@@ -250,6 +245,11 @@ class ServerEngine(StepwiseEngine):
         added = [_range(ADDED, lte=generation)]
         deleted = [_range(DELETED, lte=generation)]
         return _models().Filter(must=added if ids is None else [*added, _among(ids)], must_not=deleted)
+
+    def _count(self, condition: Any) -> int:
+        among = _models().Filter(must=[condition])
+        counted = self._sent("count points", lambda client: client.count(self.collection, among, exact=True))
+        return int(counted.count)
 
     def _records(self, among: Any, **wanted: Any) -> Iterator[Any]:
         """The points that a filter lets through, page by page."""

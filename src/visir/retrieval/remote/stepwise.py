@@ -71,8 +71,9 @@ class StepwiseEngine(RemoteEngine):
         self._under_way = False  # whether a mark without an answer was written is known when it is read again
         self.write_mark(mark)
         self._before, self.seen = mark, mark.generation
-        with contextlib.suppress(EngineError):  # the next change removes them too
-            self.clear(mark.generation)
+        if added < 0:
+            with contextlib.suppress(EngineError):  # the next change removes them too
+                self.clear(mark.generation)
 
     def undo(self, ids: Sequence[str]) -> None:
         """Take back what was put in and marked as deleted, if the server still answers; else the next change does."""
