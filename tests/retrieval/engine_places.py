@@ -157,7 +157,7 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
 
 @pytest.fixture
 def milvus(lite: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Place]:
-    if "sparse" in request.node.name or "both_forms" in request.node.name:
+    if "sparse" in request.node.name or "both" in request.node.name:
         lite.needs_sparse()
 
     def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
