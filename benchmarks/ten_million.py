@@ -23,7 +23,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,28 +116,21 @@ def generate(folder: Path, sizes: list[int], dimension: int, count: int) -> None
                     np.save(folder / f"truth-{number * BLOCK + end}.npy", rows)
 
 
-class Memory(threading.Thread):
-    """The highest resident set of this process while it runs, in GB, mapped pages included."""
+class Memory:
+    """The highest resident set of this process from now on, in GB, mapped pages included, as the kernel counts it."""
 
     def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.before = self.highest = self.now()
-        self.over = threading.Event()
+        Path("/proc/self/clear_refs").write_text("5")  # the highest is forgotten
+        self.before = self._highest()
 
     @staticmethod
-    def now() -> float:
-        """Return the resident set."""
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e9
-
-    def run(self) -> None:
-        """Look every 20 ms."""
-        while not self.over.wait(0.02):
-            self.highest = max(self.highest, self.now())
+    def _highest() -> float:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e9
 
     def peak(self) -> float:
-        """Stop, and return the highest, less what there was at the start."""
-        self.over.set()
-        return max(self.highest, self.now()) - self.before
+        """Return the highest, less what there was at the start."""
+        return self._highest() - self.before
 
 
 def blocks(folder: Path, size: int) -> Iterator[np.ndarray]:
@@ -163,7 +155,6 @@ def ivf_build(folder: Path, size: int) -> dict[str, Any]:
     ids = pa.array([f"i{number:08}" for number in range(size)], pa.string())
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:size]
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = build_index(Embeddings("image", ids, vectors, EncoderCard("generated", "imported")), "ivf", folder / "ivf")
     release(vectors)
@@ -187,7 +178,6 @@ def ivf_search(folder: Path, size: int, probes: int, rescore: int) -> dict[str, 
     ids = pa.array([f"q{number:08}" for number in range(len(queries))], pa.string())
     asking = Embeddings("text", ids, queries, EncoderCard("generated", "imported"))
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = open_index(folder / "ivf")
     opened = time.perf_counter() - start
@@ -208,7 +198,6 @@ def faiss_build(folder: Path, size: int, factory: str, name: str) -> dict[str, A
 
     dimension = np.load(folder / "queries.npy", mmap_mode="r").shape[1]
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     if not index.is_trained:
@@ -230,7 +219,6 @@ def faiss_search(folder: Path, size: int, name: str, probes: int, rescore: int) 
 
     queries = np.load(folder / "queries.npy")
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = faiss.read_index(str(folder / f"{name}.faiss"))
     opened = time.perf_counter() - start

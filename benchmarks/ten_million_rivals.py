@@ -8,7 +8,7 @@ batch; its rate is given by processor time and by the clock, the best of three a
 system can keep are in its memory by then; DiskANN reads past that memory. A graph is built with 64 neighbours at most
 (32 in each layer of HNSW, 64 in its lowest) and 100 candidates (FAISS's and usearch's own defaults: 40 and 128).
 
-diskannpy wants an old NumPy. Rivals that this Python does not have are looked for in the one that --rivals-python names:
+diskannpy wants an old NumPy. What this Python does not have is looked for in the one that --rivals-python names:
 
     python -m venv other && other/bin/pip install diskannpy scalable-vs
 
@@ -21,6 +21,8 @@ import argparse
 import json
 import os
 import resource
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,7 +62,7 @@ def usearch_build(folder: Path, size: int) -> dict[str, Any]:
     """Build usearch's graph over vectors of int8."""
     from usearch.index import Index
 
-    memory = started()
+    memory = Memory()
     dimension = np.load(folder / "queries.npy", mmap_mode="r").shape[1]
     index = Index(ndim=dimension, metric="ip", dtype="i8", connectivity=DEGREE // 2)
     first = 0
@@ -78,7 +80,7 @@ def usearch_search(folder: Path, size: int, expansion: int) -> dict[str, Any]:
 
     queries = np.load(folder / "queries.npy")
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")
-    memory = started()
+    memory = Memory()
     index = Index.restore(str(folder / "usearch.index"))
     index.expansion_search = expansion
 
@@ -99,7 +101,7 @@ def diskann_build(folder: Path, size: int) -> dict[str, Any]:
     import diskannpy
 
     (folder / "diskann").mkdir()
-    memory = started()
+    memory = Memory()
     diskannpy.build_memory_index(
         str(folder / "vectors.bin"), "l2", str(folder / "diskann"), complexity=CANDIDATES, graph_degree=DEGREE,
         num_threads=1, vector_dtype=np.float32,
@@ -113,7 +115,7 @@ def diskann_search(folder: Path, size: int, complexity: int) -> dict[str, Any]:
     import diskannpy
 
     queries = np.load(folder / "queries.npy")
-    memory = started()
+    memory = Memory()
     index = diskannpy.StaticMemoryIndex(str(folder / "diskann"), num_threads=1, initial_search_complexity=complexity)
 
     def search() -> np.ndarray:
@@ -127,7 +129,7 @@ def diskann_disk_build(folder: Path, size: int) -> dict[str, Any]:
     import diskannpy
 
     (folder / "diskann-disk").mkdir()
-    memory = started()
+    memory = Memory()
     diskannpy.build_disk_index(
         str(folder / "vectors.bin"), "l2", str(folder / "diskann-disk"), complexity=CANDIDATES, graph_degree=DEGREE,
         search_memory_maximum=CODE_BYTES * size / 2**30, build_memory_maximum=6, num_threads=1,
@@ -143,7 +145,7 @@ def diskann_disk_search(folder: Path, size: int, complexity: int) -> dict[str, A
     import diskannpy
 
     queries = np.load(folder / "queries.npy")
-    memory = started()
+    memory = Memory()
     # With room for one thread alone, diskannpy 0.7 waits for itself for ever while it opens.
     index = diskannpy.StaticDiskIndex(str(folder / "diskann-disk"), num_threads=2, num_nodes_to_cache=0)
 
@@ -157,7 +159,7 @@ def svs_build(folder: Path, size: int) -> dict[str, Any]:
     """Build SVS's graph over codes of 4 bits and residuals of 8."""
     import svs
 
-    memory = started()
+    memory = Memory()
     vectors = svs.VectorDataLoader(str(folder / "vectors.bin"), svs.float32)
     parameters = svs.VamanaBuildParameters(graph_max_degree=DEGREE, window_size=CANDIDATES)
     index = svs.Vamana.build(parameters, svs.LVQLoader(vectors, primary=4, residual=8), svs.MIP, num_threads=1)
@@ -173,7 +175,7 @@ def svs_search(folder: Path, size: int, window: int) -> dict[str, Any]:
     import svs
 
     queries = np.load(folder / "queries.npy")
-    memory = started()
+    memory = Memory()
     graph, data = svs.GraphLoader(str(folder / "svs" / "graph")), svs.LVQLoader(str(folder / "svs" / "data"))
     index = svs.Vamana(str(folder / "svs" / "config"), graph, data, svs.MIP, num_threads=1)
     index.search_window_size = window
@@ -210,13 +212,6 @@ def each(built: dict[str, Any], size: int) -> dict[str, Any]:
     return {**built, "memory": built["memory"] * size, "disk": built["disk"] * size}
 
 
-def started() -> Memory:
-    """Return a measurement of memory that has begun."""
-    memory = Memory()
-    memory.start()
-    return memory
-
-
 def bytes_of(*paths: Path) -> int:
     """Return the bytes of files, and of all files in folders."""
     files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
@@ -245,10 +240,11 @@ def alone(python: str, name: str, action: str, folder: Path, *given: Any, minute
     """Run a step in a process of its own with one thread. None is returned when it took too long."""
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
     command = [python, __file__, "--step", json.dumps([name, action, str(folder), given, minutes])]
-    done = subprocess.run(command, env={**os.environ, **threads}, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode == -24:  # SIGXCPU
+    done = subprocess.run(command, env={**os.environ, **threads}, capture_output=True, check=False, text=True)
+    if done.returncode == -signal.SIGXCPU:
         return None
-    done.check_returncode()
+    if done.returncode:
+        raise SystemExit(f"{name}, {action}: ended with {done.returncode}\n{done.stderr}")
     result: dict[str, Any] = json.loads((folder / "step.json").read_text())
     return result
 
@@ -256,7 +252,7 @@ def alone(python: str, name: str, action: str, folder: Path, *given: Any, minute
 def python_with(module: str, candidates: list[str]) -> str | None:
     """Return the first Python that can import a module."""
     for python in candidates:
-        if subprocess.run([python, "-c", f"import {module}"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        if not subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode:
             return python
     return None
 
@@ -310,7 +306,7 @@ def rows(python: str, name: str, folder: Path, size: int, minutes: float) -> Non
                 flush=True,
             )
     for path in set(folder.iterdir()) - kept:
-        subprocess.run(["rm", "-r", str(path)], check=True)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 if __name__ == "__main__":
