@@ -292,20 +292,21 @@ def main() -> None:
 
 def rows(python: str, name: str, folder: Path, size: int, minutes: float) -> None:
     """Print the rows of one rival, and remove its index."""
-    rival, kept = RIVALS[name], set(folder.iterdir())
+    rival, before = RIVALS[name], set(folder.iterdir())
     built = alone(python, name, "build", folder, size, minutes=minutes)
     if built is None:
         print(f"| {size:,} | {rival.name} | stopped | > {minutes:g} |", flush=True)
     for setting in rival.settings if built else ():
-        found = alone(python, name, "search", folder, size, setting)
-        if built and found:
+        searched = alone(python, name, "search", folder, size, setting)
+        if built and searched:
             print(
-                f"| {size:,} | {rival.name} | {found['settings']} | {built['minutes']:.1f} "
+                f"| {size:,} | {rival.name} | {searched['settings']} | {built['minutes']:.1f} "
                 f"| {built['memory'] / size:,.0f} | {built['disk'] / size:,.0f} | {built['peak']:.2f} "
-                f"| {found['peak']:.2f} | {found['recall']:.3f} | {found['speed']:,.0f} | {found['clock']:,.0f} |",
+                f"| {searched['peak']:.2f} | {searched['recall']:.3f} | {searched['speed']:,.0f} "
+                f"| {searched['clock']:,.0f} |",
                 flush=True,
             )
-    for path in set(folder.iterdir()) - kept:
+    for path in set(folder.iterdir()) - before:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
