@@ -1,25 +1,26 @@
 """A collection of any size through `encode_parts`, with empty pictures and an encoder that costs nothing.
 
     python benchmarks/any_size.py [--ids 1000000 --per-file 10000 --processes 1 --dimension 4]
-    python benchmarks/any_size.py --ids 100000000 --out /large/disk        # ten thousand files
+    python benchmarks/any_size.py --ids 100000000 --pictures-only --out /large/disk        # ten thousand files
 
-One tar of `--per-file` samples (a picture of 1 × 1 pixel, a text, a JSON) is made, and linked under the names of all
-input files, so that the source takes no room; the name of the file stands before each key, so all ids differ. What is
-measured is everything but the model and the pictures: listing, leases, streaming, decoding, ids, parts. Printed:
-seconds and megabytes per million ids, and the peak of memory of a process, which should not grow with their number.
+One tar of `--per-file` samples (a picture of 1 × 1 pixel, a text, a JSON; or the picture alone) is made, and linked
+under the names of all input files, so that the source takes no room; the name of the file stands before each key, so
+all ids differ. What is measured is everything but the model and the pictures: listing, leases, streaming, decoding,
+ids, parts. Printed: seconds and megabytes per million ids, and the peak of memory of a process, which should not grow
+with their number.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import multiprocessing
 import os
 import resource
 import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,15 @@ class Nothing(Encoder):
         return np.ones((len(batch), self.dimension), np.float32)
 
 
-def make_source(folder: Path, files: int, per_file: int) -> int:
+def make_source(folder: Path, files: int, per_file: int, *, pictures_only: bool = False) -> int:
     """The input files; the bytes of one."""
     stream = io.BytesIO()
     Image.new("RGB", (1, 1), "red").save(stream, "PNG")
+    contents = (("png", stream.getvalue()), ("txt", b"a text"), ("json", b"{}"))[: 1 if pictures_only else 3]
     first = folder / "00000000.tar"
     with tarfile.open(first, "w") as tar:
         for row in range(per_file):
-            for ending, data in (("png", stream.getvalue()), ("txt", b"a text"), ("json", b"{}")):
+            for ending, data in contents:
                 about = tarfile.TarInfo(f"{row:09}.{ending}")
                 about.size = len(data)
                 tar.addfile(about, io.BytesIO(data))
@@ -72,36 +74,30 @@ def make_source(folder: Path, files: int, per_file: int) -> int:
     return first.stat().st_size
 
 
-def work(source: Path, parts: Path, dimension: int, results: Any) -> None:
-    """One process; it reports its files and its peak of memory in MB."""
+def work(source: Path, parts: Path, dimension: int) -> tuple[int, float]:
+    """One process: its files, and its peak of memory in MB."""
     with quiet():
         done = encode_parts(Nothing(dimension), source, parts, workers=1)
-    results.put((done.files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    return done.files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("ids", 1_000_000), ("per-file", 10_000), ("processes", 1), ("dimension", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--pictures-only", action="store_true", help="no texts and JSONs beside the pictures")
     parser.add_argument("--out", type=Path, help="where there is room; by default the folder for temporary files")
     shape = parser.parse_args()
     files = -(-shape.ids // shape.per_file)
     with tempfile.TemporaryDirectory(dir=shape.out) as folder:
         source, parts = Path(folder, "source"), Path(folder, "parts")
         source.mkdir()
-        size = make_source(source, files, shape.per_file)
+        size = make_source(source, files, shape.per_file, pictures_only=shape.pictures_only)
         print(f"{files:,} files of {shape.per_file:,} ids, {size / 1e6:.1f} MB each", flush=True)
-        results: Any = multiprocessing.Queue()
         started = time.perf_counter()
-        workers = [
-            multiprocessing.Process(target=work, args=(source, parts, shape.dimension, results))
-            for _ in range(shape.processes)
-        ]
-        for worker in workers:
-            worker.start()
-        done = [results.get() for _ in workers]
-        for worker in workers:
-            worker.join()
+        with ProcessPoolExecutor(shape.processes) as pool:
+            workers = [pool.submit(work, source, parts, shape.dimension) for _ in range(shape.processes)]
+            done = [worker.result() for worker in workers]
         seconds = time.perf_counter() - started
         processor = resource.getrusage(resource.RUSAGE_CHILDREN)
         millions = files * shape.per_file / 1e6

@@ -24,28 +24,25 @@ _SPOKEN = 12_000  # terms that appear without a concept, the frequent ones often
 _CARD = EncoderCard("generated", "imported")
 
 
-def vectors(documents: int, queries: int, seed: int = 7, dense: bool = True) -> dict[str, Any]:
+def vectors(
+    documents: int, queries: int, seed: int = 7, dense: bool = True, with_documents: bool = True
+) -> dict[str, Any]:
     """`documents`, `expanded`, `plain` (SparseEmbeddings); if `dense`, `dense_documents` and `dense_queries` too."""
     world = _world(np.random.default_rng(seed))
     rng = np.random.default_rng([seed, documents])
     relevant = np.sort(rng.choice(documents, queries, replace=False))
     every = np.arange(documents)
-    words = Vocabulary("generated", pa.array([f"w{i}" for i in range(TERMS)]), np.ones(TERMS, np.bool_))
 
     def sparse(modality: Any, rows: Any, what: int) -> SparseEmbeddings:
-        some = _rows(rows, seed, what, *world[:-1])
-        lengths = np.concatenate([part[2] for part in some])
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        terms, values = (np.concatenate([part[i] for part in some]) for i in (0, 1))
-        return SparseEmbeddings(modality, _ids(modality, len(rows)), offsets, terms, values, words, _CARD)
+        return _sparse(modality, _ids(modality, range(len(rows))), rows, what, seed, world)
 
     def directions(modality: Any, rows: Any, what: int) -> Embeddings:
         found = np.empty((len(rows), DIMENSION), np.float32)
         _dense(rows, seed, what, *world[3:6], world[-1], found)
-        return Embeddings(modality, _ids(modality, len(rows)), found, _CARD, True)
+        return Embeddings(modality, _ids(modality, range(len(rows))), found, _CARD, True)
 
     made: dict[str, Any] = {
-        "documents": sparse("image", every, 0),
+        **({"documents": sparse("image", every, 0)} if with_documents else {}),
         "expanded": sparse("text", relevant, 1),
         "plain": sparse("text", relevant, 2),
     }
@@ -54,8 +51,25 @@ def vectors(documents: int, queries: int, seed: int = 7, dense: bool = True) -> 
     return made
 
 
-def _ids(modality: str, n: int) -> pa.StringArray:
-    return pa.array([f"{modality[0]}{i:07}" for i in range(n)], pa.string())
+def documents_between(first: int, last: int, seed: int = 7) -> SparseEmbeddings:
+    """The documents of these numbers, as in a collection of all: a shard."""
+    ids = _ids("image", range(first, last))
+    return _sparse("image", ids, np.arange(first, last), 0, seed, _world(np.random.default_rng(seed)))
+
+
+def _sparse(
+    modality: Any, ids: pa.StringArray, rows: Any, what: int, seed: int, world: tuple[NDArray[Any], ...]
+) -> SparseEmbeddings:
+    words = Vocabulary("generated", pa.array([f"w{i}" for i in range(TERMS)]), np.ones(TERMS, np.bool_))
+    some = _rows(rows, seed, what, *world[:-1])
+    lengths = np.concatenate([part[2] for part in some])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    terms, values = (np.concatenate([part[i] for part in some]) for i in (0, 1))
+    return SparseEmbeddings(modality, ids, offsets, terms, values, words, _CARD)
+
+
+def _ids(modality: str, numbers: range) -> pa.StringArray:
+    return pa.array([f"{modality[0]}{i:07}" for i in numbers], pa.string())
 
 
 def _world(rng: np.random.Generator) -> tuple[NDArray[Any], ...]:

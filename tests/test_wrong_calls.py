@@ -42,6 +42,13 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a loaded model and a device": (lambda: visir.load(scenes(), device="cpu"), "device='cpu': it is loaded already"),
     "an empty source": (lambda: visir.open(""), "the name of the source is empty"),
     "a text as a source": (lambda: visir.open("a dog on a beach " * 300), "no such file or folder"),
+    "half a character": (
+        lambda: scenes().encode_texts(["a", "\ud800"]),
+        r"number 1: 'utf-8' codec can't encode .*ud800",
+    ),
+    "half a character in a list": (lambda: visir.encode("bow:8", ["a", "b", "\ud800"]), r"number 2: 'utf-8' codec"),
+    "a number as a text": (lambda: scenes().encode_texts(["a", 3]), "number 1: Expected bytes, got a 'int'"),  # type: ignore[list-item]
+    "None as a text": (lambda: scenes().encode_texts(["a", None]), "number 1 of the texts is None"),  # type: ignore[list-item]
     "a misspelt option": (lambda: visir.encode("bow:8", ["a"], batchsize=3), "did you mean 'batch_size'"),  # type: ignore[call-arg]
     "a number for measures": (lambda: visir.evaluate(JUDGED, RUN, measures=5), "measures=5: names"),  # type: ignore[arg-type]
     "a score in words": (lambda: visir.evaluate(JUDGED, {"q": {"a": "high"}}), "the score is 'high', not a number"),

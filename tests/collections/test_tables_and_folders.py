@@ -177,6 +177,16 @@ def test_webdataset_folders_are_splits_and_json_has_captions(write, tmp_path) ->
     }
 
 
+def test_webdataset_samples_with_several_pictures_have_the_first_and_a_note_of_the_others(write, tmp_path) -> None:
+    members = {"a.jpg": RED, "a.png": BLUE, "a.txt": b"x", "b.png": BLUE, "b.mask.png": RED, "b.txt": b"y"}
+    write("several/0.tar", members)
+    found = open_collection(tmp_path / "several")
+    assert colours(found) == ["red", "blue"]
+    assert "; 2 pictures passed over whose sample has another before, e.g. a.png" in found.source
+    write("single/0.tar", shard(0, RED, "x"))
+    assert "passed over" not in open_collection(tmp_path / "single").source
+
+
 def test_webdataset_as_the_library_writes_it(tmp_path) -> None:
     webdataset = pytest.importorskip("webdataset")
     with webdataset.TarWriter(str(tmp_path / "x-0.tar")) as sink:

@@ -108,7 +108,7 @@ def test_a_network_with_other_vectors_is_refused(tmp_path: Path, monkeypatch: py
     assert not list(ContentStore(COMPILED).root.rglob("network.xml"))
 
 
-@pytest.mark.parametrize(("name", "same_size"), [("network.bin", False), ("network.xml", True)])
+@pytest.mark.parametrize(("name", "same_size"), [("network.bin", False), ("network.bin", True), ("network.xml", True)])
 def test_a_damaged_file_is_compiled_again(name: str, same_size: bool, tmp_path: Path) -> None:
     tiny.save("clip", tmp_path / "model")
     vectors = load(tmp_path / "model", device="openvino").encode_texts(TEXTS)

@@ -166,6 +166,20 @@ def test_a_file_without_pictures_is_an_empty_part(tmp_path: Path) -> None:
     assert (made.files, made.images) == (1, 0) and [len(part) for part in made.parts] == [0]
 
 
+def test_of_several_pictures_of_a_sample_the_first_is_taken_and_the_others_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    several = {"a.png": picture(1, 1, 1), "a.webp": b"", "a.seg.png": b"", "a.txt": b"", "b.png": picture(2, 2, 2)}
+    (tmp_path / "in" / "0.tar").write_bytes(tar_of(several))
+    (tmp_path / "in" / "1.tar").write_bytes(tar_of({"c.png": picture(3, 3, 3)}))
+    made = encode_parts(Means(), tmp_path / "in", tmp_path / "parts")
+    assert (made.images, made.broken, made.passed_over) == (3, 0, 2)
+    assert [vectors.vectors[:, 0].tolist() for vectors in made.parts] == [[1, 2], [3]]  # as visir.open has them
+    cards = [pq.read_metadata(path).metadata[b"visir"] for path in sorted((tmp_path / "parts" / "parts").iterdir())]
+    assert b'"passed over":{"count":2,"first":"a.webp"}' in cards[0] and b"passed over" not in cards[1]
+    done = say(encode_verb, tmp_path / "in", "--model", "pixels", "--parts", tmp_path / "other")
+    assert "2 pictures passed over whose sample has another, which comes first" in done.text
+
+
 # -- many processes
 
 
@@ -310,6 +324,74 @@ def test_truncated_vanished_and_changed_files_are_named_and_all_others_made(tmp_
     assert made.files == 1 and made.parts.status().files == 5 and made.parts.status().is_complete
 
 
+def test_a_file_that_is_lost_can_be_given_up(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 4), tmp_path / "parts"
+    good = (source / "00001.tar").read_bytes()
+    (source / "00001.tar").write_bytes(good[:2300])
+    with pytest.raises(CollectionError, match=r"00001.tar: damaged or truncated(.|\n)*left out by --give-up FILE"):
+        encode_parts(Means(), source, parts)
+    (source / "00001.tar").unlink()
+    with pytest.raises(CollectionError, match=r"00001.tar: is no longer there"):
+        encode_parts(Means(), source, parts)
+    made = Parts(parts)
+    with pytest.raises(
+        EmbeddingError, match=r"2 faults(.|\n)*00002.tar: has its part(.|\n)*0001.tar: was never listed"
+    ):
+        made.give_up("00001.tar", "00002.tar", "0001.tar")
+    assert not made.status().is_complete and not made.given_up()  # all of them, or none
+    made.give_up(str(source / "00001.tar"))
+    status = made.status()
+    assert (status.files, status.finished, status.is_complete, dict(status.failed)) == (4, 3, True, {})
+    assert (
+        status.given_up["00001.tar"].startswith(f"{source}/00001.tar: is no longer there. (")
+        and str(os.getpid()) in (status.given_up["00001.tar"])
+    )
+    again = encode_parts(Means(), source, parts)
+    assert again.files == 0 and again.given_up == status.given_up
+    with pytest.warns(UserWarning, match=r"1 of 4 input files were given up and have no part, e\.g\. 00001\.tar"):
+        assert [len(part) for part in again.parts] == [10] * 3
+    (source / "00001.tar").write_bytes(good)  # it is there again, as another content
+    assert encode_parts(Means(), source, parts).files == 0
+    again = encode_parts(Means(), source, parts, replace=True)
+    assert again.files == 1 and not again.given_up and [len(part) for part in again.parts] == [10] * 4
+
+
+def test_a_file_that_was_given_up_counts_where_it_was_finished_all_the_same(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 1), tmp_path / "parts"
+    worker = start(source, parts, pause=0.3)
+    until(lambda: (parts / "leases").is_dir() and any((parts / "leases").iterdir()))
+    Parts(parts).give_up("00000.tar")
+    assert Parts(parts).status().is_complete and not Parts(parts).status().running
+    assert encode_parts(Means(), source, parts).files == 0  # it does not wait
+    output, errors = worker.communicate(timeout=120)
+    assert int(output) == 1, errors
+    assert not Parts(parts).given_up() and [len(part) for part in Parts(parts)] == [10]
+
+
+def test_a_change_of_equal_size_is_said_by_its_times(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    (source / "00000.tar").write_bytes(tar_of({"a.jpg": b"x"})[:-1024])  # it fails, and stays to be done
+    os.utime(source / "00000.tar", ns=(0, 1_000_000_000))
+    size = (source / "00000.tar").stat().st_size
+    with pytest.raises(CollectionError, match="1 of 2 files"):
+        encode_parts(Means(), source, parts)
+    listed = InputFiles(source)
+    os.utime(source / "00000.tar", ns=(0, 86_400_000_000_007))
+    said = rf"00000\.tar: {size:,} bytes as then, but last changed 1970-01-01 00:00:01\.000000000 UTC then, "
+    with pytest.raises(CollectionError, match=rf"{said}1970-01-02 00:00:00\.000000007 UTC now\n.*\n?.*--give-up FILE"):
+        encode_parts(Means(), source, parts)
+    with pytest.raises(CollectionError, match=r"since it was listed \([\d,]+ bytes as then, but last changed 1970"):
+        listed.check(listed.files[0])
+
+
+def test_elsewhere_a_change_of_equal_size_is_said_by_what_the_store_tells(memory: Any) -> None:
+    memory.pipe("/bucket/in/a.tar", b"a")
+    inputs = InputFiles("memory://bucket/in")
+    memory.pipe("/bucket/in/a.tar", b"b")
+    with pytest.raises(CollectionError, match=r"1 bytes as then, but ETag or time of change \S+ then, \S+ now"):
+        inputs.check(inputs.files[0])
+
+
 def test_a_file_that_changes_while_it_is_read_is_not_believed(tmp_path: Path) -> None:
     source = shards(tmp_path / "in", 1)
     inputs = InputFiles(source)
@@ -337,11 +419,39 @@ def test_other_models_settings_and_sources_are_refused(source: Path, tmp_path: P
         encode_parts(Means(), source, source / "parts")
     with pytest.raises(EncoderError, match="neither weights nor a revision"):
         encode_parts(Means(weights=None), source, tmp_path / "new")
-    with pytest.raises(CollectionError, match="no files of pictures"):
+    with pytest.raises(CollectionError, match="there are no files"):
         (tmp_path / "empty").mkdir()
         encode_parts(Means(), tmp_path / "empty", tmp_path / "new")
     with pytest.raises(EmbeddingError, match="holds no parts"):
         Parts(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("shrds", r"shrds: no such file or folder\.\n  → did you mean 'shards'\?"),
+        ("shards/b.tar", r"b\.tar: no such file or folder\.\n  → did you mean 'a\.tar'\?"),
+        ("shrds/x/y", r"shrds/x/y: there is no folder \S+/shrds\.\n  → did you mean 'shards'\?"),
+        ("shrds/*.tar", r"shrds/\*\.tar: there is no folder \S+/shrds\.\n  → did you mean 'shards'\?"),
+        ("shards/*.zip", r"\*\.zip: no file has such a name\.\n  → \S+/shards holds a\.tar"),
+        ("shards/a.tar/x", r"x: \S+/shards/a\.tar is a file, no folder\.\n  → name the file itself"),
+        ("shards/a.tar/*.tar", r"tar: \S+/shards/a\.tar is a file, no folder\.\n  → name the file itself"),
+        ("empty", r"empty: there are no files\.\n  → name some that end in \.tar, "),
+        ("empty/*.tar", r"\*\.tar: no file has such a name\.\n  → \S+/empty holds nothing"),
+        ("empty/x", r"x: no such file or folder\.\n  → \S+/empty holds nothing"),
+    ],
+)
+def test_a_source_that_is_not_there_is_told_what_is(tmp_path: Path, source: str, message: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "a.tar").write_bytes(b"")
+    with pytest.raises(CollectionError, match=message):
+        InputFiles(tmp_path / source)
+
+
+def test_a_source_without_a_name_is_not_the_working_folder() -> None:
+    with pytest.raises(CollectionError, match="the name of the source is empty"):
+        InputFiles("")
 
 
 def test_files_of_others_stay(source: Path, tmp_path: Path) -> None:
@@ -528,6 +638,13 @@ def test_the_verb_encodes_and_tells_how_far_the_parts_are(source: Path, tmp_path
     assert done.status == 0 and "5 files with 50 images encoded here" in done.text and "5 of 5 files" in done.text
     assert next(iter(Parts(tmp_path / "parts"))).ids[0].as_py() == "000000000"
     assert say(encode_verb, *command, "--status", "--json").json["finished"] == 5
+    (source / "more.tar").write_bytes(b"no tar")
+    assert "more.tar: damaged" in say(encode_verb, *command, "--key-ids").text
+    left = say(encode_verb, *command, "--give-up", "more.tar")
+    assert left.status == 0 and "5 of 6 files are finished, 1 given up" in left.text
+    assert f"given up: more.tar: {source}/more.tar: damaged" in " ".join(left.text.split())
+    left = say(encode_verb, *command, "--key-ids", "--json")
+    assert left.status == 0 and list(left.json["given_up"]) == ["more.tar"] and left.json["files"] == 6
     wrong = say(encode_verb, *command, "--split", "test", "--merge")
     assert wrong.status == 2 and "--split does not go" in wrong.text and "--merge does not go" in wrong.text
     assert "name their folder" in say(encode_verb, source, "--model", "pixels", "--status").text

@@ -191,6 +191,17 @@ def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path)
     assert same_run(index.search(queries, 20, device=""), expected)
 
 
+def test_few_vectors_need_no_device_but_its_name_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.retrieval.best.pays", lambda numbers: False)  # as before numba is imported
+    documents, queries = random_dense("image", 50, 1), random_dense("text", 5, 2)
+    with pytest.raises(
+        EncoderError, match=r"'cudaa' cannot be used: there is no such kind of device(.|\n)*--set device="
+    ):
+        FlatIndex.build(documents, device="cudaa").search(queries, 3)
+    expected = FlatIndex.build(documents).search(queries, 3)
+    assert same_run(FlatIndex.build(documents, device="cpu").search(queries, 3), expected)
+
+
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.filterwarnings("error")
 def test_products_near_the_end_of_float32(ties: Any) -> None:

@@ -1,5 +1,6 @@
 """Files, scratch folders, stores, links and names in folders that visir makes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,22 @@ def test_what_only_looks_like_scratch_stays(tmp_path: Path) -> None:
 
 
 # Stores
+
+
+def test_a_file_that_is_known_by_its_size_is_read_when_it_was_changed_later(tmp_path: Path) -> None:
+    store, key = ContentStore(BOX, tmp_path), "ab" * 16
+    with store.writing(key, waiting="wait") as change:
+        change.file("data").write_text("1")
+    data, manifest = store.path(key) / "data", store.path(key) / "visir.json"
+    assert data.stat().st_mtime_ns <= manifest.stat().st_mtime_ns
+    later = manifest.stat().st_mtime_ns + 10**9
+    os.utime(data, ns=(later, later))  # as a copied cache has it: the content is the same
+    assert store.find(key, hashed=lambda name: False) is not None
+    assert manifest.stat().st_mtime_ns == later  # and is not read again
+    data.write_text("2")
+    os.utime(data, ns=(later + 1, later + 1))
+    with pytest.warns(UserWarning, match="damaged .data is not as it was written"):
+        assert store.find(key, hashed=lambda name: False) is None
 
 
 def test_a_store_finds_writes_and_puts_damaged_entries_aside(tmp_path: Path) -> None:

@@ -264,3 +264,20 @@ def test_a_log_of_another_version_is_refused(tmp_path: Path, version: Any) -> No
     assert sweep(tmp_path) == [] and (tmp_path / ".visir-x-00000000" / LOG).is_file(), "it holds nobody else up"
     with pytest.raises(FolderError, match="newer visir"), changing(made, BOX, busy="wait") as change:
         change.write("other", b"1")
+
+
+def test_a_scratch_folder_that_goes_while_it_is_looked_at_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that work side by side make and remove such folders in one place all the time."""
+    (tmp_path / ".visir-x-00000000").mkdir()
+    is_dir = Path.is_dir
+
+    def removed_after(path: Path) -> bool:
+        answer = is_dir(path)
+        if path.name == ".visir-x-00000000":
+            path.rmdir()  # its writer has finished
+        return answer
+
+    monkeypatch.setattr(Path, "is_dir", removed_after)
+    assert sweep(tmp_path) == []

@@ -71,6 +71,15 @@ def encode(
         bool, typer.Option("--key-ids", help="In parts, ids are the keys of pictures alone, without the file's name.")
     ] = False,
     status: Annotated[bool, typer.Option("--status", help="How far the parts are; nothing is touched.")] = False,
+    give_up: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--give-up",
+            metavar="FILE",
+            help="Leave a listed file out of the parts: it is lost, or cannot be read. Encode nothing. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     role: Annotated[
         str | None,
         typer.Option(
@@ -98,14 +107,17 @@ def encode(
     from visir.encoders.shard_folder import Shard
     from visir.errors import VisirError
 
-    if parts is None and (key_ids or status):
-        raise VisirError("--key-ids and --status are about parts.", hint="name their folder: --parts PLACE")
+    if parts is None and (key_ids or status or give_up):
+        raise VisirError("--key-ids, --status and --give-up are about parts.", hint="name their folder: --parts PLACE")
     if parts is not None:
-        from visir.cli.encode_parts import encode_into_parts, print_status
+        from visir.cli.encode_parts import encode_into_parts, give_up_files, print_status
         from visir.encoders.compute import ForwardOptions
-        from visir.encoders.parts import Parts
+        from visir.encoders.parts_folder import Parts
 
         _check_parts(split, modality, images, out, shard, shards, merge, role)
+        if give_up:
+            give_up_files(parts, give_up)
+            return
         if status:
             print_status(parts, Parts(parts).status())
             return

@@ -9,7 +9,7 @@ from visir.cli import output
 if TYPE_CHECKING:
     from visir.encoders import Encoder
     from visir.encoders.compute import ForwardOptions
-    from visir.encoders.parts import PartsStatus
+    from visir.encoders.parts_folder import PartsStatus
 
 _SHOWN = 20
 
@@ -46,7 +46,23 @@ def encode_into_parts(
     )
     if result.broken:
         output.line(f"  {result.broken:,} broken pictures set aside; their parts list them")
+    if result.passed_over:
+        output.line(f"  {result.passed_over:,} pictures passed over whose sample has another, which comes first")
     print_status(place, result.parts.status())
+
+
+def give_up_files(place: str, files: list[str]) -> None:
+    """Leave files out, and print how far the parts are then.
+
+    Args:
+        place: The folder or address of the parts.
+        files: The files, by name.
+    """
+    from visir.encoders.parts_folder import Parts
+
+    parts = Parts(place)
+    parts.give_up(*files)
+    print_status(place, parts.status())
 
 
 def print_status(place: str, status: PartsStatus) -> None:
@@ -55,8 +71,14 @@ def print_status(place: str, status: PartsStatus) -> None:
     rate = (
         "" if status.images_per_second is None else f"; {status.images_per_second:,.0f} images a second, all processes"
     )
-    output.line(f"{place}: {status.finished:,} of {status.files:,} files are finished{rate}")
-    for title, files in (("running", status.running), ("expired", status.expired), ("failed", status.failed)):
+    given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
+    output.line(f"{place}: {status.finished:,} of {status.files:,} files are finished{given_up}{rate}")
+    for title, files in (
+        ("running", status.running),
+        ("expired", status.expired),
+        ("failed", status.failed),
+        ("given up", status.given_up),
+    ):
         for name, about in list(files.items())[:_SHOWN]:
             output.line(f"  {title}: {name}: {about}")
         if len(files) > _SHOWN:

@@ -65,9 +65,13 @@ def _line(side: Modality, result: ShardEncoding) -> str:
     if result.joined:
         return f"{side}s, shard {result.shard}: joined with the others already"
     line = f"{side}s, shard {result.shard}: {len(result.rows):,} of {result.total:,}"
+    if result.broken:
+        line += f", {len(result.broken):,} of them broken"
     if result.computed:
         rate = result.computed / result.seconds if result.seconds else 0.0
-        line += f", {result.computed:,} encoded in {result.seconds:,.1f} s ({rate:,.0f}/s)"
+        line += (
+            f", {result.computed:,} {'read' if result.broken else 'encoded'} in {result.seconds:,.1f} s ({rate:,.0f}/s)"
+        )
         if result.resumed:
             line += f", {result.resumed:,} taken over from an interrupted run"
     else:

@@ -38,14 +38,17 @@ def print_encoding(title: str, encoding: Encoding) -> None:
         counts, dtype = vectors.counts, f" {vectors.vectors.dtype}"
         each = f" × {counts.mean():,.1f}" if counts.min() < counts.max() else f" × {counts[0]:,}"
     shape = f"{len(vectors):,}{each} × {vectors.dimension:,}{dtype}"
+    usable, done = (
+        (f"{shape} usable, {len(encoding.broken):,} broken", "read") if encoding.broken else (shape, "encoded")
+    )
     if encoding.computed:
         rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
-        source = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
+        source = f"{encoding.computed:,} {done} in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
         if encoding.resumed:
             source += f", {encoding.resumed:,} taken over from an interrupted run"
     else:
         source = "found in the store" if encoding.folder else "imported"
-    output.line(f"{title}: {shape}, {source}")
+    output.line(f"{title}: {usable}, {source}")
     for name, reason in list(encoding.broken.items())[:10]:
         output.line(f"  set aside: {name}: {reason}")
     if encoding.broken:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from visir.encoders.known_models import ModelList, recommended
     from visir.encoders.loading import load, load_cross_encoder
     from visir.encoders.model_facts import KnownModel
-    from visir.encoders.parts import Parts, encode_parts
+    from visir.encoders.parts import encode_parts
+    from visir.encoders.parts_folder import Parts
     from visir.encoders.store import Store
 
 __getattr__, __dir__ = lazy(
@@ -38,7 +39,7 @@ __getattr__, __dir__ = lazy(
         "encode_items": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
         "encode_parts": "visir.encoders.parts",
-        "Parts": "visir.encoders.parts",
+        "Parts": "visir.encoders.parts_folder",
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
         "Family": "visir.encoders.families",

@@ -32,6 +32,7 @@ from visir.records import (
     Vectors,
     strings,
 )
+from visir.records.columns import valid_texts
 from visir.records.items import PLURALS
 
 if TYPE_CHECKING:
@@ -282,15 +283,14 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         return finite(encoder.embed_images(pixels), range(len(images)), self.label)
 
     def encode_texts(self, texts: Sequence[str], role: Role = "document") -> Embedded:
-        """(n, dimension) vectors of n texts."""
-        return finite(self.for_role(role).embed_texts(list(texts)), texts, self.label)
+        """(n, dimension) vectors of n texts; `CollectionError` names the first that is no valid text."""
+        texts = valid_texts(texts)  # tokenizers raise what says nothing of broken characters
+        return finite(self.for_role(role).embed_texts(texts), texts, self.label)
 
     def encode_inputs(self, modality: Modality, inputs: Mapping[str, Any], role: Role = "query") -> Vectors:
         """The vectors of a handful of texts ("text") or PIL images ("image") by id, computed at once and not kept."""
         work: Callable[..., Embedded] = self.encode_images if modality == "image" else self.encode_texts
         values, size = list(inputs.values()), self.batch_size
-        if modality == "text":
-            strings(values)  # broken characters are named: tokenizers raise what says nothing of them
         batches = [work(values[start : start + size], role) for start in range(0, len(values), size)]
         return self.with_ids(modality, strings(inputs), joined(batches))
 

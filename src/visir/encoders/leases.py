@@ -145,7 +145,7 @@ class PartLease:
         """
         generation = 1 if last is None else last.generation + 1
         state = LeaseState(part, generation, time.time())
-        return cls(place, state, seconds) if place.create(state.name, _about()) else None
+        return cls(place, state, seconds) if place.create(state.name, about_process()) else None
 
     @property
     def writer(self) -> str:
@@ -164,7 +164,7 @@ class PartLease:
 
     def end(self, ending: str, reason: str = "") -> None:
         """Give the part up: "failed" for a `reason`, or "released"."""
-        self.place.create(f"{self.state.name}.{ending}", _about(reason=reason))
+        self.place.create(f"{self.state.name}.{ending}", about_process(reason=reason))
 
     def __enter__(self) -> PartLease:
         self._thread.start()
@@ -186,7 +186,8 @@ class PartLease:
                 continue  # a later sign of life may get through; if none does, somebody else takes the part
 
 
-def _about(**facts: str) -> bytes:
+def about_process(**facts: str) -> bytes:
+    """What a claim says: who makes it, when, and further facts."""
     return orjson.dumps(
         {"owner": f"{socket.gethostname()}:{os.getpid()}", "since": datetime.now(UTC).isoformat(timespec="seconds")}
         | facts

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Input = TypeVar("Input")
 Batch = TypeVar("Batch", bound=Sequence[Any])
 _BATCHES_AHEAD = 3
+_AT_ONCE = 16
+"""Pictures that a thread gets at once, at most."""
 
 
 @dataclass(frozen=True)
@@ -145,16 +147,24 @@ def prepared_ahead(
         batches: Sequences of inputs; they are asked for one by one.
         workers: Threads; None for one per core.
     """
-    executor = ThreadPoolExecutor(workers or usable_cores(), thread_name_prefix="load")
-    waiting: deque[tuple[Batch, list[Future[Pixels | ImageError]]]] = deque()
+    threads = workers or usable_cores()
+    executor = ThreadPoolExecutor(threads, thread_name_prefix="load")
+    waiting: deque[tuple[Batch, list[Future[list[Pixels | ImageError]]]]] = deque()
     coming = iter(batches)
     try:
         while True:
             while len(waiting) < _BATCHES_AHEAD and (batch := next(coming, None)) is not None:
-                waiting.append((batch, [executor.submit(work, each) for each in batch]))
+                # Few pictures at once: handing over one costs 20 µs, and every thread is to have some of each batch.
+                step = max(1, min(_AT_ONCE, len(batch) // (2 * threads)))
+                pieces = (batch[start : start + step] for start in range(0, len(batch), step))
+                waiting.append((batch, [executor.submit(_each, work, piece) for piece in pieces]))
             if not waiting:
                 return
             batch, futures = waiting.popleft()
-            yield batch, [future.result() for future in futures]
+            yield batch, [prepared for future in futures for prepared in future.result()]
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _each(work: Callable[[Input], Pixels | ImageError], inputs: Iterable[Input]) -> list[Pixels | ImageError]:
+    return [work(each) for each in inputs]

@@ -3,6 +3,7 @@
     visir.json             the encoder, the size of batches, how ids are made
     files/000001.parquet   the input files as they were listed: name, size, tag; later ones add to it
     parts/, leases/        see `parts.py` and `leases.py`
+    given-up/              see `given_up.py`
 
 Each is made by one process and never changed.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.collections.streams import InputFile, InputFiles
+from visir.collections.streams import InputFile, InputFiles, notes_on_tars
 from visir.encoders.leases import SharedPlace
 from visir.errors import CollectionError, EmbeddingError, raise_faults
 from visir.fingerprint import hash_json
@@ -26,7 +27,7 @@ from visir.records import EncoderCard
 from visir.storage import MANIFEST, FolderKind, Manifest
 
 PARTS = FolderKind("parts", "a folder of parts", remedy="name a new folder (--parts)", error=EmbeddingError)
-FILES, FOLDER = "files", "parts"
+FILES, FOLDER, GIVEN_UP = "files", "parts", "given-up"
 _SCHEMA = pa.schema([("name", pa.large_string()), ("size", pa.int64()), ("tag", pa.large_string())])
 
 
@@ -105,17 +106,28 @@ def agreed_plan(place: SharedPlace, plan: Mapping[str, Any], given: Mapping[str,
 
 
 def listed_parts(place: SharedPlace) -> list[PartOf]:
-    """The parts that are finished or to be made, in the order in which their files were listed."""
+    """The parts of all files, in the order in which these were listed."""
     return list(_current(_rows(place)).values())
 
 
+def given_up_parts(place: SharedPlace, finished: Mapping[str, float]) -> set[str]:
+    """The names of parts that were given up before they were finished.
+
+    Args:
+        place: The place.
+        finished: The listing of the folder of parts.
+    """
+    return {name for name in place.listing(GIVEN_UP) if f"{name}.parquet" not in finished}
+
+
 def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = False) -> list[PartOf]:
-    """The same, after files that are new in the source are added.
+    """The parts that are finished or to be made, after files that are new in the source are added.
 
     Args:
         place: The place.
         inputs: The source as it is now.
-        replace: Whether files that have changed are to be encoded again. The parts of what they were stay, unused.
+        replace: Whether files that have changed are to be encoded again, and those that were given up and are there.
+            The parts of what they were stay, unused.
 
     Raises:
         CollectionError: Files have changed, or it is another source.
@@ -124,26 +136,33 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
         rows = _rows(place)
         current = _current(rows)
         now = {file.name: file for file in inputs.files}
+        given_up = given_up_parts(place, place.listing(FOLDER))
         if current and not current.keys() & now.keys():
             raise CollectionError(
                 f"{inputs.source}: has none of the {len(current):,} files that {place.place} is made of, e.g. "
                 f"{next(iter(current))}.",
                 hint="name the same source as before, or another folder (--parts)",
             )
-        changed = [file for name, file in now.items() if name in current and current[name].file != file]
+        lost = {name: file for name, file in now.items() if name in current and current[name].part in given_up}
+        changed = [
+            file for name, file in now.items() if name in current and name not in lost and current[name].file != file
+        ]
         if not replace:
             raise_faults(
                 CollectionError,
                 f"{inputs.source}: files that have changed since they were listed",
                 [
-                    f"{inputs.place(file.name)}: {current[file.name].file.size:,} bytes then, {file.size:,} now"
+                    f"{inputs.place(file.name)}: {inputs.difference(current[file.name].file, file.size, file.tag)}"
                     for file in changed
                 ],
-                hint="put them back as they were; or encode what is there now: --replace (in Python: replace=True)",
+                hint="put them back as they were; encode what is there now: --replace (in Python: replace=True); or "
+                "leave out those without a part: --give-up FILE (in Python: Parts(place).give_up)",
             )
-        added = [file for name, file in now.items() if name not in current] + changed
+        notes = notes_on_tars([*current, *now])  # a tar may be gone by now, and what was noted about it not
+        added = [file for name, file in now.items() if name not in current and name not in notes]
+        added += [*changed, *lost.values()] if replace else []
         if not added:
-            return list(current.values())
+            return [part for part in current.values() if part.part not in given_up]
         number = len(_lists(place)) + 1
         place.create(f"{FILES}/{number:06}.parquet", _table(added))  # another process may have: then its rows count
 

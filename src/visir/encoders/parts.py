@@ -16,18 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import pyarrow.parquet as pq
-
-from visir.collections.streams import InputFiles
+from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.encoders.base import Encoder
 from visir.encoders.compute import ForwardOptions
 from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place
 from visir.encoders.loading import load
-from visir.encoders.part_file import LostError, card_of, read_part, write_part
-from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, listed_parts, read_plan
+from visir.encoders.part_file import LostError, write_part
+from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, given_up_parts
+from visir.encoders.parts_folder import Parts
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
 from visir.progress import Progress
-from visir.records import Embeddings, EncoderCard
 from visir.remote import UnreachableError
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
@@ -36,7 +34,7 @@ T = TypeVar("T")
 LEASE_SECONDS = 120.0
 RETRY_SECONDS = (1.0, 5.0, 20.0)
 """How long to wait before a place elsewhere that did not answer is tried again."""
-_LISTED_SECONDS, _WAIT_SECONDS, _MEASURED = 10.0, 10.0, 32
+_LISTED_SECONDS, _WAIT_SECONDS = 10.0, 10.0
 
 
 @dataclass
@@ -49,115 +47,17 @@ class PartsEncoding:
         images: How many pictures have a vector from this process.
         broken: How many it set aside.
         seconds: How long it worked, waiting for others included.
+        passed_over: How many pictures of tars it passed over: of a sample with several the first is taken.
+        given_up: Input file → why it was given up, and by whom. Nothing of these files is in the parts.
     """
 
     parts: Parts
     files: int = 0
     images: int = 0
     broken: int = 0
+    passed_over: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class PartsStatus:
-    """How far the parts are.
-
-    Attributes:
-        files: How many input files there are.
-        finished: How many of them have a part.
-        running: Input file → who works on it, and since when.
-        expired: Input file → who had begun it, and gave no sign of life for a lease's time.
-        failed: Input file → why it could not be encoded.
-        images_per_second: Of all processes together, over the last parts; None when fewer than two are finished.
-    """
-
-    files: int
-    finished: int
-    running: Mapping[str, str] = field(default_factory=dict)
-    expired: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
-    images_per_second: float | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every input file has its part."""
-        return self.finished == self.files
-
-
-class Parts:
-    """A folder of parts, finished or not. Iterating gives the `Embeddings` of each finished part, one after the other.
-
-    Args:
-        place: The folder, or its address (`s3://bucket/parts`).
-
-    Raises:
-        EmbeddingError: There are no parts in this place.
-    """
-
-    def __init__(self, place: str | Path | SharedPlace) -> None:
-        self._place = open_place(place) if isinstance(place, str | Path) else place
-        plan = read_plan(self._place)
-        if plan is None:
-            raise EmbeddingError(
-                f"{self._place.place}: holds no parts.", hint="visir encode SOURCE --model MODEL --parts FOLDER"
-            )
-        self.place, self.plan = self._place.place, plan
-
-    def __repr__(self) -> str:
-        return f"Parts({self.place!r}, by {self.encoder.name})"
-
-    @property
-    def encoder(self) -> EncoderCard:
-        """The encoder that makes them."""
-        return EncoderCard.from_dict(self.plan["encoder"])
-
-    def __iter__(self) -> Iterator[Embeddings]:
-        finished = self._place.listing(FOLDER)
-        for part in listed_parts(self._place):
-            if f"{part.part}.parquet" in finished:
-                yield self._read(part)[0]
-
-    def broken(self) -> Iterator[tuple[str, str]]:
-        """The id of each picture that was set aside, with the reason."""
-        finished = self._place.listing(FOLDER)
-        for part in listed_parts(self._place):
-            if f"{part.part}.parquet" in finished:
-                yield from self._card(part)["broken"].items()
-
-    def status(self) -> PartsStatus:
-        """How far they are; nothing is touched."""
-        seconds = float(self.plan["lease"])
-        finished, states = self._place.listing(FOLDER), lease_states(self._place)
-        parts = listed_parts(self._place)
-        made = [part for part in parts if f"{part.part}.parquet" in finished]
-        running, expired, failed = dict[str, str](), dict[str, str](), dict[str, str]()
-        for part in set(parts).difference(made):
-            state = states.get(part.part)
-            if state is None or state.ending == "released":
-                continue
-            about = about_lease(self._place, state)
-            who = f"{about.get('owner', 'unknown')}, since {about.get('since', 'unknown')}"
-            if state.ending:
-                failed[part.file.name] = about.get("reason", "unknown")
-            else:
-                (running if state.is_held(seconds) else expired)[part.file.name] = who
-        rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made})
-        running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
-        return PartsStatus(len(parts), len(made), running, expired, failed, rate)
-
-    def _rate(self, made: Mapping[PartOf, float]) -> float | None:
-        last = sorted(made.items(), key=lambda item: item[1])[-_MEASURED:]
-        if len(last) < 2 or last[-1][1] <= last[0][1]:
-            return None
-        return sum(int(self._card(part)["count"]) for part, _ in last[1:]) / (last[-1][1] - last[0][1])
-
-    def _card(self, part: PartOf) -> dict[str, Any]:
-        with self._place.open(part.path) as stream:
-            return card_of(pq.ParquetFile(stream), f"{self.place}/{part.path}")
-
-    def _read(self, part: PartOf) -> tuple[Embeddings, dict[str, Any]]:
-        with self._place.open(part.path) as stream:
-            return read_part(stream, f"{self.place}/{part.path}")
+    given_up: Mapping[str, str] = field(default_factory=dict)
 
 
 def encode_parts(
@@ -186,7 +86,7 @@ def encode_parts(
         skip_broken: Set broken pictures aside, and list them in their part. Otherwise a file with one fails.
         ids: "file" puts the name of the file before the key of a picture ("00012.tar/000120007"); "key" takes the key
             alone, for keys that are unique over all files. By default "file". All processes take that of the first.
-        replace: Encode again what has changed in the source.
+        replace: Encode again what has changed in the source, and what was given up (`Parts.give_up`) and is there.
         lease: Seconds without a sign of life after which a process counts as dead; by default 120. All processes take
             that of the first. Clocks of machines may differ by less than this.
 
@@ -232,11 +132,13 @@ def encode_parts(
     worker = _Worker(place, inputs, encoder, options, plan, PartsEncoding(Parts(place)))
     worker.work(todo)
     worker.result.seconds = time.monotonic() - started
+    worker.result.given_up = patiently(worker.result.parts.given_up)
     raise_faults(
         CollectionError,
         f"{inputs.source}: {len(worker.failed):,} of {len(todo):,} files could not be encoded",
         [f"{name}: {reason}" for name, reason in sorted(worker.failed.items())],
-        hint="mend them (broken pictures: --skip-broken), and run the same again: finished files are skipped",
+        hint="mend them (broken pictures: --skip-broken), and run the same again: finished files are skipped; "
+        "one that cannot be mended is left out by --give-up FILE (in Python: Parts(place).give_up)",
     )
     return worker.result
 
@@ -260,7 +162,7 @@ class _Worker:
 
     def work(self, parts: list[PartOf]) -> None:
         """Make parts until all are finished or have failed."""
-        first = random.randrange(len(parts))  # others begin elsewhere
+        first = random.randrange(max(1, len(parts)))  # others begin elsewhere
         todo = parts[first:] + parts[:first]
         with Progress(f"encoding images with {self.encoder.card.name}", None, "images") as advance:
             while todo := self._unfinished(todo):
@@ -269,7 +171,14 @@ class _Worker:
 
     def _unfinished(self, parts: list[PartOf]) -> list[PartOf]:
         finished = patiently(lambda: self.place.listing(FOLDER))
-        return [part for part in parts if f"{part.part}.parquet" not in finished and part.file.name not in self.failed]
+        given_up = patiently(lambda: given_up_parts(self.place, finished))
+        return [
+            part
+            for part in parts
+            if f"{part.part}.parquet" not in finished
+            and part.part not in given_up
+            and part.file.name not in self.failed
+        ]
 
     def _take_one_by_one(self, parts: list[PartOf], advance: Progress) -> bool:
         """Whether any part was made, or given up, before the listings were too old to go by."""
@@ -309,18 +218,25 @@ class _Worker:
                 raise
 
     def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
-        source = {"name": part.file.name, "size": part.file.size, "tag": part.file.tag}
+        about = part.file
+        facts: dict[str, Any] = {"source": {"name": about.name, "size": about.size, "tag": about.tag}}
         prefix = f"{part.file.name}/" if self.prefixed else ""
         with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
             path = scratch.file("part.parquet")
-            pictures = self.inputs.pictures(part.file)
+            passed = PassedOver()
+
+            def pictures() -> Iterator[StreamedPicture]:
+                yield from self.inputs.pictures(part.file, passed)
+                if passed.count:  # all are read: the card is written now
+                    facts["passed over"] = {"count": passed.count, "first": passed.first}
+
             images, broken = write_part(
                 path,
                 self.encoder,
-                pictures,
+                pictures(),
                 self.options,
                 prefix=prefix,
-                facts={"source": source},
+                facts=facts,
                 lost=lambda: lease.lost,
             )
             if not patiently(lease.is_held):
@@ -329,6 +245,7 @@ class _Worker:
                 self.result.files += 1
                 self.result.images += images
                 self.result.broken += broken
+                self.result.passed_over += passed.count
                 advance(images)
 
 

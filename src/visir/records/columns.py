@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,43 @@ def strings(values: object) -> pa.StringArray:
             hint="a record holds 2 GiB of them at most (offsets of 32 bits); take a larger collection part by part: "
             "visir encode --parts, and each part into the index (visir.encoders.Parts)",
         ) from fault
+    listed: list[Any] = list(values)  # type: ignore[call-overload]
     try:
-        return pa.array(list(values), pa.string())  # type: ignore[call-overload]
+        return pa.array(listed, pa.string())
     except UnicodeEncodeError as fault:  # half of a surrogate pair, or broken bytes of a command line
         raise CollectionError(
-            f"ids and texts must be valid text: {fault}.", hint="write it again as Unicode, in UTF-8"
+            f"ids and texts must be valid text: {_first_that_fails(listed)}{fault}.",
+            hint="write it again as Unicode, in UTF-8",
         ) from None
     except (pa.ArrowTypeError, pa.ArrowInvalid) as fault:
         raise CollectionError(
-            f"ids and texts must be valid text: {fault}.", hint="write numbers as text: str(7)"
+            f"ids and texts must be valid text: {_first_that_fails(listed)}{fault}.",
+            hint="write numbers as text: str(7)",
         ) from None
+
+
+def valid_texts(texts: Iterable[str]) -> list[str]:
+    """Return the texts as a list.
+
+    Raises:
+        CollectionError: One is None, a number, or no valid Unicode; the message says which, counted from 0.
+    """
+    texts = list(texts)
+    missing = next((number for number, text in enumerate(texts) if text is None), None)
+    if missing is not None:
+        raise CollectionError(f"number {missing:,} of the texts is None.", hint='an empty text is ""')
+    strings(texts)
+    return texts
+
+
+def _first_that_fails(values: list[Any]) -> str:
+    """Which of the values, counted from 0, is the first that is no text: "number 7: "."""
+    for number, value in enumerate(values):
+        try:
+            pa.array([value], pa.string())
+        except (UnicodeEncodeError, pa.ArrowTypeError, pa.ArrowInvalid):
+            return f"number {number:,}: "
+    return ""
 
 
 FEW = 32

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from visir.retrieval.kinds import build_index, index_kinds, open_index
     from visir.retrieval.multi_vector.alignment import alignment
     from visir.retrieval.multi_vector.pooling import pool_tokens
+    from visir.retrieval.shard_runs import merge_shards
 
 __getattr__, __dir__ = lazy(
     __name__,
@@ -26,6 +27,7 @@ __getattr__, __dir__ = lazy(
         "alignment": "visir.retrieval.multi_vector.alignment",
         "build_index": "visir.retrieval.kinds",
         "index_kinds": "visir.retrieval.kinds",
+        "merge_shards": "visir.retrieval.shard_runs",
         "open_index": "visir.retrieval.kinds",
         "pool_tokens": "visir.retrieval.multi_vector.pooling",
         "read_run": "visir.retrieval.formats",
@@ -38,6 +40,7 @@ __all__ = [
     "alignment",
     "build_index",
     "index_kinds",
+    "merge_shards",
     "open_index",
     "pool_tokens",
     "read_run",

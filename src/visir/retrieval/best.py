@@ -9,6 +9,7 @@ from visir.records import Ties
 from visir.retrieval import few
 from visir.retrieval.device_scan import scan_on_device
 from visir.retrieval.scan import Answers, SearchState, scan
+from visir.retrieval.torch_device import TorchDevice
 from visir.retrieval.vectors import Side
 
 
@@ -39,14 +40,20 @@ def scan_on(
 def best_of(queries: Side, documents: Side, depth: int, device: str | None = None) -> Answers:
     """The best documents of each query; of equal ones the first.
 
-    Few vectors are searched without compiled loops, and without a device: that takes less than their way there.
+    Few vectors are searched without compiled loops, and without the device that is named: that takes less than their
+    way there.
 
     Args:
         queries: The queries.
         documents: At least `depth`.
         depth: How many for each query.
         device: As in `scan_on`.
+
+    Raises:
+        EncoderError: There is no such device, whether or not it would be used.
     """
+    if device:
+        TorchDevice(device)  # the same error for few vectors as for many
     if not pays(len(queries) * len(documents) * documents.embeddings.dimension):
         return few.best(queries.block(0, len(queries)), documents.block(0, len(documents)), depth)
     none = np.zeros(len(queries) + 1, np.int64)

@@ -92,6 +92,7 @@ def changing_index(folder: Path, generation: int) -> AbstractContextManager[Fold
 
 def new_index(folder: Path) -> AbstractContextManager[FolderChange]:
     """Write an index into a new or an empty folder."""
+    _check_not_finished(folder)
     return new_folder(folder, INDEX)
 
 
@@ -101,8 +102,24 @@ def check_new_index(folder: Path) -> None:
     Raises:
         IndexFolderError: The folder holds something else.
     """
+    _check_not_finished(folder)
     if not is_unfinished(folder):
         check_new_folder(folder, INDEX)
+
+
+def _check_not_finished(folder: Path) -> None:
+    """Raise `IndexFolderError` where an index is whole: the same command, run again, has nothing left to do."""
+    try:
+        content = read_index(folder).content if (folder / MANIFEST).is_file() else None
+    except VisirError:  # of another kind, or damaged: what is said of every folder
+        return
+    if content is not None:
+        encoder = content.get("encoder")
+        maker = encoder.get("name", "unknown") if isinstance(encoder, dict) else "unknown"
+        raise IndexFolderError(
+            f"{folder}: exists already: a finished index of kind {content['kind']!r}, by {maker}. Nothing was built.",
+            hint=f"if it is the one you want, search it (visir index search {folder}); else {INDEX.exists}",
+        )
 
 
 def is_unfinished(folder: Path) -> bool:

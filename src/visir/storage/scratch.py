@@ -137,10 +137,8 @@ def sweep(parent: Path) -> list[Path]:
     except OSError:
         return []
     for path in entries:
-        if path.is_symlink() or not path.is_dir() or not _is_mine(path):
-            continue
-        with contextlib.suppress(OSError):
-            if not _cleared(path):
+        with contextlib.suppress(OSError):  # its writer may remove it at any moment
+            if not path.is_symlink() and path.is_dir() and _is_mine(path) and not _cleared(path):
                 remaining.append(path)
     for path in remaining:
         warnings.warn(

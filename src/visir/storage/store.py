@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,17 +41,29 @@ class ContentStore:
 
         Args:
             key: Of the content.
-            hashed: Whether the bytes of a file of this name are looked at, or its size alone.
+            hashed: Whether the bytes of a file of this name are looked at in any case. Of others it is the size and the
+                time: only one that was changed after the manifest, which is written last, is read.
         """
         path = self.path(key)
         if not (path / MANIFEST).is_file():
             return None
+        written, latest = (path / MANIFEST).stat().st_mtime_ns, 0
+
+        def looked_at(name: str) -> bool:
+            nonlocal latest
+            changed = (path / name).stat().st_mtime_ns
+            latest = max(latest, changed)
+            return changed > written or hashed(name)
+
         try:
             manifest = Manifest.read(path, self.kind)
-            faults = manifest.faults(path, hashed=hashed)
+            faults = manifest.faults(path, hashed=looked_at)
         except VisirError as fault:
             faults = [fault.message]
         if not faults:
+            if latest > written:  # a copied cache, or a file that was only touched: it is read once, not every time
+                with contextlib.suppress(OSError):
+                    os.utime(path / MANIFEST, ns=(latest, latest))
             if has_log(path):  # its writer was killed after the last step, and no other will come
                 with contextlib.suppress(VisirError):
                     recover(path, self.kind)

@@ -30,7 +30,8 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     """Read shards: one tar, a folder of tars, or a pattern such as `train-{000000..000099}.tar`.
 
     - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
-      of the last part). Pictures are read in place, at their offset in the tar.
+      of the last part). Pictures are read in place, at their offset in the tar. Of several the first in the tar is the
+      sample's; a note counts the others.
     - Captions are in `.txt`, or else in `.json` under `caption`, as text or as a list. Other files of a sample
       are not read.
     - Folders called train, val or test above the shards name the split.
@@ -50,11 +51,14 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     draft = Draft(path.name.partition(".")[0] or root.name, root, f"WebDataset, {len(shards)} shards")
     endings = picture_endings()
     labels: dict[str, str] = {}
+    passed: list[str] = []
     for shard in shards:
         archive, place = TarArchive(shard), relative(shard, root)
         split = SPLITS.get(shard.parent.name.lower(), "")
         for key, parts in _samples(archive):
-            picture = next((name for end, name in parts.items() if is_picture_ending(end, endings)), None)
+            pictures = [name for end, name in parts.items() if is_picture_ending(end, endings)]
+            picture = pictures[0] if pictures else None
+            passed += pictures[1:]
             texts = _captions(draft, archive, f"{place}: {key}", parts, newline == "separates", caption)
             if picture is None:
                 if texts:
@@ -69,6 +73,8 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
             for number, text in enumerate(texts):
                 draft.add_caption(f"{key}#{number}", text, key)
     draft.names = []
+    if passed:
+        draft.notes.append(f"{len(passed):,} pictures passed over whose sample has another before, e.g. {passed[0]}")
     if labels:
         _set_classes(draft, labels, root)
     return draft

@@ -124,7 +124,7 @@ def compiled_tower(tower: Compilable, card: EncoderCard, dtype: str) -> Compiled
     weights = {"weights": INT8} if dtype == INT8 else {}
     key = hash_json({"tower": identity, "modality": tower.modality, "packages": packages, **weights})
     store = ContentStore(COMPILED)
-    if store.find(key, hashed=lambda name: name == MODEL) is None:  # the weights by their size: hashes take long
+    if store.find(key, hashed=lambda name: name == MODEL) is None:  # the weights by size and time: hashes take long
         model = _converted(tower, card.name, dtype)
         try:
             _write(store, key, model)

@@ -1,0 +1,155 @@
+"""A folder of parts, to be read: the vectors, how far they are, and which input files are left out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from visir.encoders.given_up import give_up, why_given_up
+from visir.encoders.leases import SharedPlace, about_lease, lease_states, open_place
+from visir.encoders.part_file import card_of, read_part
+from visir.encoders.part_list import FOLDER, PartOf, listed_parts, read_plan
+from visir.errors import EmbeddingError
+from visir.records import Embeddings, EncoderCard
+
+_MEASURED = 32
+"""The rate is that of so many last parts."""
+
+
+@dataclass(frozen=True)
+class PartsStatus:
+    """How far the parts are.
+
+    Attributes:
+        files: How many input files there are.
+        finished: How many of them have a part.
+        running: Input file → who works on it, and since when.
+        expired: Input file → who had begun it, and gave no sign of life for a lease's time.
+        failed: Input file → why it could not be encoded.
+        given_up: Input file → why it was given up, and by whom (`Parts.give_up`).
+        images_per_second: Of all processes together, over the last parts; None when fewer than two are finished.
+    """
+
+    files: int
+    finished: int
+    running: Mapping[str, str] = field(default_factory=dict)
+    expired: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    given_up: Mapping[str, str] = field(default_factory=dict)
+    images_per_second: float | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every input file has its part, or was given up."""
+        return self.finished + len(self.given_up) == self.files
+
+
+class Parts:
+    """A folder of parts, finished or not. Iterating gives the `Embeddings` of each finished part, one after the other.
+
+    Where input files were given up, iterating warns, and names the first of them.
+
+    Args:
+        place: The folder, or its address (`s3://bucket/parts`).
+
+    Raises:
+        EmbeddingError: There are no parts in this place.
+    """
+
+    def __init__(self, place: str | Path | SharedPlace) -> None:
+        self._place = open_place(place) if isinstance(place, str | Path) else place
+        plan = read_plan(self._place)
+        if plan is None:
+            raise EmbeddingError(
+                f"{self._place.place}: holds no parts.", hint="visir encode SOURCE --model MODEL --parts FOLDER"
+            )
+        self.place, self.plan = self._place.place, plan
+
+    def __repr__(self) -> str:
+        return f"Parts({self.place!r}, by {self.encoder.name})"
+
+    @property
+    def encoder(self) -> EncoderCard:
+        """The encoder that makes them."""
+        return EncoderCard.from_dict(self.plan["encoder"])
+
+    def __iter__(self) -> Iterator[Embeddings]:
+        finished, parts, given_up = self._place.listing(FOLDER), listed_parts(self._place), self.given_up()
+        if given_up:
+            name, why = next(iter(given_up.items()))
+            warnings.warn(
+                f"{self.place}: {len(given_up):,} of {len(parts):,} input files were given up and have no part, "
+                f"e.g. {name}: {why}",
+                stacklevel=2,
+            )
+        for part in parts:
+            if f"{part.part}.parquet" in finished:
+                yield self._read(part)[0]
+
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """The id of each picture that was set aside, with the reason."""
+        finished = self._place.listing(FOLDER)
+        for part in listed_parts(self._place):
+            if f"{part.part}.parquet" in finished:
+                yield from self._card(part)["broken"].items()
+
+    def given_up(self) -> dict[str, str]:
+        """Input file → why it was given up, and by whom."""
+        return why_given_up(self._place, listed_parts(self._place), self._place.listing(FOLDER))
+
+    def give_up(self, *files: str) -> None:
+        """Leave input files out that cannot be encoded any more: the parts are complete without them.
+
+        This is recorded, with the last reason why the file failed, and shown by `status`. What a file is now is
+        encoded by `encode_parts(…, replace=True)`.
+
+        Args:
+            files: By their names in `status`, or by paths or addresses that end so.
+
+        Raises:
+            EmbeddingError: A file was never listed, or has its part. Then none is given up.
+        """
+        give_up(self._place, files)
+
+    def status(self) -> PartsStatus:
+        """How far they are; nothing is touched."""
+        seconds = float(self.plan["lease"])
+        finished, states = self._place.listing(FOLDER), lease_states(self._place)
+        parts = listed_parts(self._place)
+        made = [part for part in parts if f"{part.part}.parquet" in finished]
+        given_up = why_given_up(self._place, parts, finished)
+        running, expired, failed = dict[str, str](), dict[str, str](), dict[str, str]()
+        for part in set(parts).difference(made):
+            if part.file.name in given_up:
+                continue
+            state = states.get(part.part)
+            if state is None or state.ending == "released":
+                continue
+            about = about_lease(self._place, state)
+            who = f"{about.get('owner', 'unknown')}, since {about.get('since', 'unknown')}"
+            if state.ending:
+                failed[part.file.name] = about.get("reason", "unknown")
+            else:
+                (running if state.is_held(seconds) else expired)[part.file.name] = who
+        rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made})
+        running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
+        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, rate)
+
+    def _rate(self, made: Mapping[PartOf, float]) -> float | None:
+        last = sorted(made.items(), key=lambda item: item[1])[-_MEASURED:]
+        if len(last) < 2 or last[-1][1] <= last[0][1]:
+            return None
+        return sum(int(self._card(part)["count"]) for part, _ in last[1:]) / (last[-1][1] - last[0][1])
+
+    def _card(self, part: PartOf) -> dict[str, Any]:
+        with self._place.open(part.path) as stream:
+            return card_of(pq.ParquetFile(stream), f"{self.place}/{part.path}")
+
+    def _read(self, part: PartOf) -> tuple[Embeddings, dict[str, Any]]:
+        with self._place.open(part.path) as stream:
+            return read_part(stream, f"{self.place}/{part.path}")

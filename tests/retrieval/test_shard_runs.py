@@ -1,0 +1,74 @@
+"""Answers of several indexes, each of other documents, are those of one index over all documents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from index_data import random_dense, vectors
+
+from visir.errors import RunError
+from visir.records import Gallery, Run
+from visir.retrieval import build_index, merge_shards
+
+
+def run(documents: list[str], scores: list[float], queries: list[str] | None = None, depth: int = 2) -> Run:
+    queries = ["q"] * len(documents) if queries is None else queries
+    return Run.ranked("toy", "t2i", queries, documents, scores, Gallery.of("image", documents), depth=depth)
+
+
+@pytest.mark.parametrize(("form", "kind"), [("dense", "exact"), ("sparse", "inverted")])
+@pytest.mark.parametrize("shards", [1, 2, 7])
+def test_shards_answer_as_one_index(form: str, kind: str, shards: int) -> None:
+    """Ties are common here, and of weighted words some queries have few answers or none."""
+    documents, queries = vectors(form, "image", 200, 1), vectors(form, "text", 30, 2)
+    whole = build_index(documents, kind).search(queries, 8)
+    ids = np.array(documents.ids.to_pylist())
+    of = np.random.default_rng(3).integers(0, shards, len(ids))
+    runs = [build_index(documents.select(ids[of == shard]), kind).search(queries, 8) for shard in range(shards)]
+    merged = merge_shards(runs)
+    assert [merged.answer(query) for query in merged] == [whole.answer(query) for query in whole]
+    assert merged.gallery.fingerprint == whole.gallery.fingerprint and merged.depth == 8
+    shallow = merge_shards(runs, depth=3)
+    assert all(shallow.answer(query) == whole.answer(query, 3) for query in whole)
+
+
+def test_a_query_without_an_answer_stays() -> None:
+    empty = Run("s", "t2i", run(["a"], [1.0]).queries, np.array([0, 0]), run(["a"], [1.0]).documents,
+                np.array([], np.int32), np.array([], np.float32), Gallery.of("image", ["a"]), 2)  # fmt: skip
+    merged = merge_shards([empty, empty_of("b")])
+    assert list(merged) == ["q"] and merged.answer("q") == []
+
+
+def empty_of(id: str) -> Run:
+    some = run([id], [1.0])
+    return Run("s", "t2i", some.queries, np.array([0, 0]), some.documents, np.array([], np.int32),
+               np.array([], np.float32), some.gallery, 2)  # fmt: skip
+
+
+def test_galleries_of_which_only_the_size_is_known_are_added_up() -> None:
+    from dataclasses import replace
+
+    runs = [replace(run([id], [1.0]), gallery=Gallery.stated("image", 5, "a shard")) for id in "ab"]
+    assert merge_shards(runs).gallery.size == 10 and not merge_shards(runs).gallery.is_listed
+    runs[0] = replace(runs[0], gallery=Gallery.unknown())
+    assert not merge_shards(runs).gallery.is_known
+
+
+def test_what_cannot_be_merged_is_named() -> None:
+    with pytest.raises(RunError, match=r"no run to merge(.|\n)*give that of each shard"):
+        merge_shards([])
+    with pytest.raises(RunError, match=r"'a' is in several shards(.|\n)*fuse"):
+        merge_shards([run(["a"], [1.0]), run(["a"], [2.0])])
+    with pytest.raises(RunError, match=r"best 5 cannot be known from runs of 2 answers(.|\n)*k=5"):
+        merge_shards([run(["a"], [1.0]), run(["b"], [2.0])], depth=5)
+    with pytest.raises(RunError, match=r"shard 1 did not answer what shard 0 did: t2i with 1 queries"):
+        merge_shards([run(["a"], [1.0]), run(["b"], [2.0], ["other"])])
+
+
+def test_provenance_says_what_each_shard_did() -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 3, 2)
+    ids = documents.ids.to_pylist()
+    merged = merge_shards(
+        [build_index(documents.select(part), "exact").search(queries, 4) for part in (ids[:9], ids[9:])]
+    )
+    assert [shard["search"] for shard in merged.provenance["shards"]] == ["exact", "exact"]
