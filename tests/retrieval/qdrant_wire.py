@@ -18,6 +18,15 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.models import QueryRequestBatch
 
+CHANGES = (
+    ("PUT", "points"),
+    ("POST", "points/delete"),
+    ("POST", "points/payload"),
+    ("POST", "points/payload/delete"),
+    ("PUT", "index"),
+    ("PATCH", ""),
+)
+
 
 class WireServer:
     """`with WireServer() as server:` … `server.url`."""
@@ -25,6 +34,7 @@ class WireServer:
     def __init__(self, key: str = "", certificate: Path | None = None) -> None:
         self.key = key
         self.requests: list[tuple[str, str, Any, dict[str, str]]] = []
+        self.indexed: list[tuple[str, str, str]] = []  # collection, field of the payload, its type
         self.busy = 0  # the next so many requests are answered with 503
         self.fail_after: int | None = None
         self.away = False  # every connection is dropped
@@ -77,6 +87,11 @@ class WireServer:
     def paths(self) -> list[str]:
         return [f"{method} {path}" for method, path, _, _ in self.requests]
 
+    def changes(self) -> list[str]:
+        """The requests that have changed something."""
+        made = [("DELETE", ""), ("PUT", ""), *CHANGES]
+        return [f"{method} {path}" for method, path, _, _ in self.requests if (method, _what(path)) in made]
+
     def answer(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any] | None:
         self.requests.append((method, path, body, headers))
         if self.away:
@@ -86,10 +101,8 @@ class WireServer:
         if self.busy:
             self.busy -= 1
             return 503, None
-        parts = path.strip("/").split("/")
-        name = parts[1]
-        what = "/".join(parts[2:])
-        changes = (method, what) in (("PUT", "points"), ("POST", "points/delete"), ("PATCH", ""))
+        name, what = path.strip("/").split("/")[1], _what(path)
+        changes = (method, what) in CHANGES
         if self.fail_after is not None and changes:
             if self.fail_after == 0:
                 return None
@@ -104,8 +117,18 @@ class WireServer:
             ("PATCH", ""): lambda: self.held.update_collection(name, metadata=body["metadata"]),
             ("DELETE", ""): lambda: self.held.delete_collection(name),
             ("PUT", "points"): lambda: self.held.upsert(name, models.PointsList.model_validate(body).points),
-            ("POST", "points/delete"): lambda: self.held.delete(name, models.PointIdsList.model_validate(body)),
-            ("POST", "points"): lambda: self._read(name, models.PointRequest.model_validate(body)),
+            ("POST", "points/delete"): lambda: self.held.delete(name, models.Filter.model_validate(body["filter"])),
+            ("POST", "points/payload"): lambda: self.held.set_payload(
+                name, body["payload"], models.Filter.model_validate(body["filter"])
+            ),
+            ("POST", "points/payload/delete"): lambda: self.held.delete_payload(
+                name, body["keys"], models.Filter.model_validate(body["filter"])
+            ),
+            ("PUT", "index"): lambda: self._index(name, body["field_name"], body["field_schema"]),
+            ("POST", "points/count"): lambda: self.held.count(
+                name, models.Filter.model_validate(body["filter"]), exact=body["exact"]
+            ),
+            ("POST", "points/scroll"): lambda: self._scroll(name, models.ScrollRequest.model_validate(body)),
             ("POST", "points/query/batch"): lambda: self.held.query_batch_points(
                 name, QueryRequestBatch.model_validate(body).searches
             ),
@@ -122,5 +145,22 @@ class WireServer:
             metadata=asked.metadata,
         )
 
-    def _read(self, name: str, asked: models.PointRequest) -> list[models.Record]:
-        return self.held.retrieve(name, asked.ids, with_payload=False, with_vectors=asked.with_vector)
+    def _index(self, name: str, field: str, schema: str) -> models.UpdateResult:
+        self.indexed.append((name, field, schema))  # qdrant-client's memory has no indexes of payloads
+        return models.UpdateResult(operation_id=0, status=models.UpdateStatus.COMPLETED)
+
+    def _scroll(self, name: str, asked: models.ScrollRequest) -> models.ScrollResult:
+        points, offset = self.held.scroll(
+            name,
+            asked.filter,
+            asked.limit,
+            offset=asked.offset,
+            with_payload=asked.with_payload,
+            with_vectors=asked.with_vector,
+        )
+        return models.ScrollResult(points=points, next_page_offset=offset)
+
+
+def _what(path: str) -> str:
+    """What is asked of a collection."""
+    return "/".join(path.strip("/").split("/")[2:])

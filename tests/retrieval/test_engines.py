@@ -2,191 +2,30 @@
 
 Qdrant embedded, Qdrant's protocol behind an address (its client, and points held by qdrant-client), PostgreSQL with
 pgvector, and Milvus's protocol by the server of milvus-lite. What only one of them has is tested in `test_qdrant.py`,
-`test_pgvector.py` and `test_milvus.py`.
+`test_pgvector.py` and `test_milvus.py`, how a change becomes visible on a server in `test_changes_on_servers.py`.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from engine_places import *  # noqa: F403
+from engine_places import ENGINES, SERVERS, Place, truth
 from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
 
-pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
-pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
-pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
-pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
-
-from milvus_server import TOKEN, MilvusServer
-from postgres_server import PASSWORD, PostgresServer
-from qdrant_wire import WireServer
-
 from visir.errors import EmbeddingError, RunError
-from visir.records import Run
 from visir.retrieval.filtered import FilteredIndex, search_among
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import build, milvus_client, postgres_client
-from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote import build
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
 from visir.retrieval.remote.hybrid import HybridCollection
 
 FORMS = ("dense", "sparse")
-
-
-@dataclass
-class Place:
-    """An engine under test: the kinds and settings by which visir gets there, and what others see and do there."""
-
-    kinds: dict[str, str]
-    settings: dict[str, Any] = field(default_factory=dict)
-    names: Callable[[], list[str]] = list
-    make_strange: Callable[[str], Any] = lambda name: None
-    read_strange: Callable[[str], Any] = lambda name: None
-    away: Callable[[], None] = lambda: None
-    back: Callable[[], None] = lambda: None
-    secret: str = ""
-
-    def build(self, documents: Any, form: str, folder: Path, **options: Any) -> Any:
-        more = {"ef_search": 200} if form == "dense" else {}  # of a graph of so few documents: all of them
-        return build_index(documents, self.kinds[form], folder, **self.settings, **more, **options)
-
-
-QDRANT_KINDS = {"dense": "qdrant", "sparse": "qdrant-sparse"}
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def lite() -> Iterator[MilvusServer]:
-    with MilvusServer() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
-    monkeypatch.setattr(postgres_client, "_PAUSE", 0.001)
-    monkeypatch.delenv(QDRANT.key, raising=False)
-    monkeypatch.setattr(milvus_client, "_PAUSE", 0.001)
-    monkeypatch.setenv(PGVECTOR.key, PASSWORD)
-    monkeypatch.setenv(MILVUS.key, TOKEN)
-
-
-@pytest.fixture
-def embedded() -> Place:
-    return Place(QDRANT_KINDS)
-
-
-@pytest.fixture
-def qdrant() -> Iterator[Place]:
-    from qdrant_client import models
-
-    with WireServer(key="secret") as server:
-
-        def make(name: str) -> None:
-            server.held.create_collection(name, vectors_config=models.VectorParams(size=1, distance="Dot"))
-            server.held.upsert(name, [models.PointStruct(id=1, vector=[0.5], payload={"theirs": 1})])
-
-        with pytest.MonkeyPatch.context() as environment:
-            environment.setenv(QDRANT.key, "secret")
-            yield Place(
-                QDRANT_KINDS,
-                {"url": server.url, "retries": 0},
-                names=lambda: sorted(entry.name for entry in server.held.get_collections().collections),
-                make_strange=make,
-                read_strange=lambda name: [
-                    entry.model_dump() for entry in server.held.scroll(name, with_vectors=True)[0]
-                ],
-                away=lambda: setattr(server, "away", True),
-                back=lambda: setattr(server, "away", False),
-                secret=QDRANT.key,
-            )
-
-
-@pytest.fixture
-def pgvector(postgres: PostgresServer) -> Iterator[Place]:
-    def names() -> list[str]:
-        return [
-            name
-            for (name,) in postgres.ask(
-                "SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-                "WHERE nspname = 'visir' AND relkind = 'r' ORDER BY 1"
-            )
-        ]
-
-    def make(name: str) -> None:
-        postgres.ask("CREATE SCHEMA IF NOT EXISTS visir")
-        postgres.ask(f'CREATE TABLE visir."{name}" (id text, theirs int)')
-        postgres.ask(f"COMMENT ON TABLE visir.\"{name}\" IS 'theirs'")
-        postgres.ask(f"INSERT INTO visir.\"{name}\" VALUES ('x', 1)")
-
-    yield Place(
-        {"dense": "pgvector", "sparse": "pgvector-sparse"},
-        {"url": postgres.url, "retries": 0},
-        names=names,
-        make_strange=make,
-        read_strange=lambda name: postgres.ask(
-            f'SELECT *, (SELECT obj_description(\'visir."{name}"\'::regclass)) FROM visir."{name}"'
-        ),
-        away=postgres.stop,
-        back=postgres.start,
-        secret=PGVECTOR.key,
-    )
-    for name in names():
-        postgres.ask(f'DROP TABLE visir."{name}"')
-
-
-@pytest.fixture
-def milvus(lite: MilvusServer) -> Iterator[Place]:
-    from milvus_lite import CollectionSchema, DataType, FieldSchema
-
-    def make(name: str) -> None:
-        fields = [
-            FieldSchema("key", DataType.VARCHAR, max_length=9, is_primary=True),
-            FieldSchema("theirs", DataType.FLOAT_VECTOR, dim=2),
-        ]
-        lite.held.create_collection(name, CollectionSchema(fields), properties={"visir": "theirs"})
-        lite.held.get_collection(name).insert([{"key": "x", "theirs": [0.5, 1.0]}])
-
-    yield Place(
-        {"dense": "milvus", "sparse": "milvus-sparse"},
-        {"url": lite.url, "retries": 0},
-        names=lite.names,
-        make_strange=make,
-        read_strange=lambda name: (lite.rows(name), lite.held.get_collection(name).schema.properties),
-        away=lite.stop,
-        back=lite.start,
-        secret=MILVUS.key,
-    )
-    for name in lite.names():
-        lite.held.drop_collection(name)
-
-
-ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector", "milvus"])
-SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector", "milvus"])
-
-
-@pytest.fixture
-def at(place: str, request: pytest.FixtureRequest) -> Place:
-    found: Place = request.getfixturevalue(place)
-    return found
-
-
-def truth(documents: Any, form: str, queries: Any, k: int) -> Run:
-    return build_index(documents, TRUTH[form]).search(queries, k)
 
 
 @ENGINES

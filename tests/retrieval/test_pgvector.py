@@ -19,7 +19,7 @@ from postgres_server import PASSWORD, PostgresServer
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import id_index, postgres_client
+from visir.retrieval.remote import postgres_client
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import PGVECTOR
 from visir.retrieval.remote.postgres import PostgresEngine
@@ -126,16 +126,6 @@ def test_a_process_that_is_killed_around_the_commit(when: str, server: PostgresS
     assert same_run(open_index(folder).search(queries, 9), build_index(left, "exact").search(queries, 9))
 
 
-def test_who_searches_while_documents_are_added_does_not_see_them(server: PostgresServer, tmp_path: Path) -> None:
-    documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
-    build_index(documents.select(documents.ids[:40]), "pgvector", tmp_path / "index", url=server.url, ef_search=100)
-    mine, theirs = open_index(tmp_path / "index"), open_index(tmp_path / "index")
-    wanted = mine.search(queries, 10)
-    theirs.add(documents.select(documents.ids[40:]))
-    assert same_run(mine.search(queries, 10), wanted) and len(mine.ids) == 40
-    assert len(open_index(tmp_path / "index").ids) == 60
-
-
 def test_a_build_that_fails_leaves_no_table(
     server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,18 +139,6 @@ def test_a_build_that_fails_leaves_no_table(
         assert server.ask("SELECT relname FROM pg_class ORDER BY 1") == before or name == "put"
         before = server.ask("SELECT relname FROM pg_class ORDER BY 1")
     assert not server.ask("SELECT 1 FROM pg_stat_activity WHERE application_name = 'visir' AND state LIKE 'idle in%'")
-
-
-def test_of_many_documents_the_gallery_of_a_run_is_stated(
-    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(id_index, "LISTED", 20)
-    documents, queries = random_dense("image", 30, 1), random_dense("text", 5, 2)
-    index = build_index(documents, "pgvector", tmp_path / "index", url=server.url, ef_search=100)
-    monkeypatch.setattr(PostgresEngine, "ids", lambda _: pytest.fail("all ids were asked for"))
-    run, wanted = index.search(queries, 7), build_index(documents, "exact").search(queries, 7)
-    assert run.gallery.ids is None and run.gallery.size == 30
-    assert [run.answer(q) for q in queries.ids.to_pylist()] == [wanted.answer(q) for q in queries.ids.to_pylist()]
 
 
 def test_limits_of_the_types_are_said_before_anything_is_sent(server: PostgresServer, tmp_path: Path) -> None:

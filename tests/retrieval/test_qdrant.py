@@ -72,12 +72,14 @@ def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireS
     kept = documents.select([*ids[:10], *ids[20:]])
     wanted = build_index(kept, TRUTH[form]).search(queries, 8)
     assert all(same_run(run, wanted) for pair in runs for run in pair)
-    assert set(manifests[0]) - {"engine"} == set(manifests[1]) - {"index"}
+    assert set(manifests[0]) - {"engine", "ids"} == set(manifests[1]) - {"index"}
+    name = open_index(tmp_path / "server").settings.collection
+    assert server.indexed == [(name, "visir_added", "integer"), (name, "visir_deleted", "integer")]
     assert server.count(open_index(tmp_path / "server").settings.collection) == 110
     assert server.paths()[0] == f"GET /collections/{open_index(tmp_path / 'server').settings.collection}/exists"
     points = next(body for method, path, body, _ in server.requests if method == "PUT" and path.endswith("/points"))
     first = points["points"][0]
-    assert (first["id"], first["payload"]) == (str(key_of("i0000")), {"id": "i0000"})
+    assert (first["id"], first["payload"]) == (str(key_of("i0000")), {"id": "i0000", "visir_added": 1})
     assert list(first["vector"]) == [form]
     created = next(body for method, _, body, _ in server.requests if method == "PUT")
     if form == "dense":
@@ -144,7 +146,7 @@ def test_a_build_that_was_killed_is_noticed_and_one_that_failed_leaves_nothing(
     server: WireServer, tmp_path: Path
 ) -> None:
     documents = random_dense("image", 20, 1)
-    server.fail_after = 0
+    server.fail_after = 2  # the two indexes of numbers are made
     with pytest.raises(EngineError, match="no answer, asked 1 times to add points"):
         build_index(documents, "qdrant", tmp_path / "index", url=server.url, collection="photos", retries=0)
     server.fail_after = None
@@ -187,9 +189,11 @@ def test_a_collection_that_is_gone_or_another_or_newer_is_noticed(server: WireSe
 
 def test_points_that_another_program_deleted_are_named(server: WireServer, tmp_path: Path) -> None:
     index = build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url, collection="photos")
+    ids = index.ids
     server.held.delete("photos", [str(key_of("i0003"))])
-    with pytest.raises(EngineError, match="the engine does not hold 'i0003', which the index names"):
-        index.documents()
+    for ask in (lambda: index.select(ids), lambda: index.delete(["i0003"])):
+        with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'i0003'"):
+            ask()
     assert len(index.search(random_dense("text", 1, 2), 20).answer("t0000")) == 19
 
 
@@ -211,6 +215,7 @@ def test_no_server_and_a_busy_one(server: WireServer, tmp_path: Path) -> None:
     assert "curl http://127.0.0.1:9/readyz" in str(caught.value) and not (tmp_path / "index").exists()
     server.busy = 2
     index = build_index(documents, "qdrant", tmp_path / "index", url=server.url, retries=2)
+    assert len(index.ids) == 20
     server.busy = 3
     with pytest.raises(EngineError, match="cannot search: status 503, asked 3 times"):
         index.search(random_dense("text", 1, 2), 3)

@@ -205,10 +205,12 @@ def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | 
     return None if (places < 0).any() else places
 
 
-def bisected(ids: Sequence[str], held: pa.StringArray) -> NDArray[np.int64]:
-    """Return the (n,) position of each id in the sorted `held`, by bisection; -1 for an unknown one."""
+def bisected(ids: Sequence[str | None], held: pa.StringArray) -> NDArray[np.int64]:
+    """Return the (n,) position of each id in the sorted `held`, by bisection; -1 for an unknown one, and for None."""
     places = np.full(len(ids), -1, np.int64)
     for position, identifier in enumerate(ids):
+        if identifier is None:
+            continue
         place = bisect_left(range(len(held)), identifier, key=lambda row: held[row].as_py())
         if place < len(held) and held[place].as_py() == identifier:
             places[position] = place

@@ -32,9 +32,12 @@ class Space:
 
 @dataclass(frozen=True)
 class EngineHit:
-    """A document that was found, and the vector that it was found by (None where none was asked for)."""
+    """A document that was found, and the vector that it was found by (None where none was asked for).
 
-    id: str
+    Its id is None if another program has put it there.
+    """
+
+    id: str | None
     score: float
     vector: Vector | None = None
 
@@ -130,8 +133,8 @@ class Mark:
         index: The number of the index, drawn once.
         generation: How many changes it has seen.
         complete: Whether its build came to an end.
-        change: The number of the last change, drawn for it; "" for engines that keep a list of ids in the folder.
-        documents: How many documents there are; of engines with transactions.
+        change: The number of the last change, drawn for it; "" for the build.
+        documents: How many documents there are.
     """
 
     index: str = ""
@@ -144,9 +147,11 @@ class Mark:
 class RemoteEngine(Engine):
     """One collection behind an address.
 
-    An engine with transactions (`Transactional`) makes a change of many documents and its mark visible in one step. For
-    the others the folder lists the ids that count (`IdIndex`).
+    A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
+    Documents carry the generation that added them: who searches sees those up to the generation `seen`.
     """
+
+    seen = 0
 
     @classmethod
     @abstractmethod
@@ -174,8 +179,24 @@ class RemoteEngine(Engine):
         """
 
     @abstractmethod
-    def mark(self, mark: Mark) -> Mark:
-        """Say on the server that the collection is complete as of this change, and return what is said."""
+    def begin(self, mark: Mark) -> None:
+        """Begin a change of the collection, which has this mark."""
+
+    @abstractmethod
+    def mark(self, mark: Mark) -> None:
+        """Say on the server that the collection is complete as of this change, and make the change visible."""
+
+    @abstractmethod
+    def undo(self, ids: Sequence[str]) -> None:
+        """Take back the change that is under way, which is one of these documents."""
+
+    @abstractmethod
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents that are seen, sorted."""
+
+    @abstractmethod
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        """Those of these ids that are there as of the last change."""
 
     @abstractmethod
     def destroy(self) -> None:
@@ -237,25 +258,3 @@ class RemoteEngine(Engine):
 
     collection: str
     place: Any
-
-
-class Transactional(RemoteEngine):
-    """An engine that makes a change of many documents visible in one step.
-
-    The first `put` or `drop` begins a change, `mark` ends it, `undo` takes it back. Documents carry the generation that
-    added them: who searches sees those up to the generation `seen`.
-    """
-
-    seen: int
-
-    @abstractmethod
-    def undo(self) -> None:
-        """Take back what was put in and taken out since the last mark."""
-
-    @abstractmethod
-    def ids(self) -> pa.StringArray:
-        """The ids of all documents that are seen, sorted."""
-
-    @abstractmethod
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there."""

@@ -1,7 +1,6 @@
-"""Reciprocal rank fusion outside of the engine, while the engine holds documents that do not count.
+"""Reciprocal rank fusion outside of the engine, where another program has put documents into the collection.
 
-A change that was cut off leaves such documents (`visir.retrieval.remote.storage`). The engine ranks them among the
-others, so that ranks it fuses itself would be wrong, and answers short.
+The engine ranks them among the others, so that ranks it fuses itself would be wrong, and answers short.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def fuse_known(
     """The places and scores of the best `limit` documents, by falling score, ties by place.
 
     Args:
-        engine: It holds documents that do not count among others.
+        engine: It holds documents of another program among others.
         searches: The searches whose lists are fused, of one query.
         weights: How much each list counts.
         documents: Those that count.

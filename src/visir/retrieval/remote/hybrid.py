@@ -19,7 +19,6 @@ from visir.retrieval.remote.addresses import name_address
 from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex
 from visir.retrieval.remote.engine import Nearest, Space
 from visir.retrieval.remote.fusing_known import fuse_known
-from visir.retrieval.remote.id_index import IdIndex
 from visir.retrieval.remote.index import VALUES
 from visir.retrieval.remote.points import Point
 from visir.retrieval.remote.sparse import PgvectorSparseIndex, RemoteSparseIndex
@@ -200,11 +199,10 @@ class HybridCollection:
                 for vector, weighted in zip(vectors, terms, strict=True)
             ]
             of_each = [weights[: len(several)] for several in searches]
-            cut_off = isinstance(state.documents, IdIndex) and "pending" in self._storage.content
-            fused = [] if cut_off else state.engine.fuse(searches, of_each, best, constant)
+            fused = state.engine.fuse(searches, of_each, best, constant)
             for at, several in enumerate(searches):
-                places = np.array([-1]) if cut_off else answers.places([hit.id for hit in fused[at]])
-                if (places < 0).any():  # the engine holds documents that do not count
+                places = answers.places([hit.id for hit in fused[at]])
+                if (places < 0).any():  # another program has put documents there
                     places, scores = fuse_known(state.engine, several, of_each[at], answers, best, constant)
                 else:
                     scores = np.array([hit.score for hit in fused[at]], np.float32)

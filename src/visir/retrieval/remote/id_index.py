@@ -1,8 +1,7 @@
-"""Which documents count, whatever else lies in the engine: a list of ids in the folder, or what the engine itself says.
+"""Which documents count: a list of ids beside an embedded engine (`IdIndex`), else what the server says (`EngineIds`).
 
-An engine without transactions cannot make a change of many documents visible in one step. So the folder lists the ids
-that count (`IdIndex`): their text is in memory, and every change writes the file anew. An engine with transactions
-needs no list (`EngineIds`).
+Of the documents on a server nothing lies in the folder. Their ids are brought here when all are asked for, and for
+galleries of up to `LISTED`.
 """
 
 from __future__ import annotations
@@ -19,22 +18,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from visir.errors import VisirError
 from visir.parquet import read_table
 from visir.records import Gallery, Modality, strings
 from visir.retrieval.answers import Hits
-from visir.retrieval.remote.engine import EngineError, Transactional
+from visir.retrieval.remote.engine import RemoteEngine
 from visir.retrieval.rows import already_indexed, bisected, check_not_indexed, not_indexed, places_of
 
 LISTED = 100_000
-"""Up to this many documents of an engine with transactions are listed in the gallery of a run; of more, the number."""
+"""Up to this many documents of a server are listed in the gallery of a run; of more, the number."""
 
 
 class SearchPlaces(Protocol):
     """The documents of one search, while it is made."""
 
-    def places(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        """(n,) the place of each document that was found; -1 for one that does not count."""
+    def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
+        """(n,) the place of each document that was found; -1 for one that is not the index's."""
 
     def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
         """Ids, sorted, and the hits by their place among them."""
@@ -65,12 +63,6 @@ class Documents(Protocol):
     def delete(self, ids: object) -> tuple[Documents, pa.StringArray]:
         """Without these documents, and their ids, each once. Unknown ids are an error that names them."""
 
-    def check_known(self, ids: pa.StringArray) -> None:
-        """Raise `EmbeddingError` that names those of these ids that are not here, as far as it is known here."""
-
-    def lost(self, where: str, ids: pa.StringArray) -> VisirError:
-        """The error about documents that were asked for and that the engine does not hold."""
-
 
 @dataclass(frozen=True, eq=False)
 class IdIndex:
@@ -88,7 +80,7 @@ class IdIndex:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def places(self, ids: Sequence[str]) -> NDArray[np.int64]:
+    def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
         """(n,) the place of each of these ids, by bisection; -1 for one that is not among the documents."""
         return bisected(ids, self.ids)
 
@@ -99,17 +91,6 @@ class IdIndex:
     def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
         """All ids, and the hits as they are."""
         return self.ids, hits
-
-    def check_known(self, ids: pa.StringArray) -> None:
-        """Raise `EmbeddingError` that names those of these ids that are not here."""
-        places_of(ids, self.ids)
-
-    def lost(self, where: str, ids: pa.StringArray) -> VisirError:
-        """The error about documents that another program took out of the engine."""
-        return EngineError(
-            f"{where}: the engine does not hold {ids[0].as_py()!r}, which the index names.",
-            hint="was it deleted by another program? delete it here too, or build the index again",
-        )
 
     @cached_property
     def gallery(self) -> Gallery:
@@ -141,9 +122,9 @@ class IdIndex:
 
 @dataclass(frozen=True, eq=False)
 class EngineIds:
-    """The documents that an engine with transactions holds: nothing of them lies in the folder."""
+    """The documents that a server holds."""
 
-    engine: Transactional
+    engine: RemoteEngine
     modality: Modality
     size: int
 
@@ -185,13 +166,6 @@ class EngineIds:
             raise not_indexed(missing)
         return replace(self, size=self.size - len(gone)), gone
 
-    def check_known(self, ids: pa.StringArray) -> None:
-        """Nothing: the engine says so when they are asked for."""
-
-    def lost(self, where: str, ids: pa.StringArray) -> VisirError:
-        """The error about ids that are unknown."""
-        return not_indexed(ids)
-
 
 class _FoundIds:
     """The ids that a search found, in the order in which they came."""
@@ -200,9 +174,9 @@ class _FoundIds:
         self._listed = listed
         self._rows: dict[str, int] = {}
 
-    def places(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        """(n,) numbers of documents, for this search alone."""
-        return np.array([self._rows.setdefault(id, len(self._rows)) for id in ids], np.int64)
+    def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
+        """(n,) numbers of documents, for this search alone; -1 for those of another program."""
+        return np.array([-1 if id is None else self._rows.setdefault(id, len(self._rows)) for id in ids], np.int64)
 
     def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
         """The listed ids, else those that were found, sorted, and the hits by their place among them."""

@@ -21,7 +21,7 @@ from visir.retrieval.remote.engine import Nearest, Space
 from visir.retrieval.remote.id_index import Documents
 from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.storage import RemoteState, RemoteStorage, WriteSpace
-from visir.retrieval.rows import check_fits_index
+from visir.retrieval.rows import check_fits_index, not_indexed, places_of
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
 
@@ -46,9 +46,8 @@ class RemoteIndex(Index[Vectors]):
 
     Without the setting `url` the engine is embedded and its files lie in the index's folder, beside a copy of the
     vectors that visir scores from: bringing them out of the engine takes longer than the search. With it, they lie on a
-    server or cluster and come back with what was found, and the folder keeps only what counts: the ids, and what a
-    vector of the index is like. Nothing else differs: building, searching, adding, deleting and loading are the same
-    calls.
+    server or cluster and come back with what was found, and the folder keeps which change counts and what a vector of
+    the index is like. Nothing else differs: building, searching, adding, deleting and loading are the same calls.
 
     `save` copies an embedded index; of one on a server it makes a second collection.
     """
@@ -227,8 +226,8 @@ class RemoteIndex(Index[Vectors]):
         """The vectors of these documents, in this order; unknown ids are an error that names them."""
         state = self._storage.state
         wanted = strings(ids)
-        state.documents.check_known(wanted)
         if not self.settings.url:
+            places_of(wanted, self.ids)
             held: Vectors = state.own.select(wanted)
             return held
         there: dict[str, Vector | None] = {}
@@ -237,7 +236,7 @@ class RemoteIndex(Index[Vectors]):
             there.update(state.engine.get(wanted[start : start + step].to_pylist(), self.space))
         lost = [id for id in wanted.to_pylist() if id not in there]
         if lost:
-            raise state.documents.lost(str(self.folder), pa.array(lost, pa.string()))
+            raise not_indexed(pa.array(lost, pa.string()))
         return self._made(wanted, [there[id] for id in wanted.to_pylist()])
 
     @classmethod

@@ -1,8 +1,8 @@
 """A collection of Milvus: a row for each document, and the mark among the collection's properties.
 
-Milvus has no transactions: rows change one request after another, as in Qdrant, and the folder lists the ids that
-count. A row has `key_of(id)` as its key, and the id beside it. The collection's consistency level is Strong: a search
-sees every change that was answered before it was sent.
+A row has `key_of(id)` as its key, the id beside it, and the generations that added and deleted it (`stepwise.py`); of a
+row that is not deleted, the second is a number that no generation reaches. The collection's consistency level is
+Strong: a search sees every change that was answered before it was sent.
 """
 
 from __future__ import annotations
@@ -10,27 +10,34 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
+import pyarrow as pa
 
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space, alike
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space, alike
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.milvus_client import MilvusConnection, is_missing, is_not_loaded, package
 from visir.retrieval.remote.points import Point, Vector, key_of, own_id
+from visir.retrieval.remote.stepwise import StepwiseEngine
 
-_KEY, _ID, _MARK = "key", "id", "visir"
+_KEY, _ID, _ADDED, _DELETED, _MARK = "key", "id", "added", "deleted", "visir"
+_NEVER = 2**62
+"""What stands for the generation that deleted a row that is there."""
 _THOROUGH = 32_768
 """Candidates of a search that is to find everything: the most that every version takes."""
 _ROWS = 4096
-"""Rows read by their keys in one request."""
+"""Rows read in one request."""
+_REWRITTEN = 256
+"""Rows that are read with all their vectors and written again, in one request."""
 _EMPTY = 2**31
 """Milvus refuses sparse vectors without a value: those get this dimension, which no query has (terms are below it)."""
 
 
-class MilvusEngine(RemoteEngine):
-    """A collection on a server. Rows change request by request."""
+class MilvusEngine(StepwiseEngine):
+    """A collection on a server. Milvus changes no part of a row: to be marked as deleted, a row is written again."""
 
     uploads = 4
 
@@ -49,6 +56,9 @@ class MilvusEngine(RemoteEngine):
         schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
         schema.add_field(_ID, types.VARCHAR, max_length=65_535)
         graphs = client.prepare_index_params()
+        for name in (_ADDED, _DELETED):
+            schema.add_field(name, types.INT64)
+            graphs.add_index(name, index_type="INVERTED")
         for space in spaces:
             if space.form == "sparse":
                 schema.add_field(space.name, types.SPARSE_FLOAT_VECTOR)
@@ -67,13 +77,12 @@ class MilvusEngine(RemoteEngine):
             consistency_level="Strong",
             properties=_property(Mark(index)),
         )
-        engine._is_new = True
+        engine._is_new, engine._before = True, Mark(index)
         return engine
 
-    def mark(self, mark: Mark) -> Mark:
-        """Say on the server that the collection is complete as of this change."""
+    def write_mark(self, mark: Mark) -> None:
+        """Write the mark among the collection's properties."""
         self._sent("mark the collection", "alter_collection_properties", properties=_property(mark))
-        return mark
 
     def read_mark(self) -> Mark:
         """What the collection's properties say of the index."""
@@ -89,15 +98,44 @@ class MilvusEngine(RemoteEngine):
 
     def put(self, points: Sequence[Point]) -> None:
         """Put rows in, in the place of those that are there under the same key."""
+        numbers = {_ADDED: self._before.generation + 1, _DELETED: _NEVER}
         rows = [
-            {_KEY: _key(point.id), _ID: point.id, **{name: _given(vector) for name, vector in point.vectors.items()}}
+            {_KEY: _key(point.id), _ID: point.id, **numbers, **{name: _given(v) for name, v in point.vectors.items()}}
             for point in points
         ]
         self._sent("add documents", "upsert", rows)
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Take rows out."""
-        self._sent("delete documents", "delete", ids=[_key(id) for id in ids])
+        """Mark rows as deleted."""
+        generation = self._before.generation
+        self._rewrite(f"{_seen(generation, ids)} and {_DELETED} == {_NEVER}", generation + 1)
+
+    def clear(self, generation: int, ids: Sequence[str] | None = None) -> None:
+        """Remove what this generation does not have, and take back later deletions."""
+        among = "" if ids is None else f" and {_among(ids)}"
+        self._loaded("delete", filter=f"({_ADDED} > {generation} or {_DELETED} <= {generation}){among}")
+        self._rewrite(f"{_DELETED} > {generation} and {_DELETED} < {_NEVER}{among}", _NEVER)
+
+    def count_changed(self, generation: int) -> tuple[int, int]:
+        """How many rows this generation has added and marked as deleted."""
+        added, deleted = (self._count(f"{name} == {generation}") for name in (_ADDED, _DELETED))
+        return added, deleted
+
+    def ids(self) -> pa.StringArray:
+        """The ids of all rows that are seen, sorted."""
+        pages = self._loaded("query_iterator", batch_size=_ROWS, filter=_seen(self.seen), output_fields=[_ID])
+        ids: list[str] = []
+        while rows := self._connection.explain("read the ids", pages.next):
+            ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
+        return pa.array(sorted(ids, key=str.encode), pa.string())
+
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        """Those of these ids that are there as of the last change."""
+        generation, there = self.read_mark().generation, set[str]()
+        for start in range(0, len(ids), _ROWS):
+            some = _seen(generation, ids[start : start + _ROWS].to_pylist())
+            there.update(row[_KEY] for row in self._loaded("query", some, output_fields=[_KEY]))
+        return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
 
     def settle(self) -> None:
         """Close the segments of a new collection, of which the server then builds its graphs, by itself."""
@@ -110,7 +148,7 @@ class MilvusEngine(RemoteEngine):
     ) -> list[list[EngineHit]]:
         """The nearest documents, with or without their vectors; one request for all questions that are alike."""
         answers: list[list[EngineHit]] = [[] for _ in questions]
-        among = "" if allowed is None else f"{_KEY} in {json.dumps([_key(id) for id in allowed])}"
+        among = _seen(self.seen, allowed)
         for first, places in alike(questions):
             hits_of_each = self._loaded(
                 "search",
@@ -152,7 +190,11 @@ class MilvusEngine(RemoteEngine):
                 continue
             requests = [
                 package().AnnSearchRequest(
-                    [_given(question.vector)], question.space, self._thoroughness(question), question.limit
+                    [_given(question.vector)],
+                    question.space,
+                    self._thoroughness(question),
+                    question.limit,
+                    expr=_seen(self.seen),
                 )
                 for question in several
             ]
@@ -165,16 +207,15 @@ class MilvusEngine(RemoteEngine):
         """The vectors of these documents."""
         vectors: dict[str, Vector | None] = {}
         for start in range(0, len(ids), _ROWS):
-            keys = [_key(id) for id in ids[start : start + _ROWS]]
-            for row in self._loaded("get", keys, output_fields=[_ID, space]):
+            some = _seen(self.seen, ids[start : start + _ROWS])
+            for row in self._loaded("query", some, output_fields=[_ID, space]):
                 vectors[row[_ID]] = _taken(row[space])
         return vectors
 
     def about(self) -> dict[str, Any]:
         """What the server says of the collection."""
-        [counted] = self._loaded("query", "", output_fields=["count(*)"])
         version = self._connection.send("look at the server", "get_server_version")
-        return {"rows": counted["count(*)"], "server": f"Milvus {version}"}
+        return {"rows": self._count(""), "server": f"Milvus {version}"}
 
     def close(self) -> None:
         """Close the connection."""
@@ -203,6 +244,15 @@ class MilvusEngine(RemoteEngine):
         wanted = _THOROUGH if question.exact else max(question.ef, question.limit)
         return {"params": {"ef": min(wanted, _THOROUGH)}}
 
+    def _count(self, among: str) -> int:
+        [counted] = self._loaded("query", among, output_fields=["count(*)"])
+        return int(counted["count(*)"])
+
+    def _rewrite(self, among: str, deleted: int) -> None:
+        """Write the rows that an expression finds again, as deleted by this generation, until it finds none."""
+        while rows := self._loaded("query", among, output_fields=["*"], limit=_REWRITTEN):
+            self._sent("delete documents", "upsert", [{**row, _DELETED: deleted} for row in rows])
+
     def _sent(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
         """Send a request about this collection."""
         try:
@@ -230,12 +280,22 @@ def _key(id: str) -> str:
     return key_of(id).hex
 
 
-def _id(hit: Any) -> str:
+def _among(ids: Sequence[str]) -> str:
+    return f"{_KEY} in {json.dumps([_key(id) for id in ids])}"
+
+
+def _seen(generation: int, ids: Sequence[str] | None = None) -> str:
+    """The expression for the rows (or these of them) that a generation has."""
+    seen = f"{_ADDED} <= {generation} and {_DELETED} > {generation}"
+    return seen if ids is None else f"{seen} and {_among(ids)}"
+
+
+def _id(hit: Any) -> str | None:
     return own_id(hit[_KEY], hit["entity"][_ID])
 
 
 def _property(mark: Mark) -> dict[str, str]:
-    return {_MARK: json.dumps({"index": mark.index, "generation": mark.generation, "complete": mark.complete})}
+    return {_MARK: json.dumps(asdict(mark))}
 
 
 def _given(vector: Vector) -> Any:

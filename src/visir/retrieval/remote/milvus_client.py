@@ -7,7 +7,8 @@ import os
 import threading
 import time
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from visir.errors import require
@@ -17,6 +18,7 @@ from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.settings import MilvusPlace
 
+T = TypeVar("T")
 _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
@@ -66,6 +68,19 @@ class MilvusConnection:
             if attempt < self.place.retries:
                 time.sleep(_PAUSE * 2**attempt)
         raise self._explained(what, last) from last
+
+    def explain(self, what: str, request: Callable[[], T]) -> T:
+        """What a request returns that pymilvus sends by itself, such as the next page of a list; sent once.
+
+        Raises:
+            EngineError: The server is away, or refuses.
+        """
+        from grpc import RpcError
+
+        try:
+            return request()
+        except (package().MilvusException, RpcError) as fault:
+            raise self._explained(what, fault) from fault
 
     def close(self) -> None:
         """Close the channel; the next request makes another."""

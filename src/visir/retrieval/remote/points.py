@@ -30,11 +30,11 @@ def key_of(id: str) -> UUID:
     return uuid5(NAMESPACE_URL, f"visir:{id}")
 
 
-def id_of(hit: Any) -> str:
-    """The document's id, from the payload of a point of Qdrant; "" for a point that visir did not put there."""
+def id_of(hit: Any) -> str | None:
+    """The document's id, from the payload of a point of Qdrant; None for a point that visir did not put there."""
     return own_id(str(hit.id), (hit.payload or {}).get(ID))
 
 
-def own_id(key: str, id: object) -> str:
-    """The id, if the engine has the document under the key that belongs to it; else "" (it is another program's)."""
-    return id if isinstance(id, str) and key.replace("-", "") == key_of(id).hex else ""
+def own_id(key: str, id: object) -> str | None:
+    """The id, if the engine has the document under the key that belongs to it; else None (it is another program's)."""
+    return id if isinstance(id, str) and key.replace("-", "") == key_of(id).hex else None

@@ -12,12 +12,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from dataclasses import replace as with_values
 from typing import Any, Self
 
 import pyarrow as pa
 
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space, Transactional, alike
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space, alike
 from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.postgres_client import LEAST, Binary, PostgresClient
 from visir.retrieval.remote.postgres_format import HEADER, TRAILER, array, packed, possible, row, unpacked
@@ -30,18 +29,16 @@ Columns = dict[str, tuple[str, int]]
 """By the name of a space: its type and its dimension."""
 
 
-class PostgresEngine(Transactional):
+class PostgresEngine(RemoteEngine):
     """A table in a database. A search sees the rows up to the generation `seen`."""
 
     def __init__(self, collection: str, place: DatabasePlace) -> None:
         self.collection, self.place = collection, place
-        self.seen = 0
         self._client = PostgresClient(place)
         self._mark = Mark()
         self._columns: Columns = {}
         self._numbers: dict[str, int] = {}
         self._change: Any = None  # the connection of a change that is under way
-        self._changed = 0  # documents that it has added, less those that it has deleted
         self._graphs: dict[str, int] = {}  # to be built when all rows of a new table are there
 
     @classmethod
@@ -98,7 +95,6 @@ class PostgresEngine(Transactional):
                     vectors = (packed(point.vectors[name], *column) for name, column in self._columns.items())
                     stream.write(row([point.id.encode(), generation, *vectors]))
                 stream.write(TRAILER)
-            self._changed += len(points)
 
     def drop(self, ids: Sequence[str]) -> None:
         """Take documents out."""
@@ -121,18 +117,21 @@ class PostgresEngine(Transactional):
                 )
             self._execute(connection, "ANALYZE {table}")
 
-    def mark(self, mark: Mark) -> Mark:
+    def begin(self, mark: Mark) -> None:
+        """Begin a transaction."""
+        with self._writing("begin a change"):
+            pass
+
+    def mark(self, mark: Mark) -> None:
         """Write the mark, and make the change visible."""
-        mark = with_values(mark, documents=self._mark.documents + self._changed)
         comment = json.dumps({"visir": {**asdict(mark), "columns": self._columns}})
         with self._writing("mark the table") as connection:
             self._execute(connection, "COMMENT ON TABLE {table} IS {comment}", comment=comment)
             self._execute(connection, "COMMIT")
         self._mark, self.seen = mark, mark.generation
         self._end(broken=False)
-        return mark
 
-    def undo(self) -> None:
+    def undo(self, ids: Sequence[str]) -> None:
         """Take back what was done since the last mark."""
         self._end(broken=True)
 
@@ -219,7 +218,7 @@ class PostgresEngine(Transactional):
         return pa.array([id for (id,) in self._found(statement, {}, None, False)], pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there."""
+        """Those of these ids that are there as of the last change."""
         statement = self._statement("SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id")
         rows = self._found(statement, {"ids": possible(ids.to_pylist())}, None, False)
         return pa.array([id for (id,) in rows], pa.string())
@@ -251,7 +250,7 @@ class PostgresEngine(Transactional):
         import psycopg
 
         if self._change is None:
-            self._change, self._changed = self._client.take(what), 0
+            self._change = self._client.take(what)
             self._begin(what)
         try:
             yield self._change
@@ -316,7 +315,7 @@ class PostgresEngine(Transactional):
 
     def _delete(self, connection: Any, ids: Sequence[str]) -> None:
         statement = self._statement("DELETE FROM {table} WHERE id = ANY(%(ids)b::text[])")
-        self._changed -= connection.execute(statement, {"ids": list(ids)}).rowcount
+        connection.execute(statement, {"ids": list(ids)})
 
     def _described(self, connection: Any) -> tuple[str | None] | None:
         """The comment of the table; None where there is none."""

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from operator import methodcaller
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
+import pyarrow as pa
 
 from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
 from visir.retrieval.remote.settings import Place
+from visir.retrieval.remote.stepwise import StepwiseEngine
 
 T = TypeVar("T")
+ADDED, DELETED = "visir_added", "visir_deleted"
+"""The generations that added and deleted a point, in its payload; the second only between a deletion and its end."""
+_PAGE = 4096
+"""Points in one answer, where all are listed."""
 _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _BUSY = (408, 429, 500, 502, 503, 504)
 """Answers after which the same request may succeed. All that is sent here can be sent twice without harm."""
 
 
-class ServerEngine(RemoteEngine):
-    """A collection on a server.
-
-    Its mark is in the collection's own metadata. Points change request by request.
-    """
+class ServerEngine(StepwiseEngine):
+    """A collection on a server. Its mark is in the collection's own metadata."""
 
     uploads = 4
 
@@ -64,24 +69,27 @@ class ServerEngine(RemoteEngine):
                 hnsw_config=graph,
                 shard_number=settings.shards or None,
                 replication_factor=settings.replicas,
-                metadata={"visir": {"index": index, "generation": 0, "complete": False}},
+                metadata={"visir": asdict(Mark(index))},
             ),
         )
+        for name in (ADDED, DELETED):
+            request = methodcaller("create_payload_index", collection, name, "integer", wait=True)
+            engine._sent("index the generations", request)
+        engine._before = Mark(index)
         return engine
 
-    def mark(self, mark: Mark) -> Mark:
-        """Say on the server that the collection is complete as of this change."""
-        metadata = {"visir": {"index": mark.index, "generation": mark.generation, "complete": True}}
+    def write_mark(self, mark: Mark) -> None:
+        """Write the mark into the collection's metadata."""
+        metadata = {"visir": asdict(mark)}
         self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=metadata))
-        return mark
 
     def read_mark(self) -> Mark:
         """What the collection's metadata says of the index."""
         info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
-        mark = (info.config.metadata or {}).get("visir", {})
-        if not isinstance(mark, dict):
+        try:
+            return Mark(**(info.config.metadata or {})["visir"])
+        except (KeyError, TypeError):  # somebody else's
             return Mark()
-        return Mark(str(mark.get("index", "")), int(mark.get("generation", 0)), bool(mark.get("complete")))
 
     def exists(self) -> bool:
         """Whether there is a collection of this name."""
@@ -94,16 +102,47 @@ class ServerEngine(RemoteEngine):
             models.PointStruct(
                 id=str(key_of(point.id)),
                 vector={name: _given(vector) for name, vector in point.vectors.items()},
-                payload={ID: point.id},
+                payload={ID: point.id, ADDED: self._before.generation + 1},
             )
             for point in points
         ]
         self._sent("add points", lambda client: client.upsert(self.collection, made, wait=True))
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Take points out."""
-        gone = _models().PointIdsList(points=[str(key_of(id)) for id in ids])
-        self._sent("delete points", lambda client: client.delete(self.collection, gone, wait=True))
+        """Mark points as deleted."""
+        gone = self._seen(self._before.generation, ids)
+        payload = {DELETED: self._before.generation + 1}
+        self._sent("delete points", lambda client: client.set_payload(self.collection, payload, gone, wait=True))
+
+    def clear(self, generation: int, ids: Sequence[str] | None = None) -> None:
+        """Remove what this generation does not have, and take back later deletions."""
+        models = _models()
+        among = [] if ids is None else [_among(ids)]
+        over = models.Filter(must=among, should=[_range(ADDED, gt=generation), _range(DELETED, lte=generation)])
+        self._sent("remove points", lambda client: client.delete(self.collection, over, wait=True))
+        back = models.Filter(must=[*among, _range(DELETED, gt=generation)])
+        self._sent(
+            "take back a deletion",
+            lambda client: client.delete_payload(self.collection, [DELETED], back, wait=True),
+        )
+
+    def count_changed(self, generation: int) -> tuple[int, int]:
+        """How many points this generation has added and marked as deleted."""
+        added, deleted = (self._count(_range(name, gte=generation, lte=generation)) for name in (ADDED, DELETED))
+        return added, deleted
+
+    def ids(self) -> pa.StringArray:
+        """The ids of all points that are seen, sorted."""
+        records = self._records(self._seen(self.seen), with_payload=[ID])
+        return pa.array(sorted((id for id in map(id_of, records) if id is not None), key=str.encode), pa.string())
+
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        """Those of these ids that are there as of the last change."""
+        generation, there = self.read_mark().generation, set[str]()
+        for start in range(0, len(ids), _PAGE):
+            some = self._seen(generation, ids[start : start + _PAGE].to_pylist())
+            there.update(str(record.id) for record in self._records(some, with_payload=False))
+        return ids.filter(pa.array([str(key_of(id)) in there for id in ids.to_pylist()], pa.bool_()))
 
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
@@ -113,9 +152,7 @@ class ServerEngine(RemoteEngine):
     ) -> list[list[EngineHit]]:
         """The nearest points, with or without their vectors."""
         models = _models()
-        among = None
-        if allowed is not None:
-            among = models.Filter(must=[models.HasIdCondition(has_id=[str(key_of(id)) for id in allowed])])
+        among = self._seen(self.seen, allowed)
         requests = [
             models.QueryRequest(
                 query=_given(question.vector),
@@ -148,6 +185,7 @@ class ServerEngine(RemoteEngine):
                         query=_given(question.vector),
                         using=question.space,
                         limit=question.limit,
+                        filter=self._seen(self.seen),
                         params=models.SearchParams(hnsw_ef=question.ef, exact=question.exact),
                     )
                     for question in several
@@ -164,10 +202,7 @@ class ServerEngine(RemoteEngine):
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these points."""
         wanted = {str(key_of(id)): id for id in ids}
-        records = self._sent(
-            "read points",
-            lambda client: client.retrieve(self.collection, list(wanted), with_payload=False, with_vectors=[space]),
-        )
+        records = self._records(self._seen(self.seen, ids), with_payload=False, with_vectors=[space])
         return {
             wanted[str(record.id)]: _taken(record.vector[space]) if space in (record.vector or {}) else None
             for record in records
@@ -199,6 +234,27 @@ class ServerEngine(RemoteEngine):
     def where(self) -> str:
         """What the collection is called, and where."""
         return f"the collection {self.collection!r} at {self.place.url}"
+
+    def _seen(self, generation: int, ids: Sequence[str] | None = None) -> Any:
+        """The filter of the points (or these of them) that this generation has."""
+        added = [_range(ADDED, lte=generation)]
+        deleted = [_range(DELETED, lte=generation)]
+        return _models().Filter(must=added if ids is None else [*added, _among(ids)], must_not=deleted)
+
+    def _count(self, condition: Any) -> int:
+        among = _models().Filter(must=[condition])
+        counted = self._sent("count points", lambda client: client.count(self.collection, among, exact=True))
+        return int(counted.count)
+
+    def _records(self, among: Any, **wanted: Any) -> Iterator[Any]:
+        """The points that a filter lets through, page by page."""
+        offset = None
+        while True:
+            request = methodcaller("scroll", self.collection, among, _PAGE, offset=offset, **wanted)
+            records, offset = self._sent("read points", request)
+            yield from records
+            if offset is None:
+                return
 
     def _sent(self, what: str, request: Callable[[Any], T]) -> T:
         """Send a request, again where that may help; `EngineError` that says what to do where it does not."""
@@ -256,6 +312,15 @@ def _client(place: Place) -> Any:
         trust_env=not is_loopback(parts.hostname or ""),  # no proxy on the way to this very machine
         check_compatibility=False,  # what is not understood is answered with an error, which says more
     )
+
+
+def _range(name: str, **limits: int) -> Any:
+    models = _models()
+    return models.FieldCondition(key=name, range=models.Range(**limits))
+
+
+def _among(ids: Sequence[str]) -> Any:
+    return _models().HasIdCondition(has_id=[str(key_of(id)) for id in ids])
 
 
 def _given(vector: Vector) -> Any:

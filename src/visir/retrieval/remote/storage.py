@@ -1,19 +1,16 @@
 """An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
 
-The folder holds `visir.json`, what a vector of the index is like (`space`), the ids (`id_index.py`; not of an engine
-with transactions), and, if the vectors are there, the embedded engine's files and (in `space`) a copy of the vectors.
-All that counts is named in `visir.json`, which is replaced in one step.
+The folder holds `visir.json`, what a vector of the index is like (`space`), and, if the vectors are there, the embedded
+engine's files, the ids (`id_index.py`) and (in `space`) a copy of the vectors. All that counts is named in
+`visir.json`, which is replaced in one step.
 
 Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
 meanwhile keeps the old one to the end.
 
-In an engine with transactions, a change and its mark become visible in one step. The folder writes down the number of
-the change before, so that it knows afterwards whether a change that was killed was done, and counts it after.
-
-On other servers, points change in place, and one request after another. So the ids of a change are written down in the
-folder before anything is sent (`pending`). Points that the id index does not know are passed over by searches, and
-the next change removes those that a killed one has left. A deletion counts from the moment when the id index is without
-it, an addition when all of its points are there.
+On a server, a change becomes visible together with its mark, in one step (`RemoteEngine`): in PostgreSQL by a
+transaction, elsewhere because documents carry the generation that added them (`stepwise.py`). The folder writes down
+the number of the change before (`pending`), so that it knows afterwards whether a change that was killed was done, and
+counts it after.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import modality_of
@@ -42,7 +38,7 @@ from visir.retrieval.folder import (
 )
 from visir.retrieval.remote.build import COLLECTION, fact_of
 from visir.retrieval.remote.edge import FILES, EdgeEngine, copy_with_holes
-from visir.retrieval.remote.engine import Engine, EngineError, Mark, RemoteEngine, Space, Transactional
+from visir.retrieval.remote.engine import Engine, EngineError, Mark, RemoteEngine, Space
 from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
 from visir.retrieval.remote.points import Point
 from visir.retrieval.remote.upload import upload
@@ -109,7 +105,7 @@ class RemoteStorage:
             if settings.url:
                 raise ConfigurationError(
                     "an index on a server needs a folder: it says what of the collection counts.",
-                    hint="name one (--out FOLDER); it takes some tens of bytes for each document",
+                    hint="name one (--out FOLDER); it holds none of the documents",
                 )
             scratch = Scratch.temporary("index")
             folder = scratch.made("index")
@@ -125,19 +121,17 @@ class RemoteStorage:
             content: dict[str, Any] = {**facts, "settings": asdict(settings)}
             content |= {"space": "space-1", "space files": list(space_files)}
             _write_space(change, content, write_space)
-            engine_class = settings.family.engine() if settings.url else None
-            if engine_class is None or not issubclass(engine_class, Transactional):
-                content["ids"] = "ids-1.parquet"
-                IdIndex.of(ids, facts["modality"]).write(change.file(content["ids"]))
-            if engine_class is not None:
+            if settings.url:
                 content |= {"index": index, "changes": 1}
                 change.note(COLLECTION, fact_of(settings, index))
-                server = engine_class.create(settings.collection, spaces, settings, index)
+                server = settings.family.engine().create(settings.collection, spaces, settings, index)
                 undone.callback(_destroyed, server)
                 upload(server, batches(), len(ids))
-                server.mark(Mark(index, 1, complete=True))
+                server.mark(Mark(index, 1, complete=True, documents=len(ids)))
                 server.close()
             else:
+                content["ids"] = "ids-1.parquet"
+                IdIndex.of(ids, facts["modality"]).write(change.file(content["ids"]))
                 content["engine"] = "engine-1"
                 edge = EdgeEngine.create(change.subfolder("engine-1", *FILES), spaces, settings)
                 upload(edge, batches(), len(ids))
@@ -203,22 +197,11 @@ class RemoteStorage:
         """Put the points of `put` in, or take those of the touched ids out."""
         with changing_index(self.folder, self.state.generation) as change:
             if isinstance(documents, EngineIds):
-                self._change_at_once(change, documents, touched, put)
-                return
-            assert isinstance(documents, IdIndex)
-            generation = change.manifest.generation + 1
-            content = {**change.content, "ids": f"ids-{generation}.parquet"}
-            content.pop("pending", None)
-            documents.write(change.file(content["ids"]))
-            if write_space is not None:
-                content["space"] = f"space-{generation}"
-                _write_space(change, content, lambda folder: write_space(documents, folder))
-            if self.settings.url:
-                self._change_server(change, documents, touched, put, content)
-            else:
-                self._change_embedded(change, documents, touched, put, content)
+                self._change_server(change, documents, touched, put)
+            elif isinstance(documents, IdIndex):
+                self._change_embedded(change, documents, touched, put, write_space)
 
-    def _change_at_once(
+    def _change_server(
         self, change: FolderChange, documents: EngineIds, touched: pa.StringArray, put: Batches | None
     ) -> None:
         """The change gets a number, which the folder and the mark hold: so it is known whether it was done."""
@@ -226,16 +209,17 @@ class RemoteStorage:
         mark = engine.check(now["index"], now["changes"], now.get("pending", ""))
         now |= {"changes": mark.generation, "pending": number}
         self._publish(change, self.state.documents, engine, now)
+        size = mark.documents + len(touched) * (-1 if put is None else 1)
+        after = Mark(mark.index, mark.generation + 1, True, number, size)
         try:
+            engine.begin(mark)
             _drop(engine, touched) if put is None else upload(engine, put(), len(touched))
-            written = engine.mark(Mark(mark.index, mark.generation + 1, True, number))
+            engine.mark(after)
         except BaseException:
-            engine.undo()
+            engine.undo(touched.to_pylist())
             raise
         now.pop("pending")
-        self._publish(
-            change, replace(documents, size=written.documents), engine, {**now, "changes": written.generation}
-        )
+        self._publish(change, replace(documents, size=size), engine, {**now, "changes": after.generation})
 
     def _change_embedded(
         self,
@@ -243,9 +227,15 @@ class RemoteStorage:
         documents: IdIndex,
         touched: pa.StringArray,
         put: Batches | None,
-        content: dict[str, Any],
+        write_space: WriteSpace | None,
     ) -> None:
-        before, after = content["engine"], f"engine-{change.manifest.generation + 1}"
+        generation, content = change.manifest.generation + 1, dict(change.content)
+        content["ids"] = f"ids-{generation}.parquet"
+        documents.write(change.file(content["ids"]))
+        if write_space is not None:
+            content["space"] = f"space-{generation}"
+            _write_space(change, content, lambda folder: write_space(documents, folder))
+        before, after = content["engine"], f"engine-{generation}"
         content["engine"] = after
         folder = change.subfolder(after, *FILES)
         for name in change.manifest.files:
@@ -258,40 +248,8 @@ class RemoteStorage:
         change.written(after)
         self._publish(change, documents, EdgeEngine.readable(folder), content)
 
-    def _change_server(
-        self,
-        change: FolderChange,
-        documents: IdIndex,
-        touched: pa.StringArray,
-        put: Batches | None,
-        content: dict[str, Any],
-    ) -> None:
-        """Three steps on disk: what is about to change is written down; the server is changed; what is now counts.
-
-        A deletion counts from the first step on, an addition from the last.
-        """
-        engine, now, generation = self.state.engine, dict(change.content), change.manifest.generation
-        assert isinstance(engine, RemoteEngine)
-        engine.check(now["index"], now.get("changes", 1))
-        changes = now.get("changes", 1) + 1
-        if "pending" in now:
-            left = IdIndex.read(self.folder / now["pending"], now["modality"]).ids
-            _drop(engine, left.filter(pc.invert(pc.is_in(left, self.state.documents.ids))))
-        pending = f"pending-{generation + 1}.parquet"
-        IdIndex.of(touched, now["modality"]).write(change.file(pending))
-        if put is None:
-            self._publish(change, documents, engine, {**content, "changes": changes, "pending": pending})
-            _drop(engine, touched)
-        else:
-            # What counts is still the id index before; only the pending ids are new.
-            self._publish(change, self.state.documents, engine, {**now, "pending": pending})
-            documents.write(change.file(content["ids"]))
-            upload(engine, put(), len(touched))
-        engine.mark(Mark(now["index"], changes, complete=True))
-        self._publish(change, documents, engine, {**content, "changes": changes})
-
     def _publish(self, change: FolderChange, documents: Documents, engine: Engine, content: dict[str, Any]) -> None:
-        change.keep_only(*(content[name] for name in ("ids", "space", "engine") if name in content), *_pending(content))
+        change.keep_only(*(content[name] for name in ("ids", "space", "engine") if name in content))
         manifest = change.commit(content)
         self.content = content
         own = self._read_space(self.folder / content["space"], content)
@@ -307,11 +265,6 @@ def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callab
     change.written(content["space"])
 
 
-def _pending(content: Content) -> list[str]:
-    """The file with the ids of a change that is under way; in an engine with transactions a change has a number."""
-    return [content["pending"]] if "pending" in content and "ids" in content else []
-
-
 def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Documents]:
     """The engine, and the documents that count."""
     content, modality = manifest.content, modality_of(manifest.content["modality"])
@@ -325,15 +278,17 @@ def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Do
                 f"{folder}: the embedded engine cannot read its files: {fault}",
                 hint="were they written by a newer qdrant-edge-py? else build the index again (visir index build)",
             ) from fault
-    engine = settings.family.engine()(settings.collection, settings)
-    if isinstance(engine, Transactional):
-        mark = engine.check(content["index"], content["changes"], content.get("pending", ""))
-        engine.seen = content["changes"]
-        if mark.change == content.get("pending"):
-            engine.seen = mark.generation
-        return engine, EngineIds(engine, modality, mark.documents)
-    engine.check(content["index"], content.get("changes", 1))
-    return engine, IdIndex.read(folder / content["ids"], modality)
+    family = settings.family.engine()
+    if "ids" in content:
+        old = family.removal(settings.url, settings.collection, vars(settings))
+        raise IndexFolderError(
+            f"{folder}: an earlier version of visir made this index on a server, and kept its ids in the folder.",
+            hint=f"build it again, into a new folder (visir index build); then delete the old collection: {old}",
+        )
+    engine: RemoteEngine = family(settings.collection, settings)
+    mark = engine.check(content["index"], content["changes"], content.get("pending", ""))
+    engine.seen = mark.generation
+    return engine, EngineIds(engine, modality, mark.documents)
 
 
 def _drop(engine: Engine, ids: pa.StringArray) -> None:

@@ -1,0 +1,88 @@
+"""Servers without transactions: documents change one request after another, and yet a change counts as a whole.
+
+A document carries the generation that added it, and, once it is deleted, the generation that did so. A search of the
+generation `seen` sees the documents that were added up to it and not deleted up to it. So what a change puts in and
+marks as deleted is not seen until the collection's mark names its generation. Then what it has deleted is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from visir.retrieval.remote.engine import EngineError, Mark, RemoteEngine
+
+_AT_ONCE = 1000
+"""Ids in one request that takes documents back."""
+
+
+class StepwiseEngine(RemoteEngine):
+    """A collection whose documents have the two numbers above. What its server has to do for a change is below.
+
+    The documents of a change are counted before it is marked. So a write that was lost is noticed, and one of a killed
+    change that arrives late. Two copies of the folder that are changed at the same time notice it at the mark.
+    """
+
+    _before = Mark()
+    """The mark that the change under way began with, or the last one that was written."""
+    _under_way = False
+
+    @abstractmethod
+    def clear(self, generation: int, ids: Sequence[str] | None = None) -> None:
+        """Bring the documents (or these of them) into the state that this generation has left: remove those that were
+        added after it or deleted up to it, and take back deletions after it.
+        """
+
+    @abstractmethod
+    def count_changed(self, generation: int) -> tuple[int, int]:
+        """How many documents this generation has added, and how many it has marked as deleted."""
+
+    @abstractmethod
+    def write_mark(self, mark: Mark) -> None:
+        """Write the mark, in one step."""
+
+    def begin(self, mark: Mark) -> None:
+        """Remove what a change that was cut off has left."""
+        self.clear(mark.generation)
+        self._before, self._under_way = mark, True
+
+    def mark(self, mark: Mark) -> None:
+        """Make the change visible if all of it is there; then remove what it has deleted.
+
+        Raises:
+            EngineError: The server holds another number of documents of this change than were sent, or somebody else
+                has changed the collection meanwhile.
+        """
+        added = mark.documents - self._before.documents
+        sent, held = (max(added, 0), max(-added, 0)), self.count_changed(mark.generation)
+        if self.read_mark() != self._before:
+            raise EngineError(
+                f"{self.where()} was changed through another copy of this index's folder meanwhile; what was sent from "
+                "here is taken back.",
+                hint="only one copy may be changed: copy that folder here",
+            )
+        if held != sent:
+            raise EngineError(
+                f"{self.where()}: this change added {sent[0]:,} documents and deleted {sent[1]:,}; the server counts "
+                f"{held[0]:,} and {held[1]:,}. The change is taken back.",
+                hint="try again; if that does not help, the server's own log says more",
+            )
+        self._under_way = False  # whether a mark without an answer was written is known when it is read again
+        self.write_mark(mark)
+        self._before, self.seen = mark, mark.generation
+        if added < 0:
+            with contextlib.suppress(EngineError):  # the next change removes them too
+                self.clear(mark.generation)
+
+    def undo(self, ids: Sequence[str]) -> None:
+        """Take back what was put in and marked as deleted, if the server still answers; else the next change does."""
+        if not self._under_way:
+            return
+        self._under_way = False
+        with contextlib.suppress(EngineError):
+            if self.read_mark() == self._before:
+                self.clear(self._before.generation)
+                return
+            for start in range(0, len(ids), _AT_ONCE):
+                self.clear(self._before.generation, ids[start : start + _AT_ONCE])

@@ -1,0 +1,206 @@
+"""The engines of the tests, each as a `Place`: how visir gets there, and what others see and do there, past visir."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from index_data import TRUTH
+
+pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
+pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
+pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
+pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
+
+from milvus_server import TOKEN, MilvusServer
+from postgres_server import PASSWORD, PostgresServer
+from qdrant_wire import WireServer
+
+from visir.records import Run
+from visir.retrieval.kinds import build_index
+from visir.retrieval.remote import milvus_client, postgres_client
+from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
+from visir.retrieval.remote.points import key_of
+
+__all__ = ["_quick", "at", "embedded", "lite", "milvus", "pgvector", "postgres", "qdrant"]
+"""The fixtures: `from engine_places import *`."""
+
+
+@dataclass
+class Place:
+    """An engine under test: the kinds and settings by which visir gets there, and what others see and do there."""
+
+    kinds: dict[str, str]
+    settings: dict[str, Any] = field(default_factory=dict)
+    names: Callable[[], list[str]] = list
+    make_strange: Callable[[str], Any] = lambda name: None
+    read_strange: Callable[[str], Any] = lambda name: None
+    count: Callable[[str], int] = lambda name: 0
+    lose: Callable[[str, str], object] = lambda name, id: None
+    put_strange: Callable[..., object] = lambda name, key, vectors, payload: None
+    away: Callable[[], None] = lambda: None
+    back: Callable[[], None] = lambda: None
+    secret: str = ""
+
+    def build(self, documents: Any, form: str, folder: Path, **options: Any) -> Any:
+        more = {"ef_search": 200} if form == "dense" else {}  # of a graph of so few documents: all of them
+        return build_index(documents, self.kinds[form], folder, **self.settings, **more, **options)
+
+
+QDRANT_KINDS = {"dense": "qdrant", "sparse": "qdrant-sparse"}
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lite() -> Iterator[MilvusServer]:
+    with MilvusServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(postgres_client, "_PAUSE", 0.001)
+    monkeypatch.delenv(QDRANT.key, raising=False)
+    monkeypatch.setattr(milvus_client, "_PAUSE", 0.001)
+    monkeypatch.setenv(PGVECTOR.key, PASSWORD)
+    monkeypatch.setenv(MILVUS.key, TOKEN)
+
+
+@pytest.fixture
+def embedded() -> Place:
+    return Place(QDRANT_KINDS)
+
+
+@pytest.fixture
+def qdrant() -> Iterator[Place]:
+    from qdrant_client import models
+
+    with WireServer(key="secret") as server:
+
+        def make(name: str) -> None:
+            server.held.create_collection(name, vectors_config=models.VectorParams(size=1, distance="Dot"))
+            server.held.upsert(name, [models.PointStruct(id=1, vector=[0.5], payload={"theirs": 1})])
+
+        def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
+            given = {
+                space: models.SparseVector(indices=one[0].tolist(), values=one[1].tolist())
+                if isinstance(one, tuple)
+                else one.tolist()
+                for space, one in vectors.items()
+            }
+            named = {"visir_added" if one == "added" else one: value for one, value in payload.items()}
+            server.held.upsert(name, [models.PointStruct(id=ord(key), vector=given, payload=named)])
+
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv(QDRANT.key, "secret")
+            yield Place(
+                QDRANT_KINDS,
+                {"url": server.url, "retries": 0},
+                names=lambda: sorted(entry.name for entry in server.held.get_collections().collections),
+                make_strange=make,
+                read_strange=lambda name: [
+                    entry.model_dump() for entry in server.held.scroll(name, with_vectors=True)[0]
+                ],
+                count=server.count,
+                lose=lambda name, id: server.held.delete(name, [str(key_of(id))]),
+                put_strange=put,
+                away=lambda: setattr(server, "away", True),
+                back=lambda: setattr(server, "away", False),
+                secret=QDRANT.key,
+            )
+
+
+@pytest.fixture
+def pgvector(postgres: PostgresServer) -> Iterator[Place]:
+    def names() -> list[str]:
+        return [
+            name
+            for (name,) in postgres.ask(
+                "SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+                "WHERE nspname = 'visir' AND relkind = 'r' ORDER BY 1"
+            )
+        ]
+
+    def make(name: str) -> None:
+        postgres.ask("CREATE SCHEMA IF NOT EXISTS visir")
+        postgres.ask(f'CREATE TABLE visir."{name}" (id text, theirs int)')
+        postgres.ask(f"COMMENT ON TABLE visir.\"{name}\" IS 'theirs'")
+        postgres.ask(f"INSERT INTO visir.\"{name}\" VALUES ('x', 1)")
+
+    yield Place(
+        {"dense": "pgvector", "sparse": "pgvector-sparse"},
+        {"url": postgres.url, "retries": 0},
+        names=names,
+        make_strange=make,
+        read_strange=lambda name: postgres.ask(
+            f'SELECT *, (SELECT obj_description(\'visir."{name}"\'::regclass)) FROM visir."{name}"'
+        ),
+        count=lambda name: int(postgres.ask(f'SELECT count(*) FROM visir."{name}"')[0][0]),
+        away=postgres.stop,
+        back=postgres.start,
+        secret=PGVECTOR.key,
+    )
+    for name in names():
+        postgres.ask(f'DROP TABLE visir."{name}"')
+
+
+@pytest.fixture
+def milvus(lite: MilvusServer) -> Iterator[Place]:
+    from milvus_lite import CollectionSchema, DataType, FieldSchema
+
+    def make(name: str) -> None:
+        fields = [
+            FieldSchema("key", DataType.VARCHAR, max_length=9, is_primary=True),
+            FieldSchema("theirs", DataType.FLOAT_VECTOR, dim=2),
+        ]
+        lite.held.create_collection(name, CollectionSchema(fields), properties={"visir": "theirs"})
+        lite.held.get_collection(name).insert([{"key": "x", "theirs": [0.5, 1.0]}])
+
+    def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
+        given = {
+            space: dict(zip(one[0].tolist(), one[1].tolist(), strict=True)) if isinstance(one, tuple) else one.tolist()
+            for space, one in vectors.items()
+        }
+        row = {"key": key, "id": payload.get("id", ""), "added": payload.get("added", 0), "deleted": 2**62}
+        lite.held.get_collection(name).insert([row | given])
+
+    yield Place(
+        {"dense": "milvus", "sparse": "milvus-sparse"},
+        {"url": lite.url, "retries": 0},
+        names=lite.names,
+        make_strange=make,
+        read_strange=lambda name: (lite.rows(name), lite.held.get_collection(name).schema.properties),
+        count=lambda name: len(lite.rows(name)),
+        lose=lambda name, id: lite.held.get_collection(name).delete([key_of(id).hex]),
+        put_strange=put,
+        away=lite.stop,
+        back=lite.start,
+        secret=MILVUS.key,
+    )
+    for name in lite.names():
+        lite.held.drop_collection(name)
+
+
+ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector", "milvus"])
+SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector", "milvus"])
+
+
+@pytest.fixture
+def at(place: str, request: pytest.FixtureRequest) -> Place:
+    found: Place = request.getfixturevalue(place)
+    return found
+
+
+def truth(documents: Any, form: str, queries: Any, k: int) -> Run:
+    return build_index(documents, TRUTH[form]).search(queries, k)

@@ -1,0 +1,220 @@
+"""Changes of an index on a server, whichever it is: seen as a whole, and by nobody before they are complete.
+
+What a kill leaves at every request is in `cut_off.py` (Qdrant, Milvus) and in `test_pgvector.py`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_places import *  # noqa: F403
+from engine_places import SERVERS, Place, truth
+from index_data import TERMS, dense, random_dense, same_run, sparse, vectors
+
+from visir.errors import EmbeddingError
+from visir.retrieval.folder import IndexFolderError, changing_index, read_index
+from visir.retrieval.kinds import open_index
+from visir.retrieval.remote import id_index
+from visir.retrieval.remote.engine import EngineError, RemoteEngine
+from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote.points import Point
+
+STEPWISE = pytest.mark.parametrize("place", ["qdrant", "milvus"])
+
+
+def before_the_mark(engine: RemoteEngine, act: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+    """Do something when all of a change was sent, and nothing of it is counted yet."""
+    plain = type(engine).mark
+
+    def mark(self: RemoteEngine, new: Any) -> None:
+        patch.setattr(type(engine), "mark", plain)
+        act()
+        plain(self, new)
+
+    patch.setattr(type(engine), "mark", mark)
+
+
+@SERVERS
+def test_the_folder_does_not_grow_with_the_documents(at: Place, tmp_path: Path) -> None:
+    documents, sizes = random_dense("image", 300, 1), []
+    for name, count in (("few", 3), ("many", 300)):
+        index = at.build(documents.select(documents.ids[:count]), "dense", tmp_path / name)
+        assert {file.split("/")[0] for file in read_index(tmp_path / name).files} == {"space-1"}
+        sizes.append(index.info().bytes)
+    assert sizes[0] == sizes[1]
+
+
+@SERVERS
+def test_who_searches_does_not_see_documents_that_are_added_later(at: Place, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
+    at.build(documents.select(documents.ids[:40]), "dense", tmp_path / "index")
+    mine, theirs = open_index(tmp_path / "index"), open_index(tmp_path / "index")
+    wanted = mine.search(queries, 10)
+    theirs.add(documents.select(documents.ids[40:]))
+    assert same_run(mine.search(queries, 10), wanted) and len(mine.ids) == 40
+    assert same_run(theirs.search(queries, 10), truth(documents, "dense", queries, 10))
+    theirs.delete(documents.ids[:5])  # what is deleted is seen by nobody
+    found = mine.search(queries, 60)
+    left = truth(documents.select(documents.ids[5:40]), "dense", queries, 60)
+    assert all(found.answer(query) == left.answer(query) for query in queries.ids.to_pylist())
+    with pytest.raises(IndexFolderError, match="another process has changed this index since"):
+        mine.delete(documents.ids[10:11])
+
+
+@SERVERS
+def test_of_many_documents_the_gallery_of_a_run_is_stated(
+    at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(id_index, "LISTED", 20)
+    documents, queries = random_dense("image", 30, 1), random_dense("text", 5, 2)
+    index: Any = at.build(documents, "dense", tmp_path / "index")
+    monkeypatch.setattr(type(index._storage.state.engine), "ids", lambda _: pytest.fail("all ids were asked for"))
+    run, wanted = index.search(queries, 7), truth(documents, "dense", queries, 7)
+    assert run.gallery.ids is None and run.gallery.size == 30
+    assert [run.answer(q) for q in queries.ids.to_pylist()] == [wanted.answer(q) for q in queries.ids.to_pylist()]
+
+
+@STEPWISE
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_a_request_of_a_killed_change_that_arrives_late_is_noticed(
+    change: str, at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    killed: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
+    killed.begin(killed.read_mark())
+    late = Point("late", {"dense": documents.vectors[0]})
+    act = (lambda: killed.put([late])) if change == "add" else (lambda: killed.drop(ids[:2]))
+    before_the_mark(killed, act, monkeypatch)
+    with pytest.raises(
+        EngineError, match=r"this change added \d+ documents and deleted \d+; the server counts"
+    ) as caught:
+        index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[20:30])
+    said = "added 10 documents and deleted 0; the server counts 11 and 0"
+    assert (said if change == "add" else "added 0 documents and deleted 10; the server counts 0 and 12") in str(
+        caught.value
+    )
+    assert "try again" in str(caught.value) and at.count("mine") == 30
+    for opened in (index, open_index(tmp_path / "index")):
+        assert same_run(opened.search(queries, 9), truth(documents.select(ids[:30]), "dense", queries, 9))
+    index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[20:30])
+    kept = documents.select(ids if change == "add" else ids[:20])
+    assert same_run(open_index(tmp_path / "index").search(queries, 9), truth(kept, "dense", queries, 9))
+    assert at.count("mine") == len(kept)
+
+
+@STEPWISE
+def test_a_write_that_was_lost_is_noticed(at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = random_dense("image", 40, 1)
+    index: Any = at.build(documents.select(documents.ids[:30]), "dense", tmp_path / "index", collection="mine")
+    before_the_mark(index._storage.state.engine, lambda: at.lose("mine", "i0035"), monkeypatch)
+    with pytest.raises(EngineError, match="added 10 documents and deleted 0; the server counts 9 and 0"):
+        index.add(documents.select(documents.ids[30:]))
+    assert at.count("mine") == 30 and index.ids.equals(documents.ids[:30])
+    before_the_mark(index._storage.state.engine, lambda: at.lose("new", "i0001"), monkeypatch)
+    with pytest.raises(EngineError, match="added 40 documents and deleted 0; the server counts 39 and 0"):
+        at.build(documents, "dense", tmp_path / "new", collection="new")
+    assert at.names() == ["mine"] and not (tmp_path / "new").exists()
+
+
+@STEPWISE
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_two_copies_that_are_changed_at_the_same_time(
+    change: str, at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that marks first is right; the other takes its own documents back, and none of the first one's."""
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    copy = open_index(tmp_path / "copy")
+    before_the_mark(index._storage.state.engine, lambda: copy.add(documents.select(ids[30:35])), monkeypatch)
+    with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
+        index.add(documents.select(ids[35:])) if change == "add" else index.delete(ids[:4])
+    right = truth(documents.select(ids[:35]), "dense", queries, 9)
+    assert same_run(open_index(tmp_path / "copy").search(queries, 9), right) and at.count("mine") == 35
+    with pytest.raises(EngineError, match="knows of 2 changes, this folder of 1"):
+        open_index(tmp_path / "index")
+
+
+@SERVERS
+def test_a_mark_whose_answer_is_lost_is_known_when_the_folder_is_opened(
+    at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    plain = type(index._storage.state.engine).mark
+
+    def lost(self: RemoteEngine, mark: Any) -> None:
+        plain(self, mark)
+        raise EngineError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(index._storage.state.engine), "mark", lost)
+        with pytest.raises(EngineError, match="no answer"):
+            index.add(documents.select(ids[30:35]))
+    with pytest.raises(EmbeddingError, match="1 ids are in the index already: 'i0034'"):
+        index.add(documents.select(ids[34:]))
+    assert open_index(tmp_path / "index").ids.to_pylist() == ids[:35]
+    index.add(documents.select(ids[35:]))
+    assert at.count("mine") == len(open_index(tmp_path / "index").ids) == 40
+    assert same_run(index.search(queries, 9), truth(documents, "dense", queries, 9))
+
+
+@STEPWISE
+@pytest.mark.parametrize("form", ["dense", "sparse", "both"])
+def test_documents_of_another_program_are_neither_found_nor_counted_nor_deleted(
+    form: str, at: Place, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    both = dense("image", rng.standard_normal((30, 12))), sparse("image", rng.random((30, TERMS)))
+    queries = dense("text", both[0].vectors[:1] + 0.01), sparse("text", both[1].to_scipy()[:1].toarray())
+    ids, where = both[0].ids.to_pylist(), {"collection": "mine", **at.settings}
+    if form == "both":
+        build = lambda folder, **more: HybridCollection.build(*both, folder, engine=at.kinds["dense"], **more)  # noqa: E731
+        wanted = build(tmp_path / "same", **at.settings).search(*queries, 30)
+        index: Any = build(tmp_path / "index", **where)
+    else:
+        documents = both[form == "sparse"]
+        wanted = truth(documents, form, queries[form == "sparse"], 30)
+        index = at.build(documents, form, tmp_path / "index", collection="mine")
+    spaces = ["dense", "sparse"] if form == "both" else [form]
+    words = queries[1]
+    first = {
+        "dense": queries[0].vectors[0] / np.linalg.norm(queries[0].vectors[0]),
+        "sparse": (words.terms[: words.offsets[1]], words.values[: words.offsets[1]]),
+    }
+    for key, payload in (("a", {}), ("b", {"id": "i0003"}), ("c", {"id": "elsewhere", "added": 1})):
+        at.put_strange("mine", key, {name: first[name] for name in spaces}, payload)
+
+    def search() -> Any:
+        asked = queries if form == "both" else [queries[form == "sparse"]]
+        return index.search(*asked, 9)
+
+    found = search()
+    for query in queries[0].ids.to_pylist():
+        scores, answer = dict(wanted.answer(query)), found.answer(query)  # equal sums stand in any order
+        assert np.allclose([score for _, score in answer], list(scores.values())[:9], rtol=1e-5)
+        assert all(np.isclose(scores[id], score, rtol=1e-5) for id, score in answer)
+    assert index._storage.state.documents.ids.to_pylist() == ids and len(index._storage.state.documents) == 30
+    index.delete(ids[20:])
+    assert at.count("mine") == 20 + 3
+
+
+@STEPWISE
+def test_a_folder_of_an_earlier_version_is_refused(at: Place, tmp_path: Path) -> None:
+    documents = vectors("dense", "image", 5, 1)
+    at.build(documents, "dense", tmp_path / "index", collection="mine")
+    with changing_index(tmp_path / "index", 1) as change:
+        id_index.IdIndex.of(documents.ids, "image").write(change.file("ids-1.parquet"))
+        change.commit({**change.content, "ids": "ids-1.parquet"})
+    with pytest.raises(IndexFolderError, match="an earlier version of visir made this index on a server") as caught:
+        open_index(tmp_path / "index")
+    assert "build it again, into a new folder" in str(caught.value) and "mine" in str(caught.value)
