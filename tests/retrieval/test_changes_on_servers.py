@@ -19,8 +19,8 @@ from index_data import TERMS, dense, random_dense, same_run, sparse, vectors
 from visir.errors import EmbeddingError
 from visir.retrieval.folder import IndexFolderError, changing_index, read_index
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import id_index
-from visir.retrieval.remote.engine import EngineError, RemoteEngine
+from visir.retrieval.remote import build, id_index
+from visir.retrieval.remote.engine import EngineError, Mark, RemoteEngine
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.points import Point
 
@@ -141,6 +141,67 @@ def test_two_copies_that_are_changed_at_the_same_time(
     assert same_run(open_index(tmp_path / "copy").search(queries, 9), right) and at.count("mine") == 35
     with pytest.raises(EngineError, match="knows of 2 changes, this folder of 1"):
         open_index(tmp_path / "index")
+
+
+@STEPWISE
+def test_two_copies_that_add_the_same_documents_at_the_same_time(
+    at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    copy = open_index(tmp_path / "copy")
+    before_the_mark(index._storage.state.engine, lambda: copy.add(documents.select(ids[30:])), monkeypatch)
+    with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
+        index.add(documents.select(ids[30:]))
+    found = open_index(tmp_path / "copy")
+    assert len(found.ids) == found.info().documents == at.count("mine") == 40
+    assert same_run(found.search(queries, 9), truth(documents, "dense", queries, 9))
+
+
+@STEPWISE
+@pytest.mark.parametrize("shared", [False, True])
+def test_documents_that_arrive_while_another_copy_marks(
+    shared: bool, at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are taken back where they can be told from those of the other copy: that one loses nothing."""
+    documents = random_dense("image", 40, 1)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    copy: Any = open_index(tmp_path / "index")
+    engine, sent = index._storage.state.engine, ["late", ids[30] if shared else "later"]
+    before = engine.read_mark()
+    plain = type(engine).write_mark
+
+    def write_mark(self: RemoteEngine, mark: Any) -> None:
+        monkeypatch.setattr(type(engine), "write_mark", plain)
+        engine.put([Point(id, {"dense": documents.vectors[0]}) for id in sent])
+        plain(self, mark)
+
+    engine.begin(before)
+    monkeypatch.setattr(type(engine), "write_mark", write_mark)
+    copy.add(documents.select(ids[30:]))
+    with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
+        engine.mark(Mark(before.index, before.generation + 1, True, "1", 32))
+    engine.undo(sent)
+    assert set(ids) | ({"late"} if shared else set()) == set(open_index(tmp_path / "index").ids.to_pylist())
+    assert at.count("mine") == (41 if shared else 40)
+
+
+@SERVERS
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_collection_that_is_made_anew_while_it_is_open(searched: bool, at: Place, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 30, 1), random_dense("text", 5, 2)
+    index: Any = at.build(documents, "dense", tmp_path / "index", collection="mine")
+    if searched:
+        index.search(queries, 5)
+    build.forget(build.fact_of(index.settings, read_index(tmp_path / "index").content["index"]))
+    others = dense("image", documents.vectors, [f"other{n:02}" for n in range(30)])
+    at.build(others, "dense", tmp_path / "other", collection="mine")
+    with pytest.raises(EngineError, match="mine.* is not the one that this index's folder was made with") as caught:
+        index.search(queries, 5)
+    assert "deleted and made anew" in str(caught.value)
 
 
 @SERVERS

@@ -76,13 +76,27 @@ class StepwiseEngine(RemoteEngine):
                 self.clear(mark.generation)
 
     def undo(self, ids: Sequence[str]) -> None:
-        """Take back what was put in and marked as deleted, if the server still answers; else the next change does."""
+        """Take back what was put in and marked as deleted, if the server still answers; else the next change does.
+
+        Where another copy has marked a change meanwhile, documents that it may have added too stay.
+        """
         if not self._under_way:
             return
         self._under_way = False
         with contextlib.suppress(EngineError):
-            if self.read_mark() == self._before:
+            now = self.read_mark()
+            if now == self._before:
                 self.clear(self._before.generation)
-                return
-            for start in range(0, len(ids), _AT_ONCE):
-                self.clear(self._before.generation, ids[start : start + _AT_ONCE])
+            elif self._is_apart(now, len(ids)):
+                for start in range(0, len(ids), _AT_ONCE):
+                    self.clear(self._before.generation, ids[start : start + _AT_ONCE])
+
+    def _is_apart(self, now: Mark, sent: int) -> bool:
+        """Whether none of the documents that were sent from here is one that the change of another copy has added.
+
+        Both carry the same generation. So they are counted: those of the mark, and beside them as many as were sent.
+        """
+        generation = self._before.generation + 1
+        added, deleted = self.count_changed(generation)
+        theirs = max(now.documents - self._before.documents, 0)
+        return deleted > 0 or (now.generation == generation and added == theirs + sent)
