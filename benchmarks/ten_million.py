@@ -11,7 +11,8 @@ and each search is a process of its own: builds use all cores, searches one thre
 mapped pages included, less what the process had before. With --probes and --rescore, kind "ivf" is searched with other
 settings too.
 
-Ten million vectors of 512 dimensions take 10.2 GB for the file, and up to 15 GB for the index while it is built.
+Ten million vectors of 512 dimensions take 10.2 GB for the file, and up to 15 GB for the index while it is built. Graphs
+of other makers are in `ten_million_rivals.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,28 +116,21 @@ def generate(folder: Path, sizes: list[int], dimension: int, count: int) -> None
                     np.save(folder / f"truth-{number * BLOCK + end}.npy", rows)
 
 
-class Memory(threading.Thread):
-    """The highest resident set of this process while it runs, in GB, mapped pages included."""
+class Memory:
+    """The highest resident set of this process from now on, in GB, mapped pages included, as the kernel counts it."""
 
     def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.before = self.highest = self.now()
-        self.over = threading.Event()
+        Path("/proc/self/clear_refs").write_text("5")  # the highest is forgotten
+        self.before = self._highest()
 
     @staticmethod
-    def now() -> float:
-        """Return the resident set."""
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e9
-
-    def run(self) -> None:
-        """Look every 20 ms."""
-        while not self.over.wait(0.02):
-            self.highest = max(self.highest, self.now())
+    def _highest() -> float:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e9
 
     def peak(self) -> float:
-        """Stop, and return the highest, less what there was at the start."""
-        self.over.set()
-        return max(self.highest, self.now()) - self.before
+        """Return the highest, less what there was at the start."""
+        return self._highest() - self.before
 
 
 def blocks(folder: Path, size: int) -> Iterator[np.ndarray]:
@@ -162,7 +155,6 @@ def ivf_build(folder: Path, size: int) -> dict[str, Any]:
     ids = pa.array([f"i{number:08}" for number in range(size)], pa.string())
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:size]
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = build_index(Embeddings("image", ids, vectors, EncoderCard("generated", "imported")), "ivf", folder / "ivf")
     release(vectors)
@@ -186,7 +178,6 @@ def ivf_search(folder: Path, size: int, probes: int, rescore: int) -> dict[str, 
     ids = pa.array([f"q{number:08}" for number in range(len(queries))], pa.string())
     asking = Embeddings("text", ids, queries, EncoderCard("generated", "imported"))
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = open_index(folder / "ivf")
     opened = time.perf_counter() - start
@@ -207,7 +198,6 @@ def faiss_build(folder: Path, size: int, factory: str, name: str) -> dict[str, A
 
     dimension = np.load(folder / "queries.npy", mmap_mode="r").shape[1]
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     if not index.is_trained:
@@ -229,7 +219,6 @@ def faiss_search(folder: Path, size: int, name: str, probes: int, rescore: int) 
 
     queries = np.load(folder / "queries.npy")
     memory = Memory()
-    memory.start()
     start = time.perf_counter()
     index = faiss.read_index(str(folder / f"{name}.faiss"))
     opened = time.perf_counter() - start
@@ -246,62 +235,17 @@ def faiss_search(folder: Path, size: int, name: str, probes: int, rescore: int) 
     return {"settings": about, "open": opened, **result, "peak": memory.peak()}
 
 
-def usearch_build(folder: Path, size: int) -> dict[str, Any]:
-    """Build usearch's graph over vectors of int8."""
-    from usearch.index import Index
-
-    memory = Memory()
-    memory.start()
-    start = time.perf_counter()
-    index = Index(
-        ndim=np.load(folder / "queries.npy", mmap_mode="r").shape[1], metric="ip", dtype="i8", connectivity=32
-    )
-    first = 0
-    for block in blocks(folder, size):
-        index.add(np.arange(first, first + len(block)), block, threads=len(os.sched_getaffinity(0)))
-        first += len(block)
-    seconds = time.perf_counter() - start
-    index.save(str(folder / "usearch.index"))
-    codes = (folder / "usearch.index").stat().st_size / size
-    vectors = 2 * index.ndim  # float16, for re-scoring
-    return {"build": seconds, "peak": memory.peak(), "disk": codes + vectors, "memory": codes}
-
-
-def usearch_search(folder: Path, size: int, expansion: int, rescore: int) -> dict[str, Any]:
-    """Search usearch's graph, and score its best exactly by the vectors on disk."""
-    from usearch.index import Index
-
-    queries = np.load(folder / "queries.npy")
-    vectors = np.load(folder / "vectors.npy", mmap_mode="r")
-    memory = Memory()
-    memory.start()
-    start = time.perf_counter()
-    index = Index.restore(str(folder / "usearch.index"))
-    opened = time.perf_counter() - start
-    index.expansion_search = expansion
-
-    def search() -> np.ndarray:
-        near = index.search(queries, rescore, threads=1).keys.astype(np.int64)
-        for query, rows in enumerate(near):
-            whole = vectors[rows].astype(np.float32)
-            scores = whole @ queries[query] / np.linalg.norm(whole, axis=1)
-            near[query] = rows[np.argsort(-scores, kind="stable")]
-        return near[:, :DEPTH]
-
-    about = f"expansion {expansion}, {rescore} re-scored"
-    return {"settings": about, "open": opened, **measured(search, folder, size), "peak": memory.peak()}
-
-
 def measured(search: Callable[[], np.ndarray], folder: Path, size: int) -> dict[str, Any]:
-    """Return the recall of a search, and its speed by processor time: the best of three after a first one."""
+    """Return the recall of a search, and its speed by processor time and by the clock: the best of three after one."""
     rows, truth = search(), np.load(folder / f"truth-{size}.npy")
-    seconds = []
+    seconds, clock = [], []
     for _ in range(3):
-        start = time.process_time()
+        start, began = time.process_time(), time.perf_counter()
         search()
         seconds.append(time.process_time() - start)
+        clock.append(time.perf_counter() - began)
     hits = sum(len(set(a) & set(b)) for a, b in zip(rows.tolist(), truth.tolist(), strict=True))
-    return {"recall": hits / truth.size, "speed": len(rows) / min(seconds)}
+    return {"recall": hits / truth.size, "speed": len(rows) / min(seconds), "clock": len(rows) / min(clock)}
 
 
 def hardness(vectors: np.ndarray, queries: np.ndarray, lists: int = 1024) -> list[str]:
@@ -334,7 +278,7 @@ def beside(path: Path) -> None:
 
 STEPS: dict[str, Callable[..., Any]] = {
     "generate": generate, "ivf_build": ivf_build, "ivf_search": ivf_search, "faiss_build": faiss_build,
-    "faiss_search": faiss_search, "usearch_build": usearch_build, "usearch_search": usearch_search,
+    "faiss_search": faiss_search,
 }  # fmt: skip
 
 
@@ -357,7 +301,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where scratch goes; it is removed")
     parser.add_argument("--hnsw-up-to", type=float, default=1e6)
     parser.add_argument("--refine-up-to", type=float, default=1e6)
-    parser.add_argument("--usearch-up-to", type=float, default=0, help="1e5 takes a minute, 1e6 some twenty")
     parser.add_argument("--probes", type=int, nargs="*", default=[])
     parser.add_argument("--rescore", type=int, default=0)
     parser.add_argument("--beside", type=Path, help="a file of real vectors, (n, d)")
@@ -397,10 +340,6 @@ def main() -> None:
                     built = alone("faiss_build", cores, folder, size, factory, name)
                     row(size, f"FAISS {factory}", built, alone("faiss_search", 1, folder, size, name, *about))
                     (folder / f"{name}.faiss").unlink()
-            if size <= options.usearch_up_to:
-                built = alone("usearch_build", cores, folder, size)
-                for expansion in (100, 200, 400):
-                    row(size, "usearch, int8", built, alone("usearch_search", 1, folder, size, expansion, 100))
 
 
 def row(size: int, index: str, built: dict[str, Any], searched: dict[str, Any]) -> None:

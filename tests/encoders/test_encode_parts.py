@@ -368,6 +368,30 @@ def test_a_file_that_was_given_up_counts_where_it_was_finished_all_the_same(tmp_
     assert not Parts(parts).given_up() and [len(part) for part in Parts(parts)] == [10]
 
 
+@pytest.mark.parametrize("content", [b"", b'{"owner": "m', b"[1]"])
+def test_a_note_of_what_was_given_up_may_be_damaged(tmp_path: Path, content: bytes) -> None:
+    """As after a crash of a machine: that the file was given up still counts, and the parts can be read."""
+    folder, parts = shards(tmp_path / "in", 2, 3), tmp_path / "parts"
+    (folder / "00001.tar").write_bytes((folder / "00001.tar").read_bytes()[:700])
+    with pytest.raises(CollectionError, match=r"00001\.tar"):
+        encode_parts(Means(), folder, parts, batch_size=4)
+    Parts(parts).give_up("00001.tar")
+    [note] = (parts / "given-up").iterdir()
+    note.write_bytes(content)
+    assert dict(Parts(parts).status().given_up) == {"00001.tar": "unknown, unknown"}
+    with pytest.warns(UserWarning, match=r"00001\.tar: unknown, unknown"):
+        assert sum(len(vectors) for vectors in Parts(parts)) == 3
+    assert encode_parts(Means(), folder, parts, batch_size=4).files == 0
+
+
+def test_a_link_to_nothing_among_the_parts_hides_none(tmp_path: Path) -> None:
+    folder, parts = shards(tmp_path / "in", 4, 3), tmp_path / "parts"
+    encode_parts(Means(), folder, parts, batch_size=4)
+    for number in range(20):
+        (parts / "parts" / f"link{number}").symlink_to("nowhere")
+    assert Parts(parts).status().finished == 4 and len(list(Parts(parts))) == 4
+
+
 def test_a_change_of_equal_size_is_said_by_its_times(tmp_path: Path) -> None:
     source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
     (source / "00000.tar").write_bytes(tar_of({"a.jpg": b"x"})[:-1024])  # it fails, and stays to be done

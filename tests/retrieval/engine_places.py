@@ -156,16 +156,9 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
 
 
 @pytest.fixture
-def milvus(lite: MilvusServer) -> Iterator[Place]:
-    from milvus_lite import CollectionSchema, DataType, FieldSchema
-
-    def make(name: str) -> None:
-        fields = [
-            FieldSchema("key", DataType.VARCHAR, max_length=9, is_primary=True),
-            FieldSchema("theirs", DataType.FLOAT_VECTOR, dim=2),
-        ]
-        lite.held.create_collection(name, CollectionSchema(fields), properties={"visir": "theirs"})
-        lite.held.get_collection(name).insert([{"key": "x", "theirs": [0.5, 1.0]}])
+def milvus(lite: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Place]:
+    if "sparse" in request.node.name or "both" in request.node.name:
+        lite.needs_sparse()
 
     def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
         given = {
@@ -173,23 +166,23 @@ def milvus(lite: MilvusServer) -> Iterator[Place]:
             for space, one in vectors.items()
         }
         row = {"key": key, "id": payload.get("id", ""), "added": payload.get("added", 0), "deleted": 2**62}
-        lite.held.get_collection(name).insert([row | given])
+        lite.behind.insert(name, row | given)
 
     yield Place(
         {"dense": "milvus", "sparse": "milvus-sparse"},
         {"url": lite.url, "retries": 0},
         names=lite.names,
-        make_strange=make,
-        read_strange=lambda name: (lite.rows(name), lite.held.get_collection(name).schema.properties),
+        make_strange=lite.behind.make_strange,
+        read_strange=lambda name: (lite.rows(name), lite.behind.properties(name)),
         count=lambda name: len(lite.rows(name)),
-        lose=lambda name, id: lite.held.get_collection(name).delete([key_of(id).hex]),
+        lose=lambda name, id: lite.behind.delete(name, key_of(id).hex),
         put_strange=put,
         away=lite.stop,
         back=lite.start,
         secret=MILVUS.key,
     )
     for name in lite.names():
-        lite.held.drop_collection(name)
+        lite.behind.drop(name)
 
 
 ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector", "milvus"])

@@ -1,16 +1,15 @@
 """A real server of Milvus's protocol for tests: the gRPC server of milvus-lite, which the makers of Milvus publish.
 
-It has no accounts and no TLS. Both are put before it here, as the full server answers: a request without the right
-token is refused (UNAUTHENTICATED), and `certificate` makes it listen with TLS. From the n-th further change on
-(`fail_after`) every request is answered as by a server that is gone: as if the one who asks had been killed there.
+Or a full server (`milvus_behind`). Neither has accounts or TLS here. Both are put before it, as a server that has them
+answers: a request without the right token is refused (UNAUTHENTICATED), and `certificate` makes it listen with TLS.
+From the n-th further change on (`fail_after`) every request is answered as by a server that is gone: as if the one who
+asks had been killed there.
 """
 
 from __future__ import annotations
 
 import base64
-import shutil
 import socket
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import grpc
 import pytest
+from milvus_behind import WHOLE, behind
 
 TOKEN = "root:correct horse"
 CHANGES = ("CreateCollection", "CreateIndex", "LoadCollection", "Upsert", "Delete", "Flush", "AlterCollection")
@@ -45,17 +45,15 @@ class Door(grpc.ServerInterceptor):
 
 
 class MilvusServer:
-    """`with MilvusServer() as server:` … `server.url`."""
+    """`with MilvusServer() as server:` … `server.url`; what is behind the door is `server.behind`."""
 
-    def __init__(self, token: str = TOKEN, certificate: Path | None = None) -> None:
-        self.lite = pytest.importorskip(
-            "milvus_lite.adapter.grpc.servicer", reason="no Milvus server: pip install milvus-lite"
-        )
-        self.folder = Path(tempfile.mkdtemp(prefix="visir-milvus-"))
+    def __init__(self, token: str = TOKEN, certificate: Path | None = None, host: str = "127.0.0.1") -> None:
+        self.behind = behind()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.url = f"milvus{'+tls' if certificate else ''}://127.0.0.1:{self.port}"
+        self.url = f"milvus{'+tls' if certificate else ''}://{host}:{self.port}"
+        self._host = host
         self.door, self._certificate = Door(token), certificate
 
     def __enter__(self) -> MilvusServer:
@@ -64,16 +62,12 @@ class MilvusServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        shutil.rmtree(self.folder)
+        self.behind.remove()
 
     def start(self) -> None:
-        from milvus_lite.db import MilvusLite
-        from pymilvus.grpc_gen.milvus_pb2_grpc import add_MilvusServiceServicer_to_server as add
-
-        self.held = MilvusLite(str(self.folder / "data"))
-        self._grpc = grpc.server(ThreadPoolExecutor(4), interceptors=[self.door])
-        add(self.lite.MilvusServicer(self.held), self._grpc)
-        where = f"127.0.0.1:{self.port}"
+        self._grpc = grpc.server(ThreadPoolExecutor(4), interceptors=[self.door], options=WHOLE)
+        self.behind.answer_through(self._grpc)
+        where = f"{self._host}:{self.port}"
         if self._certificate is None:
             self._grpc.add_insecure_port(where)
         else:  # a PEM file with its key
@@ -83,17 +77,19 @@ class MilvusServer:
 
     def stop(self) -> None:
         self._grpc.stop(0).wait()
-        self.held.close()
+        self.behind.stop()
+
+    def needs_sparse(self) -> None:
+        """Skip the test where the server is too old for it."""
+        if not self.behind.has_sparse:
+            pytest.skip("Milvus before 2.4 stores no sparse vectors")
 
     def names(self) -> list[str]:
-        return sorted(self.held.list_collections())
+        return self.behind.names()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """What is in a collection, past visir."""
-        collection = self.held.get_collection(name)
-        collection.load()
-        found: list[dict[str, Any]] = collection.query("", output_fields=["*"], limit=10_000)
-        return found
+        return self.behind.rows(name)
 
 
 def refused(code: grpc.StatusCode, text: str) -> Any:

@@ -39,14 +39,14 @@ class WireServer:
         self.fail_after: int | None = None
         self.away = False  # every connection is dropped
         self.held = QdrantClient(":memory:")
-        self._one_at_a_time = threading.Lock()
+        self.one_at_a_time = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else None
-                with outer._one_at_a_time:
+                with outer.one_at_a_time:
                     said = outer.answer(self.command, self.path.split("?")[0], body, dict(self.headers))
                 if said is None:
                     self.close_connection = True
@@ -87,6 +87,11 @@ class WireServer:
     def paths(self) -> list[str]:
         return [f"{method} {path}" for method, path, _, _ in self.requests]
 
+    def changes(self) -> list[str]:
+        """The requests that have changed something."""
+        made = [("DELETE", ""), ("PUT", ""), *CHANGES]
+        return [f"{method} {path}" for method, path, _, _ in self.requests if (method, _what(path)) in made]
+
     def answer(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any] | None:
         self.requests.append((method, path, body, headers))
         if self.away:
@@ -96,9 +101,7 @@ class WireServer:
         if self.busy:
             self.busy -= 1
             return 503, None
-        parts = path.strip("/").split("/")
-        name = parts[1]
-        what = "/".join(parts[2:])
+        name, what = path.strip("/").split("/")[1], _what(path)
         changes = (method, what) in CHANGES
         if self.fail_after is not None and changes:
             if self.fail_after == 0:
@@ -156,3 +159,8 @@ class WireServer:
             with_vectors=asked.with_vector,
         )
         return models.ScrollResult(points=points, next_page_offset=offset)
+
+
+def _what(path: str) -> str:
+    """What is asked of a collection."""
+    return "/".join(path.strip("/").split("/")[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from index_data import dense, random_dense, random_sparse, same_run
 
 pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
 
-from postgres_server import PASSWORD, PostgresServer
+from postgres_server import PASSWORD, PostgresServer, programs
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.folder import read_index
@@ -22,6 +23,7 @@ from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import postgres_client
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import PGVECTOR
+from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.postgres import PostgresEngine
 
 
@@ -195,6 +197,36 @@ def test_what_half_precision_does_not_hold_is_named(server: PostgresServer, tmp_
         assert [id for id, _ in index.search(huge, 5).answer(query)] == [
             id for id, _ in index.search(queries, 5).answer(query)
         ]
+
+
+def test_queries_beyond_half_precision_in_a_search_of_both_forms(server: PostgresServer, tmp_path: Path) -> None:
+    settings = {"url": server.url, "precision": "float16", "similarity": "dot"}
+    documents = dense("image", np.arange(1.0, 31)[:, None] * np.ones(12))  # no two scores are nearly equal
+    words = random_sparse("image", 30, 1)
+    both = HybridCollection.build(documents, words, tmp_path / "both", engine="pgvector", **settings)
+    queries, terms = dense("text", np.ones((3, 12))), random_sparse("text", 3, 2)
+    huge = dense("text", queries.vectors * 1e6)
+    found, wanted = both.search(huge, terms, 10, depth=30), both.search(queries, terms, 10, depth=30)
+    assert all(found.answer(query) == wanted.answer(query) for query in queries.ids.to_pylist())
+
+
+def test_a_database_that_is_not_there_is_named_with_the_command_that_makes_it(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    url = server.url.replace("/postgres", "/my%20photos")
+    with pytest.raises(EngineError, match=r'there is no such database: .*"my photos" does not exist') as caught:
+        build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=url, retries=0)
+    assert "no answer" not in str(caught.value)
+    command = f"createdb -h 127.0.0.1 -p {server.port} -U me 'my photos'"
+    assert command in str(caught.value)
+    made = subprocess.run(
+        [programs() / "createdb", *shlex.split(command)[1:]],
+        env={**os.environ, "PGPASSWORD": PASSWORD},
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    assert len(build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=url).ids) == 5
 
 
 @pytest.mark.parametrize(

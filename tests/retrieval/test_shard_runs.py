@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from index_data import random_dense, vectors
@@ -46,8 +48,6 @@ def empty_of(id: str) -> Run:
 
 
 def test_galleries_of_which_only_the_size_is_known_are_added_up() -> None:
-    from dataclasses import replace
-
     runs = [replace(run([id], [1.0]), gallery=Gallery.stated("image", 5, "a shard")) for id in "ab"]
     assert merge_shards(runs).gallery.size == 10 and not merge_shards(runs).gallery.is_listed
     runs[0] = replace(runs[0], gallery=Gallery.unknown())
@@ -60,7 +60,7 @@ def test_what_cannot_be_merged_is_named() -> None:
     with pytest.raises(RunError, match=r"'a' is in several shards(.|\n)*fuse"):
         merge_shards([run(["a"], [1.0]), run(["a"], [2.0])])
     with pytest.raises(RunError, match=r"best 5 cannot be known from runs of 2 answers(.|\n)*k=5"):
-        merge_shards([run(["a"], [1.0]), run(["b"], [2.0])], depth=5)
+        merge_shards([run(["a", "c", "d"], [1.0, 0.5, 0.2]), run(["b"], [2.0])], depth=5)
     with pytest.raises(RunError, match=r"shard 1 did not answer what shard 0 did: t2i with 1 queries"):
         merge_shards([run(["a"], [1.0]), run(["b"], [2.0], ["other"])])
 
@@ -72,3 +72,22 @@ def test_provenance_says_what_each_shard_did() -> None:
         [build_index(documents.select(part), "exact").search(queries, 4) for part in (ids[:9], ids[9:])]
     )
     assert [shard["search"] for shard in merged.provenance["shards"]] == ["exact", "exact"]
+
+
+def test_a_shard_smaller_than_the_depth_sets_no_limit() -> None:
+    """A file does not say how deep a search was: of a small shard its longest answer is all there is."""
+    large = run(["a", "b", "c"], [0.9, 0.8, 0.4], depth=3)
+    small = run(["x"], [0.5], depth=1)
+    merged = merge_shards([large, small])
+    assert merged.top("q") == ["a", "b", "x"] and merged.depth == 3
+    unknown = replace(small, gallery=Gallery.unknown())
+    assert merge_shards([large, unknown]).top("q") == ["a"]
+    with pytest.raises(RunError, match="the best 2 cannot be known from runs of 1 answers"):
+        merge_shards([large, unknown], depth=2)
+    assert merge_shards([small, run(["y"], [0.1], depth=1)], depth=5).top("q") == ["x", "y"]
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+def test_a_depth_is_above_0(depth: int) -> None:
+    with pytest.raises(RunError, match=rf"depth={depth}: a number of documents above 0"):
+        merge_shards([run(["a"], [1.0])], depth=depth)

@@ -1,6 +1,8 @@
 """Files, scratch folders, stores, links and names in folders that visir makes."""
 
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -224,3 +226,26 @@ def test_a_pattern_counts_in_its_own_folder_alone(tmp_path: Path) -> None:
         assert "a*/spill_2/x/y.tmp" in claims and "a*/spill_2/y.tmp" in claims
         assert "ab/spill_2/y.tmp" not in claims and "spill_2/y.tmp" not in claims
         assert claims.facts() == []
+
+
+def test_scratch_folders_are_made_while_others_look_for_dead_ones(tmp_path: Path) -> None:
+    """A new one is there for a moment before its log is locked: whoever sweeps then takes it for a dead writer's."""
+    until = time.monotonic() + 1.5
+    faults: list[BaseException] = []
+
+    def work() -> None:
+        while time.monotonic() < until and not faults:
+            try:
+                with Scratch.beside(tmp_path / "run") as scratch:
+                    scratch.file("a").write_bytes(b"1")
+            except BaseException as fault:
+                faults.append(fault)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,10 @@ forgotten at once. `InputFiles` lists them; `pictures` gives the bytes of the pi
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
+import lzma
 import re
 import tarfile
 import zipfile
@@ -16,11 +19,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from lzma import LZMAError
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, cast
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.collections.archives import check_member_size
@@ -28,7 +29,7 @@ from visir.collections.cells import image_columns
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
-from visir.errors import CollectionError, ImageError, nearest
+from visir.errors import CollectionError, ImageError, VisirError, nearest
 from visir.remote import is_url, open_remote, remote_files, remote_state
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
@@ -38,6 +39,7 @@ ID_COLUMNS = ("image_id", "id", "key")
 """Columns of Parquet files that are taken for ids, the first of them that is there."""
 _ROWS = 64
 _COPY = "copy the file again"
+_OCTAL = b"01234567"
 _BLANK = 8 * ord(" ")
 """What a tar's checksum counts in its own place."""
 
@@ -192,8 +194,10 @@ class InputFiles:
         kind = file.name.lower()
         of_tar = partial(_of_tar, passed=PassedOver() if passed is None else passed)
         read = of_tar if kind.endswith(TARS) else _of_zip if kind.endswith(".zip") else _of_parquet
-        with open_remote(place) if self._remote else _opened(self._path(file.name)) as stream, _faults(place):
-            yield from _first_of_each(read(stream, place))
+        with open_remote(place) if self._remote else _opened(self._path(file.name)) as stream:
+            source = _Source(stream)
+            with _faults(place, source):
+                yield from _first_of_each(read(cast(IO[bytes], source), place))
         self.check(file)
 
 
@@ -217,8 +221,8 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
         def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
             nonlocal ended
             size, checksum = buf[124:135], buf[148:154]
-            is_plain = buf[156:157] == tarfile.REGTYPE and buf[257:262] == b"ustar" and not buf[345]
-            is_plain = is_plain and size.isdigit() and checksum.isdigit()
+            is_plain = len(buf) == tarfile.BLOCKSIZE and buf[156:157] == tarfile.REGTYPE and buf[257:262] == b"ustar"
+            is_plain = is_plain and not buf[345] and not (size + checksum).strip(_OCTAL) and buf[135] in b"\0 "
             if is_plain and int(checksum, 8) == sum(buf) - sum(buf[148:156]) + _BLANK:
                 # What nearly every header of a picture is; `tarfile` takes five times as long to read it.
                 header = cls(buf[:100].partition(b"\0")[0].decode(encoding, errors))
@@ -227,7 +231,7 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
             ended = len(buf) == tarfile.BLOCKSIZE and not buf.strip(b"\0")
             return super().frombuf(buf, encoding, errors)
 
-    with tarfile.open(fileobj=stream, mode="r|*", tarinfo=Header) as opened:
+    with tarfile.open(fileobj=_decompressed(stream), mode="r|", tarinfo=Header) as opened:
         for member in opened:
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
@@ -251,6 +255,22 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
             yield StreamedPicture(key, f"{place}: {name}", data)
     if not ended:  # `tarfile` takes a header that is cut, or is none, for the end
         raise tarfile.ReadError("the mark of its end is missing")
+
+
+def _decompressed(stream: IO[bytes]) -> IO[bytes]:
+    """What a compressed tar holds, whatever its name. `tarfile` itself stops at the first of several streams.
+
+    pbzip2, lbzip2 and bgzip write them, and whoever puts one compressed file behind the other.
+    """
+    start = stream.read(6)
+    stream.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.open(stream))
+    if start.startswith(b"BZh"):
+        return bz2.open(stream)
+    if start.startswith((b"\xfd7zXZ", b"\x5d\0\0\x80")):
+        return lzma.open(stream)
+    return stream
 
 
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
@@ -299,12 +319,38 @@ def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
                 yield StreamedPicture(name, where, value)
 
 
+class _Source:
+    """A stream that remembers why it could not be read: all else that goes wrong is the fault of its content."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.fault: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._stream.read(size)
+        except Exception as fault:
+            self.fault = fault
+            raise
+
+
 @contextlib.contextmanager
-def _faults(place: str) -> Iterator[None]:
+def _faults(place: str, source: _Source) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, pa.ArrowInvalid, zlib.error, LZMAError, EOFError) as fault:
-        raise CollectionError(f"{place}: damaged or truncated ({fault}).", hint=_COPY) from fault
+    except (VisirError, MemoryError):
+        raise
+    except Exception as fault:  # on bytes that are none of theirs readers raise whatever they like
+        if source.fault is None:
+            raise CollectionError(f"{place}: damaged or truncated ({fault}).", hint=_COPY) from fault
+        if is_url(place) or not isinstance(source.fault, OSError):
+            raise
+        raise CollectionError(
+            f"{place}: cannot be read ({source.fault.strerror}).", hint="check the disk; or copy the file again"
+        ) from fault
 
 
 @contextlib.contextmanager

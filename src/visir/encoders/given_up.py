@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import orjson
-
-from visir.encoders.leases import SharedPlace, about_lease, about_process, lease_states
+from visir.encoders.leases import SharedPlace, about_lease, about_process, facts_of, lease_states
 from visir.encoders.part_list import FOLDER, GIVEN_UP, PartOf, given_up_parts, listed_parts
 from visir.errors import EmbeddingError, nearest, raise_faults
 
@@ -66,7 +64,7 @@ def why_given_up(place: SharedPlace, parts: Collection[PartOf], finished: Mappin
     about: dict[str, str] = {}
     for part in parts:
         if part.part in given:
-            values = orjson.loads(place.read(f"{GIVEN_UP}/{part.part}") or b"{}")
+            values = facts_of(place, f"{GIVEN_UP}/{part.part}")
             who = f"{values.get('owner', 'unknown')}, {values.get('since', 'unknown')}"
             about[part.file.name] = f"{values['reason']} ({who})" if values.get("reason") else who
     return about

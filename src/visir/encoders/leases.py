@@ -106,7 +106,11 @@ def lease_states(place: SharedPlace) -> dict[str, LeaseState]:
 
 def about_lease(place: SharedPlace, state: LeaseState) -> Mapping[str, str]:
     """What a claim, or its ending, says: "owner", "since", "reason"."""
-    name = f"{state.name}.{state.ending}" if state.ending else state.name
+    return facts_of(place, f"{state.name}.{state.ending}" if state.ending else state.name)
+
+
+def facts_of(place: SharedPlace, name: str) -> Mapping[str, str]:
+    """What `about_process` wrote into a file; nothing of one that is cut, as after a crash of its machine."""
     try:
         values = orjson.loads(place.read(name) or b"{}")
     except orjson.JSONDecodeError:

@@ -244,7 +244,7 @@ def _settings(
         if named and stated is not None:
             result[system] = {name: getattr(read, name) for name in named}
             if own.get("url"):
-                name_address(own["url"])
+                name_address(own["url"], getattr(read, "grpc", 0))
     return result
 
 

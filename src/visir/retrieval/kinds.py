@@ -243,7 +243,7 @@ def build_index(vectors: Vectors, kind: str | None = None, out: str | Path | Non
     if isinstance(options.get("url"), str) and options["url"]:
         from visir.retrieval.remote.addresses import name_address
 
-        name_address(options["url"])
+        name_address(options["url"], options.get("grpc"))
     return entry.index().build(vectors, None if out is None else Path(out), **options)
 
 

@@ -21,7 +21,8 @@ def merge_shards(runs: Sequence[Run], *, depth: int | None = None) -> Run:
 
     Args:
         runs: The run of each shard, of the same queries to the same depth.
-        depth: The number of documents per query; None takes that of the runs. More than it would miss documents.
+        depth: The number of documents per query; None takes that of the runs. More than it would miss documents. Runs
+            whose gallery is known to have no more documents than they are deep set no limit.
 
     Returns:
         The best documents of all shards: by falling score, ties by document id.
@@ -38,7 +39,12 @@ def merge_shards(runs: Sequence[Run], *, depth: int | None = None) -> Run:
     """
     if not runs:
         raise RunError("there is no run to merge.", hint="give that of each shard")
-    first, shallowest = runs[0], min(run.depth for run in runs)
+    if depth is not None and depth < 1:
+        raise RunError(f"depth={depth!r}: a number of documents above 0.", hint="or leave depth out")
+    first, deepest = runs[0], max(run.depth for run in runs)
+    # A run over a gallery that is no larger than its depth misses nothing, however short it is.
+    cut = [run.depth for run in runs if not 0 < run.gallery.size <= run.depth]
+    shallowest = min(cut, default=deepest if depth is None else max(depth, deepest))
     wanted = depth or shallowest
     if wanted > shallowest:
         raise RunError(

@@ -75,11 +75,16 @@ class Scratch:
         short = name.encode()[:60].decode(errors="ignore")
         while True:
             path = parent / f"{PREFIX}{short}-{secrets.token_hex(4)}"
+            busy = FolderError(f"{path}: is in use.")
             try:
                 path.mkdir(mode=0o700)
-                return cls(path, Claims.take(path, busy=FolderError(f"{path}: is in use.")))
+                return cls(path, Claims.take(path, busy=busy))
             except FileExistsError:
                 continue
+            except VisirError as fault:
+                if fault is not busy and path.is_dir():
+                    raise
+                # Another process saw its log before it was locked, and cleared it away: the next one has another name.
             except OSError as fault:
                 raise FolderError(
                     f"{parent}: cannot be written ({fault.strerror or fault}).", hint="name another place, or make room"

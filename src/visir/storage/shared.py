@@ -41,8 +41,9 @@ class SharedFolder:
         files = {}
         with contextlib.suppress(FileNotFoundError):
             for entry in os.scandir(self.folder / folder):
-                if not entry.name.startswith("."):
-                    files[entry.name] = entry.stat().st_mtime
+                with contextlib.suppress(FileNotFoundError):  # a link of somebody's to nothing ends no listing
+                    if not entry.name.startswith("."):
+                        files[entry.name] = entry.stat().st_mtime
         return files
 
     def read(self, name: str) -> bytes | None:

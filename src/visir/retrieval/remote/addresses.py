@@ -21,11 +21,20 @@ from visir.retrieval.remote.families import EngineFamily, family_of
 _named: set[tuple[str, str, int]] = set()
 
 
-def name_address(url: str) -> None:
-    """Record that the user has named this server in this process."""
+def name_address(url: str, grpc: object = 0) -> None:
+    """Record that the user has named this server in this process, and its gRPC port."""
     family = family_of(url)
     family.check_address(url)
-    _named.add(_server(url, family))
+    scheme, host, port = _server(url, family)
+    _named.add((scheme, host, port))
+    if grpc and str(grpc).isdecimal():
+        _named.add((scheme, host, int(str(grpc))))
+
+
+def is_named(url: str) -> bool:
+    """Whether the user has named this server."""
+    family = family_of(url)
+    return _server(url, family) in _named | _trusted(family)
 
 
 def check_named(url: str) -> None:
@@ -35,7 +44,7 @@ def check_named(url: str) -> None:
         EngineError: The user has not named it.
     """
     family = family_of(url)
-    if _server(url, family) in _named | _trusted(family):
+    if is_named(url):
         return
     raise EngineError(
         f"{url}: the vectors lie on this server, which nobody has named here; nothing was sent to it.",

@@ -121,10 +121,15 @@ class PgvectorIndex(RemoteDenseIndex):
                 )
 
     def _nearest(self, vector: Vector, limit: int, exact: bool, settings: PgvectorSettings) -> Nearest:
-        if settings.precision == "float16" and isinstance(vector, np.ndarray):
-            largest = float(np.abs(vector).max())
-            vector = vector * np.float32(_HALF / largest) if largest > _HALF else vector  # the order stays
-        return super()._nearest(vector, limit, exact, settings)
+        return super()._nearest(held_as(vector, settings), limit, exact, settings)
+
+
+def held_as(vector: Vector, settings: Any) -> Vector:
+    """A query as the engine takes it: of half precision no value above its largest; the order of answers stays."""
+    if getattr(settings, "precision", "") != "float16" or not isinstance(vector, np.ndarray):
+        return vector
+    largest = float(np.abs(vector).max())
+    return vector * np.float32(_HALF / largest) if largest > _HALF else vector
 
 
 class MilvusIndex(RemoteDenseIndex):

@@ -36,7 +36,6 @@ class EngineFamily:
         most_answers: How many answers it gives to one search at most; 0: as many as asked for.
         longest_id: How many bytes of UTF-8 an id may have; 0: as many as it likes.
         takes_nul: Whether an id may hold the character NUL.
-        takes_ipv6: Whether its client takes an IPv6 address in place of a name.
     """
 
     name: str
@@ -54,7 +53,6 @@ class EngineFamily:
     most_answers: int = 0
     longest_id: int = 0
     takes_nul: bool = True
-    takes_ipv6: bool = True
 
     def engine(self) -> type[Any]:
         """The `RemoteEngine` that asks a server of this family."""
@@ -92,11 +90,6 @@ class EngineFamily:
                 f"url: the address of {parts.hostname} holds {secrets}, which would be written into the index's "
                 "folder.",
                 hint=f"leave it out of the address and set the environment variable {self.key}",
-            )
-        if ":" in parts.hostname and not self.takes_ipv6:
-            raise ConfigurationError(
-                f"url: the client of {self.title} takes no IPv6 address: {url!r}.",
-                hint="name the server (localhost, or a name of /etc/hosts), or give an IPv4 address",
             )
 
     def check_ids(self, ids: pa.StringArray) -> None:
@@ -168,7 +161,6 @@ MILVUS = EngineFamily(
     encrypted="milvus+tls",
     most_answers=16_384,  # its quota topKLimit
     longest_id=65_535,  # of a field of type VARCHAR
-    takes_ipv6=False,  # pymilvus takes the brackets away, and then reads the port as a piece of the address
 )
 FAMILIES = (QDRANT, PGVECTOR, MILVUS)
 

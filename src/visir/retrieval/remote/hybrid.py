@@ -16,7 +16,7 @@ from visir.retrieval.depth import check_depth
 from visir.retrieval.folder import read_index
 from visir.retrieval.parts import DENSE, SPARSE
 from visir.retrieval.remote.addresses import name_address
-from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex
+from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex, held_as
 from visir.retrieval.remote.engine import Nearest, Space
 from visir.retrieval.remote.fusing_known import fuse_known
 from visir.retrieval.remote.index import VALUES
@@ -79,7 +79,7 @@ class HybridCollection:
             raise ConfigurationError(f"engine={engine!r} holds no vectors of both forms ({nearest(engine, ENGINES)}).")
         settings = settings_of(engine + _ENDING, ENGINES[engine].settings_type, options)
         if settings.url:
-            name_address(settings.url)
+            name_address(settings.url, getattr(settings, "grpc", 0))
         _check(dense, sparse, settings, ENGINES[engine])
         like = dense.select([]), sparse.select([])
         facts = {
@@ -191,7 +191,9 @@ class HybridCollection:
         hits, answers = [], state.documents.begin_search()
         for first in range(0, len(ordered), _QUERIES):
             last = min(first + _QUERIES, len(ordered))
-            vectors = RemoteDenseIndex._outgoing(ordered, first, last, settings)
+            vectors = [
+                held_as(vector, settings) for vector in RemoteDenseIndex._outgoing(ordered, first, last, settings)
+            ]
             terms = RemoteSparseIndex._outgoing(words, first, last, settings)
             searches = [
                 [Nearest("dense", vector, deep, max(settings.ef_search, deep))]

@@ -7,6 +7,7 @@ Strong: a search sees every change that was answered before it was sent.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -51,14 +52,17 @@ class MilvusEngine(StepwiseEngine):
         """A new collection, marked as not complete. `EngineError` when there is one of this name."""
         engine = cls(collection, settings)
         engine.check_no_collection()
+        if any(space.form == "sparse" for space in spaces):
+            engine._connection.check_sparse()
         client, types = package().MilvusClient, package().DataType
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
         schema.add_field(_ID, types.VARCHAR, max_length=65_535)
         graphs = client.prepare_index_params()
+        by_number = "STL_SORT" if engine._connection.is_old() else "INVERTED"
         for name in (_ADDED, _DELETED):
             schema.add_field(name, types.INT64)
-            graphs.add_index(name, index_type="INVERTED")
+            graphs.add_index(name, index_type=by_number)
         for space in spaces:
             if space.form == "sparse":
                 schema.add_field(space.name, types.SPARSE_FLOAT_VECTOR)
@@ -69,14 +73,20 @@ class MilvusEngine(StepwiseEngine):
             kind = "HNSW" if settings.m else "FLAT"
             # As one value "params", which every server reads: milvus-lite passes over values beside it.
             graphs.add_index(space.name, index_type=kind, metric_type="IP", params={"params": graph})
-        engine._sent(
-            "create the collection",
-            "create_collection",
-            schema=schema,
-            index_params=graphs,
-            consistency_level="Strong",
-            properties=_property(Mark(index)),
-        )
+        try:
+            engine._sent(
+                "create the collection",
+                "create_collection",
+                schema=schema,
+                index_params=graphs,
+                consistency_level="Strong",
+                properties=_property(Mark(index)),
+            )
+        except EngineError:  # the client makes it, then its graphs: it may be there already
+            with contextlib.suppress(EngineError):
+                if engine.read_mark().index == index:
+                    engine.destroy()
+            raise
         engine._is_new, engine._before = True, Mark(index)
         return engine
 
@@ -162,7 +172,7 @@ class MilvusEngine(StepwiseEngine):
             for at, hits in zip(places, hits_of_each, strict=True):
                 answers[at] = [
                     EngineHit(
-                        own_id(hit[_KEY], row[_ID]), hit["distance"], _taken(row[first.space]) if vectors else None
+                        own_id(_key_in(hit), row[_ID]), hit["distance"], _taken(row[first.space]) if vectors else None
                     )
                     for hit, row in ((hit, hit["entity"]) for hit in hits)
                 ]
@@ -235,7 +245,10 @@ class MilvusEngine(StepwiseEngine):
         parts = urlsplit(url)
         scheme = "https" if parts.scheme == MILVUS.encrypted else "http"
         address, name = json.dumps(f"{scheme}://{parts.netloc}{parts.path}"), json.dumps(collection)
-        return f"python -c {shlex.quote(f'import pymilvus; pymilvus.MilvusClient({address}).drop_collection({name})')}"
+        start = "import pymilvus; pymilvus."
+        if ":" in (parts.hostname or ""):  # pymilvus alone does not get to an IPv6 address
+            start = "from visir.retrieval.remote.milvus_client import package; package()."
+        return f"python -c {shlex.quote(f'{start}MilvusClient({address}).drop_collection({name})')}"
 
     def _thoroughness(self, question: Nearest) -> dict[str, Any]:
         """How many candidates the search of a graph keeps; it has no other way to be thorough."""
@@ -291,7 +304,12 @@ def _seen(generation: int, ids: Sequence[str] | None = None) -> str:
 
 
 def _id(hit: Any) -> str | None:
-    return own_id(hit[_KEY], hit["entity"][_ID])
+    return own_id(_key_in(hit), hit["entity"][_ID])
+
+
+def _key_in(hit: Any) -> str:
+    """The key of a row that was found: pymilvus calls it "id" where the server (2.3) does not say its field's name."""
+    return str(hit.get(_KEY) or hit["id"])
 
 
 def _property(mark: Mark) -> dict[str, str]:

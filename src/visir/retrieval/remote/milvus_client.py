@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import re
 import threading
 import time
 import weakref
@@ -16,6 +18,7 @@ from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, 
 from visir.retrieval.remote.closed_channel import guard_channels
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS
+from visir.retrieval.remote.milvus_ipv6 import take_ipv6
 from visir.retrieval.remote.settings import MilvusPlace
 
 T = TypeVar("T")
@@ -23,6 +26,8 @@ _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server."""
+_RECENT = (2, 4)
+"""The version of Milvus that began to store sparse vectors and to index numbers by inverted lists."""
 _CLOSED = "Cannot invoke RPC"
 """What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
 
@@ -69,6 +74,24 @@ class MilvusConnection:
                 time.sleep(_PAUSE * 2**attempt)
         raise self._explained(what, last) from last
 
+    def is_old(self) -> bool:
+        """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
+        numbers = re.search(r"(\d+)\.(\d+)", str(self.send("look at the server", "get_server_version")))
+        return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
+
+    def check_sparse(self) -> None:
+        """Check, before anything is made, that the server stores sparse vectors.
+
+        Raises:
+            EngineError: It is too old.
+        """
+        if self.is_old():
+            version = self.send("look at the server", "get_server_version")
+            raise EngineError(
+                f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
+                hint="a newer server, or dense vectors alone (kind milvus)",
+            )
+
     def explain(self, what: str, request: Callable[[], T]) -> T:
         """What a request returns that pymilvus sends by itself, such as the next page of a list; sent once.
 
@@ -86,8 +109,9 @@ class MilvusConnection:
         """Close the channel; the next request makes another."""
         with self._lock:
             closing, self._closing, self._client = self._closing, None, None
-        if closing is not None:
-            closing()
+        if closing is not None and (finalizer := closing.detach()):
+            _, _, (close,), _ = finalizer
+            close()
 
     def _connected(self) -> Any:
         with self._lock:
@@ -95,7 +119,7 @@ class MilvusConnection:
                 self._client = package().MilvusClient(**self._arguments())
                 guard_channels(self._client._handler)
                 # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
-                self._closing = weakref.finalize(self, self._client.close)
+                self._closing = weakref.finalize(self, _close_aside, self._client.close)
             return self._client
 
     def _arguments(self) -> dict[str, Any]:
@@ -105,7 +129,7 @@ class MilvusConnection:
         if is_loopback(parts.hostname or ""):
             options["grpc.enable_http_proxy"] = 0  # no proxy on the way to this very machine
         arguments = {
-            "uri": f"{'https' if encrypted else 'http'}://{parts.hostname}:{parts.port or MILVUS.port}",
+            "uri": f"{'https' if encrypted else 'http'}://{_host(url)}:{parts.port or MILVUS.port}",
             "db_name": unquote(parts.path.strip("/")),
             "token": key_for(url) or "",
             "timeout": self.place.timeout,
@@ -133,6 +157,15 @@ class MilvusConnection:
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
 
 
+def _close_aside(close: Callable[[], None]) -> None:
+    """Close in a thread of its own: memory is collected in any thread, and closing waits for a lock of pymilvus.
+
+    In a thread of gRPC it would wait for one that waits for that very thread, until the time is up.
+    """
+    with contextlib.suppress(RuntimeError):  # the process is about to end, and its connections with it
+        threading.Thread(target=close, daemon=True).start()
+
+
 def _text(fault: Exception) -> str:
     """What an error says, without the inner workings of gRPC."""
     details = getattr(fault, "details", None)
@@ -142,7 +175,12 @@ def _text(fault: Exception) -> str:
 
 def _check(url: str) -> str:
     """The command that asks a full server how it is, at the port that it has for that."""
-    return f"curl http://{urlsplit(url).hostname}:9091/healthz"
+    return f"curl http://{_host(url)}:9091/healthz"
+
+
+def _host(url: str) -> str:
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host
 
 
 def is_missing(fault: BaseException | None) -> bool:
@@ -166,6 +204,7 @@ def package() -> Any:
             del os.environ["PYTHON_DOTENV_DISABLED"]
         else:
             os.environ["PYTHON_DOTENV_DISABLED"] = before
+    take_ipv6()
     for name in ("pymilvus", "pymilvus.milvus_client"):  # what it logs is in the error
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return pymilvus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import threading
 import time
@@ -20,6 +21,7 @@ from visir.retrieval.remote.settings import DatabasePlace
 T = TypeVar("T")
 _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
+_NO_DATABASE = re.compile(r'database ".*" does not exist')
 LEAST = (0, 8)
 """The least version of pgvector: graphs are searched on until enough is found (`hnsw.iterative_scan`)."""
 
@@ -180,8 +182,11 @@ class PostgresClient:
                 f"{url}: may not {what}: {text}",
                 hint="the user needs the right to make a schema in this database: GRANT CREATE ON DATABASE … TO …",
             )
-        if state == "3D000":
-            return EngineError(f"{url}: {text}", hint="is the name in the address right? createdb NAME makes one")
+        if state == "3D000" or _NO_DATABASE.search(text):  # while connecting, errors have no state
+            return EngineError(
+                f"{url}: there is no such database: {text}",
+                hint=f"is the name in the address right? this makes it: {_createdb(url)}",
+            )
         if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
             check = f"pg_isready -h {shlex.quote(parts.hostname or '')} -p {parts.port or PGVECTOR.port}"
             return _Away(
@@ -189,6 +194,14 @@ class PostgresClient:
                 hint=f"is the server running, and is this its address? {check}",
             )
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
+
+
+def _createdb(url: str) -> str:
+    """The command that makes the database of an address."""
+    parts = urlsplit(url)
+    user = f" -U {shlex.quote(unquote(parts.username))}" if parts.username else ""
+    where = f"-h {shlex.quote(parts.hostname or '')} -p {parts.port or PGVECTOR.port}{user}"
+    return f"createdb {where} {shlex.quote(unquote(parts.path.strip('/')) or 'postgres')}"
 
 
 class _Away(EngineError):

@@ -17,6 +17,7 @@ from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, 
 from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
+from visir.retrieval.remote.qdrant_grpc import BinaryUpload
 from visir.retrieval.remote.settings import Place
 from visir.retrieval.remote.stepwise import StepwiseEngine
 
@@ -38,7 +39,7 @@ class ServerEngine(StepwiseEngine):
 
     def __init__(self, collection: str, place: Place) -> None:
         self.collection, self.place = collection, place
-        self._client = _client(place)
+        self._client, self._binary = _client(place), BinaryUpload(place)
 
     @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> ServerEngine:
@@ -97,14 +98,17 @@ class ServerEngine(StepwiseEngine):
 
     def put(self, points: Sequence[Point]) -> None:
         """Put points in, and wait until they are there."""
+        added = self._before.generation + 1
+        payloads: list[dict[str, str | int]] = [{ID: point.id, ADDED: added} for point in points]
+        rows = [(key_of(point.id), point.vectors, payload) for point, payload in zip(points, payloads, strict=True)]
+        if self._binary.put(self.collection, rows):
+            return
         models = _models()
         made = [
             models.PointStruct(
-                id=str(key_of(point.id)),
-                vector={name: _given(vector) for name, vector in point.vectors.items()},
-                payload={ID: point.id, ADDED: self._before.generation + 1},
+                id=str(key), vector={name: _given(vector) for name, vector in vectors.items()}, payload=payload
             )
-            for point in points
+            for key, vectors, payload in rows
         ]
         self._sent("add points", lambda client: client.upsert(self.collection, made, wait=True))
 
@@ -220,6 +224,7 @@ class ServerEngine(StepwiseEngine):
 
     def close(self) -> None:
         """Close the connections."""
+        self._binary.close()
         self._client.close()
 
     def destroy(self) -> None:

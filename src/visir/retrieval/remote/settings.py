@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
 from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT, EngineFamily
@@ -38,6 +39,31 @@ class Place(Server):
     )
     shards: int = setting(0, "pieces into which a cluster splits the collection; 0: as the server thinks", least=0)
     replicas: int = setting(1, "copies of each piece in a cluster", least=1)
+    grpc: int = setting(
+        0,
+        "gRPC port of the server (Qdrant's own: 6334), by which vectors go up in binary; 0: by HTTP",
+        least=0,
+        most=65_535,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.grpc and not self.url:
+            raise ConfigurationError(
+                f"grpc={self.grpc}: the embedded engine has no port.", hint="name a server too: url=http://HOST:6333"
+            )
+
+
+def grpc_address(place: Place) -> str:
+    """The address of the gRPC port of a server.
+
+    Example:
+        >>> grpc_address(Place(url="http://here:6333", grpc=6334))
+        'http://here:6334'
+    """
+    parts = urlsplit(place.url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}:{place.grpc}"
 
 
 @dataclass(frozen=True)
