@@ -186,7 +186,7 @@ class _ListedIds:
             EngineError: There are others because the collection was deleted and made anew.
         """
         places = bisected(ids, self._listed)
-        if any(ids[at] is not None for at in np.flatnonzero(places < 0)):
+        if any(id is not None and place < 0 for id, place in zip(ids, places, strict=True)):
             self._engine.check_own()
         return places
 
