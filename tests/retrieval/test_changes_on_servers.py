@@ -19,8 +19,8 @@ from index_data import TERMS, dense, random_dense, same_run, sparse, vectors
 from visir.errors import EmbeddingError
 from visir.retrieval.folder import IndexFolderError, changing_index, read_index
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import id_index
-from visir.retrieval.remote.engine import EngineError, RemoteEngine
+from visir.retrieval.remote import build, id_index
+from visir.retrieval.remote.engine import EngineError, Mark, RemoteEngine
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.points import Point
 
@@ -100,7 +100,7 @@ def test_a_request_of_a_killed_change_that_arrives_late_is_noticed(
     assert (said if change == "add" else "added 0 documents and deleted 10; the server counts 0 and 12") in str(
         caught.value
     )
-    assert "try again" in str(caught.value) and at.count("mine") == 30
+    assert "try again" in str(caught.value) and at.count("mine") == 30 + (change == "add")  # it may be another copy's
     for opened in (index, open_index(tmp_path / "index")):
         assert same_run(opened.search(queries, 9), truth(documents.select(ids[:30]), "dense", queries, 9))
     index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[20:30])
@@ -141,6 +141,89 @@ def test_two_copies_that_are_changed_at_the_same_time(
     assert same_run(open_index(tmp_path / "copy").search(queries, 9), right) and at.count("mine") == 35
     with pytest.raises(EngineError, match="knows of 2 changes, this folder of 1"):
         open_index(tmp_path / "index")
+
+
+@STEPWISE
+def test_two_copies_that_add_the_same_documents_at_the_same_time(
+    at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    copy = open_index(tmp_path / "copy")
+    before_the_mark(index._storage.state.engine, lambda: copy.add(documents.select(ids[30:])), monkeypatch)
+    with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
+        index.add(documents.select(ids[30:]))
+    found = open_index(tmp_path / "copy")
+    assert len(found.ids) == found.info().documents == at.count("mine") == 40
+    assert same_run(found.search(queries, 9), truth(documents, "dense", queries, 9))
+
+
+@STEPWISE
+@pytest.mark.parametrize("shared", [False, True])
+def test_documents_that_arrive_after_another_copy_has_marked(shared: bool, at: Place, tmp_path: Path) -> None:
+    """They are taken back where they can be told from those of the other copy: that one loses nothing."""
+    documents = random_dense("image", 40, 1)
+    ids = documents.ids.to_pylist()
+    at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    engine: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
+    before, sent = engine.read_mark(), ["late", ids[30] if shared else "later"]
+    engine.begin(before)
+    open_index(tmp_path / "index").add(documents.select(ids[30:]))
+    engine.put([Point(id, {"dense": documents.vectors[0]}) for id in sent])
+    with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
+        engine.mark(Mark(before.index, before.generation + 1, True, "1", 32))
+    engine.undo(sent)
+    assert set(open_index(tmp_path / "index").ids.to_pylist()) == set(ids) | ({"late"} if shared else set())
+    assert at.count("mine") == (41 if shared else 40)
+    with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
+        engine.begin(before)
+    assert at.count("mine") == (41 if shared else 40)
+
+
+@STEPWISE
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_another_copy_that_begins_just_before_the_mark(
+    change: str, at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It removes what is not marked: the change that was counted before is no change then."""
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    other: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
+    plain = type(other).write_mark
+
+    def write_mark(self: RemoteEngine, mark: Any) -> None:
+        monkeypatch.setattr(type(other), "write_mark", plain)
+        other.begin(other.read_mark())
+        plain(self, mark)
+
+    monkeypatch.setattr(type(other), "write_mark", write_mark)
+    with pytest.raises(EngineError, match=r"the server counts 0 and 0\. The change is taken back"):
+        index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[20:30])
+    assert same_run(
+        open_index(tmp_path / "index").search(queries, 9), truth(documents.select(ids[:30]), "dense", queries, 9)
+    )
+    index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[20:30])
+    kept = documents.select(ids if change == "add" else ids[:20])
+    assert same_run(open_index(tmp_path / "index").search(queries, 9), truth(kept, "dense", queries, 9))
+    assert at.count("mine") == open_index(tmp_path / "index").info().documents == len(kept)
+
+
+@SERVERS
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_collection_that_is_made_anew_while_it_is_open(searched: bool, at: Place, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 30, 1), random_dense("text", 5, 2)
+    index: Any = at.build(documents, "dense", tmp_path / "index", collection="mine")
+    if searched:
+        index.search(queries, 5)
+    build.forget(build.fact_of(index.settings, read_index(tmp_path / "index").content["index"]))
+    others = dense("image", documents.vectors, [f"other{n:02}" for n in range(30)])
+    at.build(others, "dense", tmp_path / "other", collection="mine")
+    with pytest.raises(EngineError, match=r"mine.* is not the one that this index's folder was made with") as caught:
+        index.search(queries, 5)
+    assert "deleted and made anew" in str(caught.value)
 
 
 @SERVERS

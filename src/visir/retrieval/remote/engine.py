@@ -149,9 +149,14 @@ class RemoteEngine(Engine):
 
     A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
     Documents carry the generation that added them: who searches sees those up to the generation `seen`.
+
+    Attributes:
+        seen: The generation that searches see.
+        index: The number of the index that was opened.
     """
 
     seen = 0
+    index = ""
 
     @classmethod
     @abstractmethod
@@ -224,10 +229,7 @@ class RemoteEngine(Engine):
         """
         mark = self.read_mark()
         if mark.index != index or not mark.complete:
-            raise EngineError(
-                f"{self.where()} is not the one that this index's folder was made with.",
-                hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
-            )
+            raise self._another()
         done = bool(change) and (mark.generation, mark.change) == (generation + 1, change)
         if mark.generation > generation and not done:
             raise EngineError(
@@ -236,6 +238,21 @@ class RemoteEngine(Engine):
                 hint="copy that folder here; only one copy may be changed",
             )
         return mark
+
+    def check_own(self) -> None:
+        """Check that the collection still is that of the index that was opened.
+
+        Raises:
+            EngineError: It was deleted, or made anew, while it was open.
+        """
+        if self.read_mark().index != self.index:
+            raise self._another()
+
+    def _another(self) -> EngineError:
+        return EngineError(
+            f"{self.where()} is not the one that this index's folder was made with.",
+            hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
+        )
 
     def check_no_collection(self) -> None:
         """Check that there is no collection of this name.

@@ -133,8 +133,14 @@ class EngineIds:
 
     @cached_property
     def ids(self) -> pa.StringArray:
-        """The ids, sorted: all are brought here, once."""
-        return self.engine.ids()
+        """The ids, sorted: all are brought here, once.
+
+        Raises:
+            EngineError: The collection is not the index's any more.
+        """
+        ids = self.engine.ids()
+        self.engine.check_own()
+        return ids
 
     @cached_property
     def gallery(self) -> Gallery:
@@ -146,7 +152,7 @@ class EngineIds:
 
     def begin_search(self) -> SearchPlaces:
         """For a search that begins: places are those among all ids where these are listed."""
-        return _FoundIds(self.ids if self.size <= LISTED else None)
+        return _ListedIds(self.engine, self.ids) if self.size <= LISTED else _FoundIds()
 
     def check_not_indexed(self, ids: pa.StringArray) -> None:
         """Raise `EmbeddingError` that names those of these ids that are there already."""
@@ -167,11 +173,32 @@ class EngineIds:
         return replace(self, size=self.size - len(gone)), gone
 
 
+class _ListedIds:
+    """The ids that were listed: what a search finds beside them is passed over, as it is not the index's."""
+
+    def __init__(self, engine: RemoteEngine, listed: pa.StringArray) -> None:
+        self._engine, self._listed = engine, listed
+
+    def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
+        """(n,) the place of each document among the listed ones; -1 for others.
+
+        Raises:
+            EngineError: There are others because the collection was deleted and made anew.
+        """
+        places = bisected(ids, self._listed)
+        if any(id is not None and place < 0 for id, place in zip(ids, places, strict=True)):
+            self._engine.check_own()
+        return places
+
+    def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
+        """All ids, and the hits as they are."""
+        return self._listed, hits
+
+
 class _FoundIds:
     """The ids that a search found, in the order in which they came."""
 
-    def __init__(self, listed: pa.StringArray | None) -> None:
-        self._listed = listed
+    def __init__(self) -> None:
         self._rows: dict[str, int] = {}
 
     def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
@@ -179,9 +206,8 @@ class _FoundIds:
         return np.array([-1 if id is None else self._rows.setdefault(id, len(self._rows)) for id in ids], np.int64)
 
     def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
-        """The listed ids, else those that were found, sorted, and the hits by their place among them."""
+        """The ids that were found, sorted, and the hits by their place among them."""
         ids = sorted(self._rows, key=str.encode)
-        listed = pa.array(ids, pa.string()) if self._listed is None else self._listed
         place = np.empty(len(ids), np.int64)
-        place[[self._rows[id] for id in ids]] = bisected(ids, listed)
-        return listed, replace(hits, places=place[hits.places])
+        place[[self._rows[id] for id in ids]] = np.arange(len(ids))
+        return pa.array(ids, pa.string()), replace(hits, places=place[hits.places])

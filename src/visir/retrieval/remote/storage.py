@@ -287,7 +287,7 @@ def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Do
         )
     engine: RemoteEngine = family(settings.collection, settings)
     mark = engine.check(content["index"], content["changes"], content.get("pending", ""))
-    engine.seen = mark.generation
+    engine.seen, engine.index = mark.generation, mark.index
     return engine, EngineIds(engine, modality, mark.documents)
 
 
