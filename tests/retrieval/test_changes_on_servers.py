@@ -226,6 +226,24 @@ def test_a_collection_that_is_made_anew_while_it_is_open(searched: bool, at: Pla
     assert "deleted and made anew" in str(caught.value)
 
 
+@STEPWISE
+def test_a_server_that_was_restored_from_a_backup_is_refused(at: Place, tmp_path: Path) -> None:
+    """Its documents of later changes would be taken for left-overs, and removed by the next change."""
+    documents = random_dense("image", 40, 1)
+    index: Any = at.build(documents.select(documents.ids[:30]), "dense", tmp_path / "index")
+    engine = index._storage.state.engine
+    before = engine.read_mark()
+    index.add(documents.select(documents.ids[30:]))
+    engine.write_mark(before)
+    with pytest.raises(
+        EngineError, match="older than this index's folder: it knows of 1 changes, the folder of 2"
+    ) as no:
+        open_index(tmp_path / "index")
+    assert "restored from a backup" in str(no.value)
+    with pytest.raises(EngineError, match="older than this index's folder"):
+        index.delete(documents.ids[:1])
+
+
 @SERVERS
 def test_a_mark_whose_answer_is_lost_is_known_when_the_folder_is_opened(
     at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

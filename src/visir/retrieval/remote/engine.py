@@ -217,7 +217,7 @@ class RemoteEngine(Engine):
         """The command by which a person deletes a collection."""
 
     def check(self, index: str, generation: int, change: str = "") -> Mark:
-        """The mark of the collection, which must be that of this index, and know no newer change than its folder.
+        """The mark of the collection, which must be that of this index, and know of the changes that its folder does.
 
         Args:
             index: The number of the index.
@@ -225,7 +225,8 @@ class RemoteEngine(Engine):
             change: The number of a change that was begun, and of which the folder does not know whether it was done.
 
         Raises:
-            EngineError: The collection is gone, or another's, or was changed through another copy of the folder.
+            EngineError: The collection is gone, another's, older than the folder, or was changed through another copy
+                of it.
         """
         mark = self.read_mark()
         if mark.index != index or not mark.complete:
@@ -236,6 +237,13 @@ class RemoteEngine(Engine):
                 f"{self.where()} was changed through another copy of this index's folder: it knows of "
                 f"{mark.generation} changes, this folder of {generation}.",
                 hint="copy that folder here; only one copy may be changed",
+            )
+        if mark.generation < generation:
+            raise EngineError(
+                f"{self.where()} is older than this index's folder: it knows of {mark.generation} changes, the folder "
+                f"of {generation}.",
+                hint="was the server restored from a backup? restore the folder of that time too; or build the index "
+                "again (visir index build), into a new folder",
             )
         return mark
 
