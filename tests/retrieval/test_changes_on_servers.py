@@ -226,6 +226,17 @@ def test_a_collection_that_is_made_anew_while_it_is_open(searched: bool, at: Pla
     assert "deleted and made anew" in str(caught.value)
 
 
+@SERVERS
+def test_a_collection_that_is_deleted_while_it_is_open(at: Place, tmp_path: Path) -> None:
+    documents = random_dense("image", 20, 1)
+    index: Any = at.build(documents, "dense", tmp_path / "index")
+    index.search(random_dense("text", 2, 2), 3)
+    index._storage.state.engine.destroy()
+    with pytest.raises(EngineError, match="does not exist") as no:
+        index.search(random_dense("text", 2, 2), 3)
+    assert "build the index again" in str(no.value)
+
+
 @STEPWISE
 def test_a_server_that_was_restored_from_a_backup_is_refused(at: Place, tmp_path: Path) -> None:
     """Its documents of later changes would be taken for left-overs, and removed by the next change."""

@@ -182,6 +182,11 @@ class PostgresClient:
                 f"{url}: may not {what}: {text}",
                 hint="the user needs the right to make a schema in this database: GRANT CREATE ON DATABASE … TO …",
             )
+        if state == "42P01":
+            return EngineError(
+                f"{url}: cannot {what}: the table does not exist: {text}",
+                hint="was it deleted? build the index again (visir index build), into a new folder",
+            )
         if state == "3D000" or _NO_DATABASE.search(text):  # while connecting, errors have no state
             return EngineError(
                 f"{url}: there is no such database: {text}",
