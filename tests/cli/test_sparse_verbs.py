@@ -70,7 +70,7 @@ def test_from_vectors_to_words(tmp_path: Path) -> None:
     sheet = tmp_path / "words.html"
     said = say(explain_vector, "-m", out, "--data", "scenes:100?size=64", "-n", "2", "--terms", "5", "-o", sheet)
     assert said.status == 0 and "█" in said.text and sheet.read_text().count("data:image/jpeg") == 2
-    said = say(explain_vector, "a red car", "-m", f"{out}?expansion=none", "-k", "5")
+    said = say(explain_vector, "a red car", "-m", f"{out}?expansion=none", "--terms", "5")
     assert said.status == 0
     assert {line.split()[1] for line in said.text.splitlines() if "•" in line} <= {"a", "red", "car"}
     # explained by a search anew, in its own words: they have no cosine, and are no dense vectors
