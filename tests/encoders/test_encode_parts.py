@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -34,8 +35,10 @@ from visir.collections.streams import InputFiles
 from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load
 from visir.encoders import parts as working
 from visir.encoders.leases import LeaseState, PartLease, SharedPlace, lease_states, open_place
+from visir.encoders.part_file import read_card, read_part
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import EncoderCard
+from watched_streams import Watched
 
 WORKER = Path(__file__).with_name("parts_worker.py")
 
@@ -146,6 +149,16 @@ def test_other_tools_read_a_part(source: Path, whole: dict[str, bytes], tmp_path
     assert schema.field("image_id").type == pa.large_string()
     assert schema.field("vector").type == pa.list_(pa.float32(), 3)
     assert load(f"parquet:{path}").dimension == 3  # visir's own reader of vectors made elsewhere
+
+
+def test_a_part_is_read_in_this_thread_alone(source: Path, tmp_path: Path) -> None:
+    """Arrow's threads, in a stream of Python's while the process ends, abort the process."""
+    encode_parts(Means(), source, tmp_path / "parts", batch_size=4)
+    data = min((tmp_path / "parts" / "parts").iterdir()).read_bytes()
+    for read in (read_part, read_card):
+        stream = Watched(data)
+        read(stream, "a part")
+        assert stream.threads == {threading.get_ident()}
 
 
 def test_of_a_head_its_own_vectors_are_kept(tmp_path: Path) -> None:

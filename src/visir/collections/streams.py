@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-import pyarrow.parquet as pq
-
 from visir.collections.archives import check_member_size
 from visir.collections.cells import image_columns
 from visir.collections.picture_kinds import is_picture_name, picture_endings
@@ -28,6 +26,7 @@ from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
 from visir.collections.stream_sources import COPY, Source, content_faults, decompressed
 from visir.errors import CollectionError, ImageError, nearest
+from visir.parquet import open_stream
 from visir.remote import is_url, open_remote, remote_files, remote_state
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
@@ -275,7 +274,7 @@ def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
 
 def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
     """The cells of the column of pictures; rows without one are left out. Ids are of a column, or numbers of rows."""
-    parquet = pq.ParquetFile(stream)
+    parquet = open_stream(stream)
     schema = parquet.schema_arrow
     columns = image_columns(schema)
     if len(columns) != 1:
@@ -286,7 +285,7 @@ def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
         )
     usual = [name for name in ID_COLUMNS if name in schema.names]
     row = -1
-    for batch in parquet.iter_batches(_ROWS, columns=[columns[0], *usual[:1]]):
+    for batch in parquet.iter_batches(_ROWS, columns=[columns[0], *usual[:1]], use_threads=False):
         ids = batch.column(usual[0]).to_pylist() if usual else None
         for number, cell in enumerate(batch.column(columns[0])):
             row += 1

@@ -28,6 +28,7 @@ from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.loader import prepared_ahead, preprocessed, sorted_out
 from visir.errors import EmbeddingError, ImageError
+from visir.parquet import open_stream
 from visir.records import Embeddings, EncoderCard, strings
 from visir.storage import check_version
 
@@ -141,9 +142,9 @@ def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]
         EmbeddingError: It is damaged, no part, or of another version.
     """
     try:
-        parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+        parquet = open_stream(stream, checked=True)
         card = _card_of(parquet, place)
-        table = parquet.read()
+        table = parquet.read(use_threads=False)
         flat = table["vector"].combine_chunks()
         flat = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
         vectors = flat.flatten().to_numpy(zero_copy_only=False).reshape(len(flat), flat.type.list_size)
@@ -165,7 +166,7 @@ def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
         EmbeddingError: It is damaged, no part, or of another version.
     """
     try:
-        return _card_of(pq.ParquetFile(stream), place)
+        return _card_of(open_stream(stream), place)
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
 

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from visir import parquet
 from visir.errors import VisirError
 from visir.files import read_json
 from visir.records import Protocol, Qrels, Result, Run
@@ -149,7 +150,7 @@ def read_table(path: Path) -> pa.Table:
             f"{path} belongs to the result and is missing.", hint="copy the whole folder, or evaluate again"
         )
     try:
-        return pq.read_table(path)
+        return parquet.read_table(path)
     except pa.ArrowInvalid as fault:
         raise VisirError(f"{path}: not a readable Parquet file: {fault}", hint="evaluate again") from fault
 
