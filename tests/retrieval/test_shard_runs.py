@@ -63,9 +63,7 @@ def test_what_cannot_be_merged_is_named() -> None:
         merge_shards([run(["a"], [1.0]), run(["a"], [2.0])])
     with pytest.raises(RunError, match=r"best 5 cannot be known from runs of 2 answers(.|\n)*k=5"):
         merge_shards([run(["a", "c", "d"], [1.0, 0.5, 0.2]), run(["b"], [2.0])], depth=5)
-    match = (
-        r"shard 1 did not answer what shard 0 did: 1 queries more \('other'\); 1 queries fewer \('q'\)(.|\n)*same quer"
-    )
+    match = r"shard 1 did not answer what shard 0 did: 1 query more \('other'\); 1 query fewer \('q'\)(.|\n)*same q"
     with pytest.raises(RunError, match=match):
         merge_shards([run(["a"], [1.0]), run(["b"], [2.0], ["other"])])
     with pytest.raises(RunError, match=r"a list of runs is wanted, not one run\.(.|\n)*\[first, second\]"):

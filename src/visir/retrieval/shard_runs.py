@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.errors import RunError, raise_faults
 from visir.records import Gallery, Items, Run
 from visir.records.items import PLACES, Modality
@@ -115,8 +116,8 @@ def _other_questions(number: int, run: Run, first: Run) -> str:
     for ids, others, what in ((run.queries, first.queries, "more"), (first.queries, run.queries, "fewer")):
         alone = ids.filter(pc.invert(pc.is_in(ids, others)))
         if len(alone):
-            noun = "query" if len(alone) == 1 else "queries"
-            differences.append(f"{len(alone):,} {noun} {what} ({alone[0].as_py()!r}{', …' if len(alone) > 1 else ''})")
+            more = ", …" if len(alone) > 1 else ""
+            differences.append(f"{counted(len(alone), 'queries')} {what} ({alone[0].as_py()!r}{more})")
     return f"shard {number} did not answer what shard 0 did: {'; '.join(differences)}" if differences else ""
 
 
