@@ -75,7 +75,7 @@ def test_a_room_knows_only_rooms_before_it() -> None:
 def test_small_tools_know_no_room_but_storage() -> None:
     rooms = {*ROAD, *SLICES} - {"storage"}
     known = [f"{a} imports {b}" for a, b in edges() if room(a) not in {*ROAD, *SLICES} and room(b) in rooms]
-    assert known == ["visir.__main__ imports visir.cli.main"]
+    assert known == ["visir.__main__ imports visir.cli.start"]
 
 
 def test_the_picture_of_the_road_shows_every_room() -> None:
