@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from visir.errors import VisirError
 
 
-def read_table(source: Path | IO[bytes], columns: Sequence[str] | None = None) -> pa.Table:
+def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = None) -> pa.Table:
     """One file, or these columns of it in their order. pyarrow's own `read_table` imports pandas, which takes a while.
 
     Args:
@@ -20,9 +20,9 @@ def read_table(source: Path | IO[bytes], columns: Sequence[str] | None = None) -
             opened, which is read in this thread alone (see `open_stream`).
         columns: Their names; None for all.
     """
-    if not isinstance(source, Path):
+    if not isinstance(source, str | Path):
         table = open_stream(source).read(columns=columns, use_threads=False)
-    elif source.is_dir():
+    elif Path(source).is_dir():
         table = pq.read_table(source, columns=None if columns is None else list(columns))
     else:
         with pq.ParquetFile(source) as file:

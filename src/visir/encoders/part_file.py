@@ -7,7 +7,7 @@ when, where or by whom it was made: the same input gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -141,7 +141,7 @@ def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]
     Raises:
         EmbeddingError: It is damaged, no part, or of another version.
     """
-    try:
+    with _damage_named(place):
         parquet = open_stream(stream, checked=True)
         card = _card_of(parquet, place)
         table = parquet.read(use_threads=False)
@@ -151,8 +151,6 @@ def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]
         encoder = EncoderCard.from_dict(card["encoder"])
         origin = f"from the part {place}"
         return Embeddings("image", strings(table["image_id"]), vectors, encoder, origin=origin), card
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as fault:
-        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
 
 
 def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
@@ -165,9 +163,16 @@ def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
     Raises:
         EmbeddingError: It is damaged, no part, or of another version.
     """
-    try:
+    with _damage_named(place):
         return _card_of(open_stream(stream), place)
-    except (pa.ArrowException, OSError, ValueError) as fault:
+
+
+@contextmanager
+def _damage_named(place: str) -> Iterator[None]:
+    """What reading a damaged part raises becomes an `EmbeddingError` that names it."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as fault:
         raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
 
 
