@@ -8,6 +8,7 @@ pgvector, and Milvus's protocol by the server of milvus-lite. What only one of t
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,29 @@ def test_many_batches_are_one_index(form: str, at: Place, tmp_path: Path, monkey
     assert same_run(
         open_index(tmp_path / "index").search(queries, 10), build_index(documents, TRUTH[form]).search(queries, 10)
     )
+
+
+@ENGINES
+@pytest.mark.parametrize("stored", ["unit", "any", "float16", "half", "dot", "sparse"])
+def test_a_copy_scores_as_its_original_to_the_last_bit(stored: str, at: Place, tmp_path: Path) -> None:
+    """Vectors were divided by their lengths before they were sent; those that come back are not, a second time."""
+    if stored == "half" and at.kinds["dense"] != "pgvector":
+        pytest.skip("PostgreSQL alone stores half precision")
+    rng, form = np.random.default_rng(1), "sparse" if stored == "sparse" else "dense"
+    given = rng.standard_normal((200, 40)).astype(np.float32)
+    queries = MAKE[form]("text", rng.random((20, 40)))
+    if stored == "unit":
+        given = (given / np.linalg.norm(given, axis=1, keepdims=True)).astype(np.float32)
+    documents = MAKE[form]("image", np.abs(given) if stored == "sparse" else given)
+    if stored == "float16":
+        documents = replace(documents, vectors=given.astype(np.float16))
+    options = {"half": {"precision": "float16"}, "dot": {"similarity": "dot"}}.get(stored, {})
+    index = at.build(documents, form, tmp_path / "index", **options)
+    index.save(tmp_path / "copy")
+    copy = open_index(tmp_path / "copy")
+    assert same_run(copy.search(queries, 50), index.search(queries, 50))
+    first, second = index.documents(), copy.documents()
+    assert all(np.array_equal(getattr(first, part), getattr(second, part)) for part in PARTS[form])
 
 
 @ENGINES

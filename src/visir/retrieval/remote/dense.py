@@ -46,6 +46,12 @@ class RemoteDenseIndex(RemoteIndex[Embeddings]):
         return len(documents) * documents.dimension
 
     @classmethod
+    def _as_held(cls, settings: Any) -> Any:
+        return replace(
+            settings, similarity="dot"
+        )  # they were divided by their lengths before; again, bits would change
+
+    @classmethod
     def _outgoing(cls, documents: Embeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         side = Side(documents, np.arange(start, stop), settings.similarity)
         return list(side.block(0, stop - start))

@@ -133,7 +133,9 @@ class MilvusEngine(StepwiseEngine):
 
     def ids(self) -> pa.StringArray:
         """The ids of all rows that are seen, sorted."""
-        pages = self._loaded("query_iterator", batch_size=_ROWS, filter=_seen(self.seen), output_fields=[_ID])
+        pages = self._loaded(
+            "query_iterator", batch_size=MILVUS.most_answers, filter=_seen(self.seen), output_fields=[_ID]
+        )
         ids: list[str] = []
         while rows := self._connection.explain("read the ids", pages.next):
             ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
@@ -146,6 +148,10 @@ class MilvusEngine(StepwiseEngine):
             some = _seen(generation, ids[start : start + _ROWS].to_pylist())
             there.update(row[_KEY] for row in self._loaded("query", some, output_fields=[_KEY]))
         return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
+
+    def is_empty(self) -> bool:
+        """Whether none of the rows that are seen is there any more."""
+        return not self._loaded("query", _seen(self.seen), output_fields=[_KEY], limit=1)
 
     def settle(self) -> None:
         """Close the segments of a new collection, of which the server then builds its graphs, by itself."""

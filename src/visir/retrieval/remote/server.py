@@ -148,6 +148,10 @@ class ServerEngine(StepwiseEngine):
             there.update(str(record.id) for record in self._records(some, with_payload=False))
         return ids.filter(pa.array([str(key_of(id)) in there for id in ids.to_pylist()], pa.bool_()))
 
+    def is_empty(self) -> bool:
+        """Whether none of the points that are seen is there any more."""
+        return next(self._records(self._seen(self.seen), with_payload=False), None) is None
+
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
 
