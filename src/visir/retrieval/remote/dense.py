@@ -47,9 +47,8 @@ class RemoteDenseIndex(RemoteIndex[Embeddings]):
 
     @classmethod
     def _as_held(cls, settings: Any) -> Any:
-        return replace(
-            settings, similarity="dot"
-        )  # they were divided by their lengths before; again, bits would change
+        # They were divided by their lengths before; a second time would change last bits.
+        return replace(settings, similarity="dot")
 
     @classmethod
     def _outgoing(cls, documents: Embeddings, start: int, stop: int, settings: Any) -> list[Vector]:

@@ -1,6 +1,8 @@
-"""Reciprocal rank fusion outside of the engine, where another program has put documents into the collection.
+"""Reciprocal rank fusion outside of the engine, where it ranks documents of another program among the index's.
 
-The engine ranks them among the others, so that ranks it fuses itself would be wrong, and answers short.
+In Qdrant and Milvus: those that carry the numbers of a change that the index has seen, under keys that visir does not
+give. So do points that were copied with their payload under new ids; and all rows of Milvus need these numbers. Points
+without them match no filter. In PostgreSQL no row is a stranger's: what has an id and a number is a document.
 """
 
 from __future__ import annotations

@@ -24,8 +24,12 @@ from visir.retrieval.answers import Hits
 from visir.retrieval.remote.engine import RemoteEngine
 from visir.retrieval.rows import already_indexed, bisected, check_not_indexed, not_indexed, places_of
 
-LISTED = 100_000
-"""Up to this many documents of a server are listed in the gallery of a run; of more, the number."""
+LISTED = 50_000
+"""Up to this many documents of a server are listed in the gallery of a run; of more, the number.
+
+Runs can be compared by their galleries where these are listed. Test sets are mostly smaller; the first search of an
+index waits for the list.
+"""
 
 
 class SearchPlaces(Protocol):

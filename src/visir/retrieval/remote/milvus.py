@@ -133,9 +133,9 @@ class MilvusEngine(StepwiseEngine):
 
     def ids(self) -> pa.StringArray:
         """The ids of all rows that are seen, sorted."""
-        pages = self._loaded(
-            "query_iterator", batch_size=MILVUS.most_answers, filter=_seen(self.seen), output_fields=[_ID]
-        )
+        every = {"filter": _seen(self.seen), "output_fields": [_ID]}
+        # Few pages: milvus-lite goes through all rows for each.
+        pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
         ids: list[str] = []
         while rows := self._connection.explain("read the ids", pages.next):
             ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
