@@ -184,16 +184,16 @@ class RemoteEngine(Engine):
         """
 
     @abstractmethod
-    def begin(self, mark: Mark) -> None:
-        """Begin a change of the collection, which has this mark."""
+    def begin(self, mark: Mark, change: str) -> None:
+        """Begin a change of the collection, which has this mark; for the change this number was drawn."""
 
     @abstractmethod
     def mark(self, mark: Mark) -> None:
         """Say on the server that the collection is complete as of this change, and make the change visible."""
 
     @abstractmethod
-    def undo(self, ids: Sequence[str]) -> None:
-        """Take back the change that is under way, which is one of these documents."""
+    def undo(self) -> None:
+        """Take back the change that is under way."""
 
     @abstractmethod
     def ids(self) -> pa.StringArray:

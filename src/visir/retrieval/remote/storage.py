@@ -212,11 +212,11 @@ class RemoteStorage:
         size = mark.documents + len(touched) * (-1 if put is None else 1)
         after = Mark(mark.index, mark.generation + 1, True, number, size)
         try:
-            engine.begin(mark)
+            engine.begin(mark, number)
             _drop(engine, touched) if put is None else upload(engine, put(), len(touched))
             engine.mark(after)
         except BaseException:
-            engine.undo(touched.to_pylist())
+            engine.undo()
             raise
         now.pop("pending")
         self._publish(change, replace(documents, size=size), engine, {**now, "changes": after.generation})
