@@ -204,7 +204,7 @@ def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
     (again,) = run(read_study(tmp_path / "three.toml"), "three", "smoke", tmp_path / "out")
     assert again.reason == ""
     assert again.measured.values == cells[0].measured.values
-    assert again.measured.ran["system"] == "vsepp-scenes-infonce"
+    assert again.measured.provenance["system"] == "vsepp-scenes-infonce"
     for one in (tmp_path / "out").glob("*/smoke/cells/*.json"):
         assert str(tmp_path) not in one.read_text()
 
