@@ -89,7 +89,7 @@ def test_a_request_of_a_killed_change_that_arrives_late_is_noticed(
     ids = documents.ids.to_pylist()
     index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
     killed: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
-    killed.begin(killed.read_mark())
+    killed.begin(killed.read_mark(), "2")
     late = Point("late", {"dense": documents.vectors[0]})
     act = (lambda: killed.put([late])) if change == "add" else (lambda: killed.drop(ids[:2]))
     before_the_mark(killed, act, monkeypatch)
@@ -170,16 +170,16 @@ def test_documents_that_arrive_after_another_copy_has_marked(shared: bool, at: P
     at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
     engine: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
     before, sent = engine.read_mark(), ["late", ids[30] if shared else "later"]
-    engine.begin(before)
+    engine.begin(before, "1")
     open_index(tmp_path / "index").add(documents.select(ids[30:]))
     engine.put([Point(id, {"dense": documents.vectors[0]}) for id in sent])
     with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
         engine.mark(Mark(before.index, before.generation + 1, True, "1", 32))
-    engine.undo(sent)
+    engine.undo()
     assert set(open_index(tmp_path / "index").ids.to_pylist()) == set(ids) | ({"late"} if shared else set())
     assert at.count("mine") == (41 if shared else 40)
     with pytest.raises(EngineError, match="was changed through another copy of this index's folder meanwhile"):
-        engine.begin(before)
+        engine.begin(before, "1")
     assert at.count("mine") == (41 if shared else 40)
 
 
@@ -197,7 +197,7 @@ def test_another_copy_that_begins_just_before_the_mark(
 
     def write_mark(self: RemoteEngine, mark: Any) -> None:
         monkeypatch.setattr(type(other), "write_mark", plain)
-        other.begin(other.read_mark())
+        other.begin(other.read_mark(), "3")
         plain(self, mark)
 
     monkeypatch.setattr(type(other), "write_mark", write_mark)
@@ -210,6 +210,33 @@ def test_another_copy_that_begins_just_before_the_mark(
     kept = documents.select(ids if change == "add" else ids[:20])
     assert same_run(open_index(tmp_path / "index").search(queries, 9), truth(kept, "dense", queries, 9))
     assert at.count("mine") == open_index(tmp_path / "index").info().documents == len(kept)
+
+
+@STEPWISE
+def test_another_copy_that_sends_as_many_documents_just_before_the_mark(
+    at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has taken away what was sent from here, and put in as many: they are not taken for those that were sent."""
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
+    other: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
+    mark, count_changed = other.read_mark(), type(other).count_changed
+
+    def send_as_many(self: RemoteEngine, first: int, last: int) -> tuple[int, int]:
+        monkeypatch.setattr(type(other), "count_changed", count_changed)
+        other.begin(mark, "f1e2d3")
+        other.put([Point(f"theirs-{n}", {"dense": documents.vectors[n]}) for n in range(10)])
+        counted: tuple[int, int] = count_changed(self, first, last)
+        return counted
+
+    monkeypatch.setattr(type(other), "count_changed", send_as_many)
+    with pytest.raises(EngineError, match=r"added 10 documents and deleted 0; the server counts 0 and 0\. The change"):
+        index.add(documents.select(ids[30:]))
+    first = truth(documents.select(ids[:30]), "dense", queries, 9)
+    assert same_run(open_index(tmp_path / "index").search(queries, 9), first) and at.count("mine") == 40
+    other.mark(Mark(mark.index, mark.generation + 1, True, "f1e2d3", 40))
+    assert {f"theirs-{n}" for n in range(10)} < set(other.ids().to_pylist()) and at.count("mine") == 40
 
 
 @SERVERS

@@ -184,16 +184,16 @@ class RemoteEngine(Engine):
         """
 
     @abstractmethod
-    def begin(self, mark: Mark) -> None:
-        """Begin a change of the collection, which has this mark."""
+    def begin(self, mark: Mark, change: str) -> None:
+        """Begin a change of the collection, which has this mark; for the change this number was drawn."""
 
     @abstractmethod
     def mark(self, mark: Mark) -> None:
         """Say on the server that the collection is complete as of this change, and make the change visible."""
 
     @abstractmethod
-    def undo(self, ids: Sequence[str]) -> None:
-        """Take back the change that is under way, which is one of these documents."""
+    def undo(self) -> None:
+        """Take back the change that is under way."""
 
     @abstractmethod
     def ids(self) -> pa.StringArray:
@@ -246,11 +246,11 @@ class RemoteEngine(Engine):
             raise self._older(mark, generation)
         return mark
 
-    def check_own(self, *, found: bool = True) -> None:
+    def check_own(self, *, any_found: bool = True) -> None:
         """Check that what was read is of the index that was opened; one small request, sent after that of the reading.
 
         Args:
-            found: Whether any document was found.
+            any_found: Whether any document was found.
 
         Raises:
             EngineError: While it was open, the collection was deleted, made anew, or replaced by an older one, or all
@@ -262,7 +262,7 @@ class RemoteEngine(Engine):
             raise self._another()
         if mark.generation < seen:
             raise self._older(mark, seen)
-        if not found and mark.generation > seen and self.is_empty():
+        if not any_found and mark.generation > seen and self.is_empty():
             raise EngineError(
                 f"{self.where()}: every document that this index had when it was opened was deleted by another "
                 "process meanwhile.",

@@ -1,8 +1,8 @@
 """Reciprocal rank fusion outside of the engine, where it ranks documents of another program among the index's.
 
-In Qdrant and Milvus: those that carry the numbers of a change that the index has seen, under keys that visir does not
-give. So do points that were copied with their payload under new ids; and all rows of Milvus need these numbers. Points
-without them match no filter. In PostgreSQL no row is a stranger's: what has an id and a number is a document.
+These are, in Qdrant and Milvus, documents whose key is not the one that visir gives, and whose number of the change that
+added them lies below that of the next change: points that were copied with their payload, and rows of Milvus, which
+all need this number. Points without it match no filter. In PostgreSQL a row with an id and a number is a document.
 """
 
 from __future__ import annotations

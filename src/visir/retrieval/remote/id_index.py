@@ -143,7 +143,7 @@ class EngineIds:
             EngineError: The collection is not the index's any more, or is empty now.
         """
         ids = self.engine.ids()
-        self.engine.check_own(found=len(ids) > 0 or self.size == 0)
+        self.engine.check_own(any_found=len(ids) > 0 or self.size == 0)
         return ids
 
     @cached_property
@@ -197,7 +197,7 @@ class _OwnPlaces:
         Raises:
             EngineError: The collection is not the index's any more, or is empty now.
         """
-        self._engine.check_own(found=len(hits.places) > 0)
+        self._engine.check_own(any_found=len(hits.places) > 0)
         return self._among.finish(hits)
 
 

@@ -241,7 +241,7 @@ class RemoteIndex(Index[Vectors]):
         for start in range(0, len(wanted), step):
             there.update(state.engine.get(wanted[start : start + step].to_pylist(), self.space))
         if isinstance(state.engine, RemoteEngine):
-            state.engine.check_own(found=bool(there) or len(wanted) == 0)
+            state.engine.check_own(any_found=bool(there) or len(wanted) == 0)
         lost = [id for id in wanted.to_pylist() if id not in there]
         if lost:
             raise not_indexed(pa.array(lost, pa.string()))

@@ -118,7 +118,7 @@ class PostgresEngine(RemoteEngine):
                 )
             self._execute(connection, "ANALYZE {table}")
 
-    def begin(self, mark: Mark) -> None:
+    def begin(self, mark: Mark, change: str) -> None:
         """Begin a transaction."""
         self._mark = mark
         with self._writing("begin a change"):
@@ -133,7 +133,7 @@ class PostgresEngine(RemoteEngine):
         self._mark, self.seen = mark, mark.generation
         self._end(broken=False)
 
-    def undo(self, ids: Sequence[str]) -> None:
+    def undo(self) -> None:
         """Take back what was done since the last mark."""
         self._end(broken=True)
 
