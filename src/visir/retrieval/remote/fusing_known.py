@@ -1,8 +1,9 @@
 """Reciprocal rank fusion outside of the engine, where it ranks documents of another program among the index's.
 
-These are, in Qdrant and Milvus, documents whose key is not the one that visir gives, and whose number of the change that
-added them lies below that of the next change: points that were copied with their payload, and rows of Milvus, which
-all need this number. Points without it match no filter. In PostgreSQL a row with an id and a number is a document.
+These are, in Qdrant and Milvus, documents whose key is not the one that visir gives, and whose number of the change
+that added them lies below that of the next change: points that were copied with their payload, and rows of Milvus,
+which all need this number. Points without it match no filter. In PostgreSQL a row with an id and a number is a
+document.
 """
 
 from __future__ import annotations

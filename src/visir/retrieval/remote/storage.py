@@ -8,9 +8,9 @@ Embedded, every change is made in a copy of the engine's folder, which then take
 meanwhile keeps the old one to the end.
 
 On a server, a change becomes visible together with its mark, in one step (`RemoteEngine`): in PostgreSQL by a
-transaction, elsewhere because documents carry the number of the change that added them (`stepwise.py`). The folder writes down
-the number of the change before (`pending`), so that it knows afterwards whether a change that was killed was done, and
-counts it after.
+transaction, elsewhere because documents carry the number of the change that added them (`stepwise.py`). The folder
+writes down the number of the change before (`pending`), so that it knows afterwards whether a change that was killed
+was done, and counts it after.
 """
 
 from __future__ import annotations
