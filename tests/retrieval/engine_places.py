@@ -198,7 +198,8 @@ def milvus(lite: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Place
         lite.behind.drop(name)
 
 
-ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector", "milvus"])
+PLACES = ("embedded", "qdrant", "pgvector", "milvus")
+ENGINES = pytest.mark.parametrize("place", PLACES)
 SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector", "milvus"])
 
 
