@@ -193,7 +193,7 @@ def test_a_killed_encode_goes_on_and_ends_with_identical_bytes(tmp_path: Path, s
 
 def test_two_writers_encode_once(tmp_path: Path) -> None:
     collection, store = photos(tmp_path / "photos", 20), Store(tmp_path / "store")
-    command = child(collection, store, tmp_path, pause=0.1)
+    command = child(collection, store, tmp_path, pause=0.5)
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=60) for process in both]
     assert sorted(out.split("\n")[1] for out, _ in said) == ["0 0", "20 0"]

@@ -192,7 +192,7 @@ def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
     assert len(stamps) == 2
     assert run(second, "two", "smoke", tmp_path / "out")[1].measured.values == cells[1].measured.values
     assert [(one / "trial.json").stat().st_mtime_ns for one in trained] == stamps
-    kept = read_json(next((tmp_path / "out/one/smoke/cells").glob("II*")))
+    kept = read_json(next((tmp_path / "out/one/smoke/cells").glob("VSE++-II-*.json")))
     assert kept["versions"]["visir"]
     assert kept["measured"]["protocol"]["collection"] == "scenes"
     # Evaluated as a model of its own, the checkpoint says the same, and nothing says where it lies.
@@ -204,7 +204,7 @@ def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
     (again,) = run(read_study(tmp_path / "three.toml"), "three", "smoke", tmp_path / "out")
     assert again.reason == ""
     assert again.measured.values == cells[0].measured.values
-    assert again.measured.ran["system"] == "vsepp-scenes-infonce"
+    assert again.measured.provenance["system"] == "vsepp-scenes-infonce"
     for one in (tmp_path / "out").glob("*/smoke/cells/*.json"):
         assert str(tmp_path) not in one.read_text()
 

@@ -64,7 +64,7 @@ def test_a_damaged_index_is_made_again(tmp_path: Path) -> None:
     for file_name, cut in (("words.parquet", False), ("starts.npy", True)):
         (path,) = (path for path in tmp_path.rglob(file_name) if ".damaged-" not in str(path))
         path.write_bytes(b"" if cut else b"x" * path.stat().st_size)
-        with pytest.warns(UserWarning, match=f"damaged \(index-1/{file_name} .*made again"):
+        with pytest.warns(UserWarning, match=rf"damaged \(index-1/{file_name} .*made again"):
             assert text_index(shop(TITLES), root=tmp_path).search("engine").ids == ("c",)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from index_data import TRUTH
+from index_data import TERMS, TRUTH, random_dense
 
 pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
@@ -19,14 +19,14 @@ from milvus_server import TOKEN, MilvusServer
 from postgres_server import PASSWORD, PostgresServer
 from qdrant_wire import WireServer
 
-from visir.records import Run
-from visir.retrieval.kinds import build_index
+from visir.records import Embeddings, Run
+from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import milvus_client, postgres_client
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
 from visir.retrieval.remote.points import key_of
 
-__all__ = ["_quick", "at", "embedded", "lite", "milvus", "pgvector", "postgres", "qdrant"]
+__all__ = ["_quick", "at", "embedded", "lite", "milvus", "mine", "pgvector", "postgres", "qdrant"]
 """The fixtures: `from engine_places import *`."""
 
 
@@ -138,6 +138,18 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
         postgres.ask(f"COMMENT ON TABLE visir.\"{name}\" IS 'theirs'")
         postgres.ask(f"INSERT INTO visir.\"{name}\" VALUES ('x', 1)")
 
+    def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
+        row = {"id": payload.get("id", key)} | ({"generation": payload["added"]} if "added" in payload else {})
+        row |= {
+            space: f"{dict(zip((one[0] + 1).tolist(), one[1].tolist(), strict=True))}/{TERMS}"
+            if isinstance(one, tuple)
+            else str(one.tolist())
+            for space, one in vectors.items()
+        }
+        postgres.ask(
+            f'INSERT INTO visir."{name}" ({", ".join(row)}) VALUES ({", ".join(["%s"] * len(row))})', *row.values()
+        )
+
     yield Place(
         {"dense": "pgvector", "sparse": "pgvector-sparse"},
         {"url": postgres.url, "retries": 0},
@@ -147,6 +159,7 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
             f'SELECT *, (SELECT obj_description(\'visir."{name}"\'::regclass)) FROM visir."{name}"'
         ),
         count=lambda name: int(postgres.ask(f'SELECT count(*) FROM visir."{name}"')[0][0]),
+        put_strange=put,
         away=postgres.stop,
         back=postgres.start,
         secret=PGVECTOR.key,
@@ -185,7 +198,8 @@ def milvus(lite: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Place
         lite.behind.drop(name)
 
 
-ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector", "milvus"])
+PLACES = ("embedded", "qdrant", "pgvector", "milvus")
+ENGINES = pytest.mark.parametrize("place", PLACES)
 SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector", "milvus"])
 
 
@@ -193,6 +207,38 @@ SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector", "milvus"])
 def at(place: str, request: pytest.FixtureRequest) -> Place:
     found: Place = request.getfixturevalue(place)
     return found
+
+
+@dataclass
+class Mine:
+    """An index of the first 30 of 40 documents in the collection "mine", and five queries."""
+
+    at: Place
+    folder: Path
+    documents: Embeddings = field(default_factory=lambda: random_dense("image", 40, 1))
+    queries: Embeddings = field(default_factory=lambda: random_dense("text", 5, 2))
+
+    def __post_init__(self) -> None:
+        self.ids: list[str] = self.documents.ids.to_pylist()
+        self.index: Any = self.at.build(self.some(0, 30), "dense", self.folder, collection="mine")
+
+    def some(self, start: int, stop: int = 40) -> Embeddings:
+        """The documents from one place to another."""
+        return self.documents.select(self.ids[start:stop])
+
+    def open(self) -> Any:
+        """The index as another process opens it."""
+        return open_index(self.folder)
+
+    def answers(self, index: Any, *, kept: Embeddings) -> bool:
+        """Whether an index answers as one of these documents."""
+        found, right = index.search(self.queries, 9), truth(kept, "dense", self.queries, 9)
+        return all(found.answer(query) == right.answer(query) for query in self.queries.ids.to_pylist())
+
+
+@pytest.fixture
+def mine(at: Place, tmp_path: Path) -> Mine:
+    return Mine(at, tmp_path / "index")
 
 
 def truth(documents: Any, form: str, queries: Any, k: int) -> Run:

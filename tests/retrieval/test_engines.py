@@ -8,13 +8,14 @@ pgvector, and Milvus's protocol by the server of milvus-lite. What only one of t
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from engine_places import *  # noqa: F403
-from engine_places import ENGINES, SERVERS, Place, truth
+from engine_places import ENGINES, PLACES, SERVERS, Place, truth
 from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
 
 from visir.errors import EmbeddingError, RunError
@@ -83,6 +84,30 @@ def test_many_batches_are_one_index(form: str, at: Place, tmp_path: Path, monkey
     )
 
 
+@pytest.mark.parametrize(
+    ("place", "stored"),
+    [(place, stored) for place in PLACES for stored in ("unit", "any", "float16", "dot", "sparse")]
+    + [("pgvector", "half")],
+)
+def test_a_copy_scores_as_its_original_to_the_last_bit(stored: str, at: Place, tmp_path: Path) -> None:
+    """Vectors were divided by their lengths before they were sent; those that come back are not, a second time."""
+    rng, form = np.random.default_rng(1), "sparse" if stored == "sparse" else "dense"
+    given = rng.standard_normal((200, 40)).astype(np.float32)
+    queries = MAKE[form]("text", rng.random((20, 40)))
+    if stored == "unit":
+        given = (given / np.linalg.norm(given, axis=1, keepdims=True)).astype(np.float32)
+    documents = MAKE[form]("image", np.abs(given) if stored == "sparse" else given)
+    if stored == "float16":
+        documents = replace(documents, vectors=given.astype(np.float16))
+    options = {"half": {"precision": "float16"}, "dot": {"similarity": "dot"}}.get(stored, {})
+    index = at.build(documents, form, tmp_path / "index", **options)
+    index.save(tmp_path / "copy")
+    copy = open_index(tmp_path / "copy")
+    assert same_run(copy.search(queries, 50), index.search(queries, 50))
+    first, second = index.documents(), copy.documents()
+    assert all(np.array_equal(getattr(first, part), getattr(second, part)) for part in PARTS[form])
+
+
 @ENGINES
 def test_an_index_that_was_emptied_takes_documents_again(at: Place, tmp_path: Path) -> None:
     documents, queries = random_dense("image", 12, 1), random_dense("text", 3, 2)
@@ -91,7 +116,9 @@ def test_an_index_that_was_emptied_takes_documents_again(at: Place, tmp_path: Pa
     assert len(index.ids) == 0
     with pytest.raises(RunError, match="the index is empty"):
         index.search(queries, 3)
+    index.save(tmp_path / "copy")
     index.add(documents)
+    assert len(open_index(tmp_path / "copy").ids) == 0
     assert same_run(open_index(tmp_path / "index").search(queries, 12), truth(documents, "dense", queries, 12))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,6 +128,27 @@ def test_a_process_that_is_killed_around_the_commit(when: str, server: PostgresS
     left = there.select(there.ids[5:])
     assert "pending" not in read_index(folder).content and rows(server, index.settings.collection) == len(left)
     assert same_run(open_index(folder).search(queries, 9), build_index(left, "exact").search(queries, 9))
+
+
+def test_a_change_that_another_copy_makes_just_before_is_noticed_though_a_search_saw_it(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search in another thread reads the mark too: that is no reason to take it for the one that was checked."""
+    documents = random_dense("image", 40, 1)
+    index = build_index(documents.select(documents.ids[:30]), "pgvector", tmp_path / "index", url=server.url)
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    copy, plain = open_index(tmp_path / "copy"), PostgresEngine.begin
+
+    def begin(self: PostgresEngine, *given: Any) -> None:
+        monkeypatch.setattr(PostgresEngine, "begin", plain)
+        copy.add(documents.select(documents.ids[30:35]))
+        index.search(random_dense("text", 2, 2), 3)
+        plain(self, *given)
+
+    monkeypatch.setattr(PostgresEngine, "begin", begin)
+    with pytest.raises(EngineError, match="was changed by another process meanwhile; nothing was done here"):
+        index.add(documents.select(documents.ids[35:]))
+    assert len(open_index(tmp_path / "copy").ids) == 35
 
 
 def test_a_build_that_fails_leaves_no_table(

@@ -25,6 +25,7 @@ from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.points import key_of
+from visir.retrieval.remote.stepwise import first_number
 from visir.retrieval.settings import described
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
@@ -79,7 +80,7 @@ def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireS
     assert server.paths()[0] == f"GET /collections/{open_index(tmp_path / 'server').settings.collection}/exists"
     points = next(body for method, path, body, _ in server.requests if method == "PUT" and path.endswith("/points"))
     first = points["points"][0]
-    assert (first["id"], first["payload"]) == (str(key_of("i0000")), {"id": "i0000", "visir_added": 1})
+    assert (first["id"], first["payload"]) == (str(key_of("i0000")), {"id": "i0000", "visir_added": first_number(1)})
     assert list(first["vector"]) == [form]
     created = next(body for method, _, body, _ in server.requests if method == "PUT")
     if form == "dense":

@@ -275,10 +275,7 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         return self.embed_texts(texts)
 
     def encode_images(self, images: Sequence[Image], role: Role = "document") -> Embedded:
-        """(n, dimension) vectors of n images, as PIL gives them (any mode; converted to upright RGB first).
-
-        `EncoderError` names the first that is no picture of PIL.
-        """
+        """(n, dimension) vectors of n images of PIL (any mode, made upright RGB); `EncoderError` names what is none."""
         from visir.collections.images import to_rgb
 
         images = valid_pictures(images)

@@ -18,6 +18,8 @@ from typing import IO
 from visir.errors import VisirError
 
 _POLL_SECONDS = 0.1
+_QUIET_SECONDS = 1.0
+"""Nothing is said of a shorter wait: threads of one process write one after the other, too."""
 _FAR = 1 << 40
 """Windows locks bytes, and nobody else can read those: one far behind the end of every file."""
 
@@ -62,15 +64,15 @@ def make_folder(folder: Path, *, elsewhere: str = "") -> None:
 
 
 def hold(path: Path, busy: str | VisirError, *, elsewhere: str = "") -> IO[bytes]:
-    """The locked file. While another process holds it: say `busy` once and wait, or raise it."""
+    """The locked file. While another process holds it: wait, and after a second say `busy` once; or raise it."""
     stream: IO[bytes] | None = None
     try:
         stream = _opened(path, os.O_CREAT)
-        announced = False
+        started, announced = time.monotonic(), False
         while not _try(stream):
             if isinstance(busy, VisirError):
                 raise busy
-            if not announced:
+            if not announced and time.monotonic() - started > _QUIET_SECONDS:
                 print(f"visir: {busy}", file=sys.stderr)  # noqa: T201
                 announced = True
             time.sleep(_POLL_SECONDS)

@@ -46,6 +46,11 @@ class RemoteDenseIndex(RemoteIndex[Embeddings]):
         return len(documents) * documents.dimension
 
     @classmethod
+    def _as_held(cls, settings: Any) -> Any:
+        # They were divided by their lengths before; a second time would change last bits.
+        return replace(settings, similarity="dot")
+
+    @classmethod
     def _outgoing(cls, documents: Embeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         side = Side(documents, np.arange(start, stop), settings.similarity)
         return list(side.block(0, stop - start))

@@ -184,16 +184,16 @@ class RemoteEngine(Engine):
         """
 
     @abstractmethod
-    def begin(self, mark: Mark) -> None:
-        """Begin a change of the collection, which has this mark."""
+    def begin(self, mark: Mark, change: str) -> None:
+        """Begin a change of the collection, which has this mark; for the change this number was drawn."""
 
     @abstractmethod
     def mark(self, mark: Mark) -> None:
         """Say on the server that the collection is complete as of this change, and make the change visible."""
 
     @abstractmethod
-    def undo(self, ids: Sequence[str]) -> None:
-        """Take back the change that is under way, which is one of these documents."""
+    def undo(self) -> None:
+        """Take back the change that is under way."""
 
     @abstractmethod
     def ids(self) -> pa.StringArray:
@@ -202,6 +202,10 @@ class RemoteEngine(Engine):
     @abstractmethod
     def held(self, ids: pa.StringArray) -> pa.StringArray:
         """Those of these ids that are there as of the last change."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether none of the documents that are seen is there any more."""
 
     @abstractmethod
     def destroy(self) -> None:
@@ -239,22 +243,39 @@ class RemoteEngine(Engine):
                 hint="copy that folder here; only one copy may be changed",
             )
         if mark.generation < generation:
-            raise EngineError(
-                f"{self.where()} is older than this index's folder: it knows of {mark.generation} changes, the folder "
-                f"of {generation}.",
-                hint="was the server restored from a backup? restore the folder of that time too; or build the index "
-                "again (visir index build), into a new folder",
-            )
+            raise self._older(mark, generation)
         return mark
 
-    def check_own(self) -> None:
-        """Check that the collection still is that of the index that was opened.
+    def check_own(self, *, any_found: bool = True) -> None:
+        """Check that what was read is of the index that was opened; one small request, sent after that of the reading.
+
+        Args:
+            any_found: Whether any document was found.
 
         Raises:
-            EngineError: It was deleted, or made anew, while it was open.
+            EngineError: While it was open, the collection was deleted, made anew, or replaced by an older one, or all
+                documents that the index had were deleted by another process.
         """
-        if self.read_mark().index != self.index:
+        seen = self.seen  # before the mark is read: another thread may change the index meanwhile
+        mark = self.read_mark()
+        if mark.index != self.index:
             raise self._another()
+        if mark.generation < seen:
+            raise self._older(mark, seen)
+        if not any_found and mark.generation > seen and self.is_empty():
+            raise EngineError(
+                f"{self.where()}: every document that this index had when it was opened was deleted by another "
+                "process meanwhile.",
+                hint="open the index again, and see what it holds now",
+            )
+
+    def _older(self, mark: Mark, generation: int) -> EngineError:
+        return EngineError(
+            f"{self.where()} is older than this index's folder: it knows of {mark.generation} changes, the folder "
+            f"of {generation}.",
+            hint="was the server restored from a backup? restore the folder of that time too; or build the index "
+            "again (visir index build), into a new folder",
+        )
 
     def _another(self) -> EngineError:
         return EngineError(

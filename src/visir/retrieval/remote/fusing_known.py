@@ -1,6 +1,9 @@
-"""Reciprocal rank fusion outside of the engine, where another program has put documents into the collection.
+"""Reciprocal rank fusion outside of the engine, where it ranks documents of another program among the index's.
 
-The engine ranks them among the others, so that ranks it fuses itself would be wrong, and answers short.
+These are, in Qdrant and Milvus, documents whose key is not the one that visir gives, and whose number of the change
+that added them lies below that of the next change: points that were copied with their payload, and rows of Milvus,
+which all need this number. Points without it match no filter. In PostgreSQL a row with an id and a number is a
+document.
 """
 
 from __future__ import annotations

@@ -24,8 +24,12 @@ from visir.retrieval.answers import Hits
 from visir.retrieval.remote.engine import RemoteEngine
 from visir.retrieval.rows import already_indexed, bisected, check_not_indexed, not_indexed, places_of
 
-LISTED = 100_000
-"""Up to this many documents of a server are listed in the gallery of a run; of more, the number."""
+LISTED = 50_000
+"""Up to this many documents of a server are listed in the gallery of a run; of more, the number.
+
+Runs can be compared by their galleries where these are listed. Test sets are mostly smaller; the first search of an
+index waits for the list.
+"""
 
 
 class SearchPlaces(Protocol):
@@ -136,10 +140,10 @@ class EngineIds:
         """The ids, sorted: all are brought here, once.
 
         Raises:
-            EngineError: The collection is not the index's any more.
+            EngineError: The collection is not the index's any more, or is empty now.
         """
         ids = self.engine.ids()
-        self.engine.check_own()
+        self.engine.check_own(any_found=len(ids) > 0 or self.size == 0)
         return ids
 
     @cached_property
@@ -152,7 +156,7 @@ class EngineIds:
 
     def begin_search(self) -> SearchPlaces:
         """For a search that begins: places are those among all ids where these are listed."""
-        return _ListedIds(self.engine, self.ids) if self.size <= LISTED else _FoundIds()
+        return _OwnPlaces(self.engine, IdIndex(self.ids, self.modality) if self.size <= LISTED else _FoundIds())
 
     def check_not_indexed(self, ids: pa.StringArray) -> None:
         """Raise `EmbeddingError` that names those of these ids that are there already."""
@@ -173,26 +177,28 @@ class EngineIds:
         return replace(self, size=self.size - len(gone)), gone
 
 
-class _ListedIds:
-    """The ids that were listed: what a search finds beside them is passed over, as it is not the index's."""
+class _OwnPlaces:
+    """The documents of a search on a server, of which it is checked in the end that they were the index's.
 
-    def __init__(self, engine: RemoteEngine, listed: pa.StringArray) -> None:
-        self._engine, self._listed = engine, listed
+    Ids cannot tell: whoever makes a collection anew often puts the same documents into it, with vectors of another
+    model. The mark can, and it is read after the answers came.
+    """
+
+    def __init__(self, engine: RemoteEngine, among: SearchPlaces) -> None:
+        self._engine, self._among = engine, among
 
     def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
-        """(n,) the place of each document among the listed ones; -1 for others.
-
-        Raises:
-            EngineError: There are others because the collection was deleted and made anew.
-        """
-        places = bisected(ids, self._listed)
-        if any(id is not None and place < 0 for id, place in zip(ids, places, strict=True)):
-            self._engine.check_own()
-        return places
+        """(n,) the place of each document; -1 for others."""
+        return self._among.places(ids)
 
     def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
-        """All ids, and the hits as they are."""
-        return self._listed, hits
+        """Ids, sorted, and the hits by their place among them.
+
+        Raises:
+            EngineError: The collection is not the index's any more, or is empty now.
+        """
+        self._engine.check_own(any_found=len(hits.places) > 0)
+        return self._among.finish(hits)
 
 
 class _FoundIds:

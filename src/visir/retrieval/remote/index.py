@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from visir.records import EncoderCard, Gallery, Run, VectorForm, strings
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.index import Index, IndexInfo, Vectors
 from visir.retrieval.parts import Form
-from visir.retrieval.remote.engine import Nearest, Space
+from visir.retrieval.remote.engine import Nearest, RemoteEngine, Space
 from visir.retrieval.remote.id_index import Documents
 from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.storage import RemoteState, RemoteStorage, WriteSpace
@@ -96,6 +96,11 @@ class RemoteIndex(Index[Vectors]):
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
         cls._check(documents, settings)
+        return cls._built(documents, folder, settings, settings)
+
+    @classmethod
+    def _built(cls, documents: Vectors, folder: Path | None, settings: Any, sending: Any) -> Self:
+        """A new index; its vectors are sent as an index of the settings `sending` sends them."""
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
         space = Space(cls.space, documents.dimension, cls.vector_form)
         storage = RemoteStorage.create(
@@ -105,7 +110,7 @@ class RemoteIndex(Index[Vectors]):
             [space],
             documents.ids,
             cls.form.files,
-            lambda: cls._batches(documents, settings),
+            lambda: cls._batches(documents, sending),
             lambda path: cls.form.write(documents.select([]) if settings.url else cls._sent(documents, settings), path),
             cls._read,
         )
@@ -124,7 +129,8 @@ class RemoteIndex(Index[Vectors]):
     def save(self, folder: Path) -> None:
         """Write a copy into `folder`, which must be new or empty; of an index on a server, with its own collection."""
         if self.settings.url:
-            type(self).build(self.documents(), Path(folder), **{**asdict(self.settings), "collection": ""})
+            settings = replace(self.settings, collection="")
+            self._built(self.documents(), Path(folder), settings, self._as_held(settings))
         else:
             self._storage.save(Path(folder))
 
@@ -234,6 +240,8 @@ class RemoteIndex(Index[Vectors]):
         step = max(1, VALUES // max(self._width(), 1))
         for start in range(0, len(wanted), step):
             there.update(state.engine.get(wanted[start : start + step].to_pylist(), self.space))
+        if isinstance(state.engine, RemoteEngine):
+            state.engine.check_own(any_found=bool(there) or len(wanted) == 0)
         lost = [id for id in wanted.to_pylist() if id not in there]
         if lost:
             raise not_indexed(pa.array(lost, pa.string()))
@@ -243,6 +251,11 @@ class RemoteIndex(Index[Vectors]):
     @abstractmethod
     def _check(cls, documents: Vectors, settings: Any) -> None:
         """Raise `EmbeddingError` for vectors that this index cannot hold."""
+
+    @classmethod
+    def _as_held(cls, settings: Any) -> Any:
+        """Settings by which vectors that came back from the engine are sent unchanged."""
+        return settings
 
     @classmethod
     @abstractmethod

@@ -1,8 +1,8 @@
 """A collection of Milvus: a row for each document, and the mark among the collection's properties.
 
-A row has `key_of(id)` as its key, the id beside it, and the generations that added and deleted it (`stepwise.py`); of a
-row that is not deleted, the second is a number that no generation reaches. The collection's consistency level is
-Strong: a search sees every change that was answered before it was sent.
+A row has `key_of(id)` as its key, the id beside it, and the numbers of the changes that added and deleted it
+(`stepwise.py`); of a row that is not deleted, the second is one that no change reaches. The collection's consistency
+level is Strong: a search sees every change that was answered before it was sent.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest,
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.milvus_client import MilvusConnection, is_missing, is_not_loaded, package
 from visir.retrieval.remote.points import Point, Vector, key_of, own_id
-from visir.retrieval.remote.stepwise import StepwiseEngine
+from visir.retrieval.remote.stepwise import StepwiseEngine, last_number
 
 _KEY, _ID, _ADDED, _DELETED, _MARK = "key", "id", "added", "deleted", "visir"
 _NEVER = 2**62
-"""What stands for the generation that deleted a row that is there."""
+"""What stands for the change that deleted a row that is there."""
 _THOROUGH = 32_768
 """Candidates of a search that is to find everything: the most that every version takes."""
 _ROWS = 4096
@@ -108,7 +108,7 @@ class MilvusEngine(StepwiseEngine):
 
     def put(self, points: Sequence[Point]) -> None:
         """Put rows in, in the place of those that are there under the same key."""
-        numbers = {_ADDED: self._before.generation + 1, _DELETED: _NEVER}
+        numbers = {_ADDED: self.number, _DELETED: _NEVER}
         rows = [
             {_KEY: _key(point.id), _ID: point.id, **numbers, **{name: _given(v) for name, v in point.vectors.items()}}
             for point in points
@@ -117,23 +117,28 @@ class MilvusEngine(StepwiseEngine):
 
     def drop(self, ids: Sequence[str]) -> None:
         """Mark rows as deleted."""
-        generation = self._before.generation
-        self._rewrite(f"{_seen(generation, ids)} and {_DELETED} == {_NEVER}", generation + 1)
+        seen = _seen(self._before.generation, ids)
+        self._rewrite(f"{seen} and {_DELETED} == {_NEVER}", self.number)
 
-    def clear(self, generation: int, ids: Sequence[str] | None = None) -> None:
-        """Remove what this generation does not have, and take back later deletions."""
-        among = "" if ids is None else f" and {_among(ids)}"
-        self._loaded("delete", filter=f"({_ADDED} > {generation} or {_DELETED} <= {generation}){among}")
-        self._rewrite(f"{_DELETED} > {generation} and {_DELETED} < {_NEVER}{among}", _NEVER)
+    def take_back(self, first: int, last: int) -> None:
+        """Remove the rows that these changes added, and take back what they marked as deleted."""
+        self._loaded("delete", filter=_between(_ADDED, first, last))
+        self._rewrite(_between(_DELETED, first, last), _NEVER)
 
-    def count_changed(self, generation: int) -> tuple[int, int]:
-        """How many rows this generation has added and marked as deleted."""
-        added, deleted = (self._count(f"{name} == {generation}") for name in (_ADDED, _DELETED))
+    def remove_deleted(self, last: int) -> None:
+        """Remove the rows that were marked as deleted up to this number."""
+        self._loaded("delete", filter=f"{_DELETED} <= {last}")
+
+    def count_changed(self, first: int, last: int) -> tuple[int, int]:
+        """How many rows these changes have added, and marked as deleted."""
+        added, deleted = (self._count(_between(name, first, last)) for name in (_ADDED, _DELETED))
         return added, deleted
 
     def ids(self) -> pa.StringArray:
         """The ids of all rows that are seen, sorted."""
-        pages = self._loaded("query_iterator", batch_size=_ROWS, filter=_seen(self.seen), output_fields=[_ID])
+        every = {"filter": _seen(self.seen), "output_fields": [_ID]}
+        # Few pages: milvus-lite goes through all rows for each.
+        pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
         ids: list[str] = []
         while rows := self._connection.explain("read the ids", pages.next):
             ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
@@ -146,6 +151,10 @@ class MilvusEngine(StepwiseEngine):
             some = _seen(generation, ids[start : start + _ROWS].to_pylist())
             there.update(row[_KEY] for row in self._loaded("query", some, output_fields=[_KEY]))
         return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
+
+    def is_empty(self) -> bool:
+        """Whether none of the rows that are seen is there any more."""
+        return not self._loaded("query", _seen(self.seen), output_fields=[_KEY], limit=1)
 
     def settle(self) -> None:
         """Close the segments of a new collection, of which the server then builds its graphs, by itself."""
@@ -262,7 +271,7 @@ class MilvusEngine(StepwiseEngine):
         return int(counted["count(*)"])
 
     def _rewrite(self, among: str, deleted: int) -> None:
-        """Write the rows that an expression finds again, as deleted by this generation, until it finds none."""
+        """Write the rows that an expression finds again, as deleted by this change, until it finds none."""
         while rows := self._loaded("query", among, output_fields=["*"], limit=_REWRITTEN):
             self._sent("delete documents", "upsert", [{**row, _DELETED: deleted} for row in rows])
 
@@ -297,9 +306,14 @@ def _among(ids: Sequence[str]) -> str:
     return f"{_KEY} in {json.dumps([_key(id) for id in ids])}"
 
 
+def _between(name: str, first: int, last: int) -> str:
+    return f"{name} >= {first} and {name} <= {last}"
+
+
 def _seen(generation: int, ids: Sequence[str] | None = None) -> str:
     """The expression for the rows (or these of them) that a generation has."""
-    seen = f"{_ADDED} <= {generation} and {_DELETED} > {generation}"
+    last = last_number(generation)
+    seen = f"{_ADDED} <= {last} and {_DELETED} > {last}"
     return seen if ids is None else f"{seen} and {_among(ids)}"
 
 

@@ -78,8 +78,9 @@ class PostgresEngine(RemoteEngine):
                 f"{self.where()} does not exist.",
                 hint="was it deleted? build the index again (visir index build), into a new folder",
             )
-        self._mark, self._columns = _read_comment(described)
-        return self._mark
+        mark, columns = _read_comment(described)
+        self._columns = self._columns or columns
+        return mark
 
     def put(self, points: Sequence[Point]) -> None:
         """Put documents in, in the place of those that are there under the same id, by one COPY."""
@@ -117,8 +118,9 @@ class PostgresEngine(RemoteEngine):
                 )
             self._execute(connection, "ANALYZE {table}")
 
-    def begin(self, mark: Mark) -> None:
+    def begin(self, mark: Mark, change: str) -> None:
         """Begin a transaction."""
+        self._mark = mark
         with self._writing("begin a change"):
             pass
 
@@ -131,7 +133,7 @@ class PostgresEngine(RemoteEngine):
         self._mark, self.seen = mark, mark.generation
         self._end(broken=False)
 
-    def undo(self, ids: Sequence[str]) -> None:
+    def undo(self) -> None:
         """Take back what was done since the last mark."""
         self._end(broken=True)
 
@@ -222,6 +224,11 @@ class PostgresEngine(RemoteEngine):
         statement = self._statement("SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id")
         rows = self._found(statement, {"ids": possible(ids.to_pylist())}, None, False)
         return pa.array([id for (id,) in rows], pa.string())
+
+    def is_empty(self) -> bool:
+        """Whether none of the documents that are seen is there any more."""
+        statement = self._statement(f"SELECT 1 FROM {{table}} WHERE generation <= {self.seen} LIMIT 1")
+        return not self._found(statement, {}, None, False)
 
     def about(self) -> dict[str, Any]:
         """What the server says of the table."""

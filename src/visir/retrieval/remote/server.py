@@ -19,11 +19,11 @@ from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
 from visir.retrieval.remote.qdrant_grpc import BinaryUpload
 from visir.retrieval.remote.settings import Place
-from visir.retrieval.remote.stepwise import StepwiseEngine
+from visir.retrieval.remote.stepwise import StepwiseEngine, last_number
 
 T = TypeVar("T")
 ADDED, DELETED = "visir_added", "visir_deleted"
-"""The generations that added and deleted a point, in its payload; the second only between a deletion and its end."""
+"""Numbers in a point's payload: of the change that added it, and, until it is removed, of the one that deleted it."""
 _PAGE = 4096
 """Points in one answer, where all are listed."""
 _PAUSE = 0.5
@@ -75,7 +75,7 @@ class ServerEngine(StepwiseEngine):
         )
         for name in (ADDED, DELETED):
             request = methodcaller("create_payload_index", collection, name, "integer", wait=True)
-            engine._sent("index the generations", request)
+            engine._sent("index the numbers of changes", request)
         engine._before = Mark(index)
         return engine
 
@@ -98,8 +98,7 @@ class ServerEngine(StepwiseEngine):
 
     def put(self, points: Sequence[Point]) -> None:
         """Put points in, and wait until they are there."""
-        added = self._before.generation + 1
-        payloads: list[dict[str, str | int]] = [{ID: point.id, ADDED: added} for point in points]
+        payloads: list[dict[str, str | int]] = [{ID: point.id, ADDED: self.number} for point in points]
         rows = [(key_of(point.id), point.vectors, payload) for point, payload in zip(points, payloads, strict=True)]
         if self._binary.put(self.collection, rows):
             return
@@ -115,24 +114,23 @@ class ServerEngine(StepwiseEngine):
     def drop(self, ids: Sequence[str]) -> None:
         """Mark points as deleted."""
         gone = self._seen(self._before.generation, ids)
-        payload = {DELETED: self._before.generation + 1}
+        payload = {DELETED: self.number}
         self._sent("delete points", lambda client: client.set_payload(self.collection, payload, gone, wait=True))
 
-    def clear(self, generation: int, ids: Sequence[str] | None = None) -> None:
-        """Remove what this generation does not have, and take back later deletions."""
-        models = _models()
-        among = [] if ids is None else [_among(ids)]
-        over = models.Filter(must=among, should=[_range(ADDED, gt=generation), _range(DELETED, lte=generation)])
-        self._sent("remove points", lambda client: client.delete(self.collection, over, wait=True))
-        back = models.Filter(must=[*among, _range(DELETED, gt=generation)])
-        self._sent(
-            "take back a deletion",
-            lambda client: client.delete_payload(self.collection, [DELETED], back, wait=True),
-        )
+    def take_back(self, first: int, last: int) -> None:
+        """Remove the points that these changes added, and take back what they marked as deleted."""
+        self._remove("remove points", _range(ADDED, gte=first, lte=last))
+        deleted = _models().Filter(must=[_range(DELETED, gte=first, lte=last)])
+        request = methodcaller("delete_payload", self.collection, [DELETED], deleted, wait=True)
+        self._sent("take back a deletion", request)
 
-    def count_changed(self, generation: int) -> tuple[int, int]:
-        """How many points this generation has added and marked as deleted."""
-        added, deleted = (self._count(_range(name, gte=generation, lte=generation)) for name in (ADDED, DELETED))
+    def remove_deleted(self, last: int) -> None:
+        """Remove the points that were marked as deleted up to this number."""
+        self._remove("delete points", _range(DELETED, lte=last))
+
+    def count_changed(self, first: int, last: int) -> tuple[int, int]:
+        """How many points these changes have added, and marked as deleted."""
+        added, deleted = (self._count(_range(name, gte=first, lte=last)) for name in (ADDED, DELETED))
         return added, deleted
 
     def ids(self) -> pa.StringArray:
@@ -147,6 +145,10 @@ class ServerEngine(StepwiseEngine):
             some = self._seen(generation, ids[start : start + _PAGE].to_pylist())
             there.update(str(record.id) for record in self._records(some, with_payload=False))
         return ids.filter(pa.array([str(key_of(id)) in there for id in ids.to_pylist()], pa.bool_()))
+
+    def is_empty(self) -> bool:
+        """Whether none of the points that are seen is there any more."""
+        return next(self._records(self._seen(self.seen), with_payload=False), None) is None
 
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
@@ -242,9 +244,13 @@ class ServerEngine(StepwiseEngine):
 
     def _seen(self, generation: int, ids: Sequence[str] | None = None) -> Any:
         """The filter of the points (or these of them) that this generation has."""
-        added = [_range(ADDED, lte=generation)]
-        deleted = [_range(DELETED, lte=generation)]
+        added = [_range(ADDED, lte=last_number(generation))]
+        deleted = [_range(DELETED, lte=last_number(generation))]
         return _models().Filter(must=added if ids is None else [*added, _among(ids)], must_not=deleted)
+
+    def _remove(self, what: str, condition: Any) -> None:
+        among = _models().Filter(must=[condition])
+        self._sent(what, lambda client: client.delete(self.collection, among, wait=True))
 
     def _count(self, condition: Any) -> int:
         among = _models().Filter(must=[condition])

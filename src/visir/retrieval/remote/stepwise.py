@@ -1,90 +1,108 @@
 """Servers without transactions: documents change one request after another, and yet a change counts as a whole.
 
-A document carries the generation that added it, and, once it is deleted, the generation that did so. A search of the
-generation `seen` sees the documents that were added up to it and not deleted up to it. So what a change puts in and
-marks as deleted is not seen until the collection's mark names its generation. Then what it has deleted is removed.
+A change has a number: its generation, and behind it a part of the number that was drawn for it, so that the changes of
+two copies of a folder are told apart. A document carries the number of the change that added it, and, once it is
+deleted, that of the change that did so. A search of the generation `seen` sees the documents that were added up to it
+and not deleted up to it. So what a change puts in and marks as deleted is not seen until the collection's mark names
+its generation. Then what it has deleted is removed.
 """
 
 from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Sequence
 
 from visir.retrieval.remote.engine import EngineError, Mark, RemoteEngine
 
-_AT_ONCE = 1000
-"""Ids in one request that takes documents back."""
+_DRAWN = 2**24
+"""Numbers of one generation; 2²⁹ generations are below 2⁵³, up to which JSON and Qdrant's filters are exact."""
+_LAST = 2**53
 
 
 class StepwiseEngine(RemoteEngine):
     """A collection whose documents have the two numbers above. What its server has to do for a change is below.
 
-    The documents of a change are counted before it is marked. So a write that was lost is noticed, and one of a killed
-    change that arrives late. Two copies of the folder that are changed at the same time notice it at the mark.
+    The documents of a change are counted before it is marked, and after. So a write that was lost is noticed, and one
+    of a killed change that arrives late. Two copies of the folder that are changed at the same time notice it.
     """
 
     _before = Mark()
     """The mark that the change under way began with, or the last one that was written."""
+    _change = ""
     _under_way = False
 
     @abstractmethod
-    def clear(self, generation: int, ids: Sequence[str] | None = None) -> None:
-        """Bring the documents (or these of them) into the state that this generation has left: remove those that were
-        added after it or deleted up to it, and take back deletions after it.
-        """
+    def take_back(self, first: int, last: int) -> None:
+        """Remove the documents that the changes of these numbers added, and take back what they marked as deleted."""
 
     @abstractmethod
-    def count_changed(self, generation: int) -> tuple[int, int]:
-        """How many documents this generation has added, and how many it has marked as deleted."""
+    def remove_deleted(self, last: int) -> None:
+        """Remove the documents that were marked as deleted by changes up to this number."""
+
+    @abstractmethod
+    def count_changed(self, first: int, last: int) -> tuple[int, int]:
+        """How many documents the changes of these numbers have added, and how many they have marked as deleted."""
 
     @abstractmethod
     def write_mark(self, mark: Mark) -> None:
         """Write the mark, in one step."""
 
-    def begin(self, mark: Mark) -> None:
+    @property
+    def number(self) -> int:
+        """The number of the change under way."""
+        return first_number(self._before.generation + 1) + int(self._change[:6] or "0", 16)
+
+    def begin(self, mark: Mark, change: str) -> None:
         """Remove what a change that was cut off has left.
 
         Raises:
             EngineError: Somebody else has changed the collection since this mark was read.
         """
-        self._before = mark
+        self._before, self._change = mark, change
         self._check_unchanged()
-        self.clear(mark.generation)
+        self.take_back(last_number(mark.generation) + 1, _LAST)
+        self.remove_deleted(last_number(mark.generation))
         self._under_way = True
 
     def mark(self, mark: Mark) -> None:
         """Make the change visible if all of it is there; then remove what it has deleted.
 
-        If another copy's change begins meanwhile, it takes these documents away. So they are counted once more after
-        the mark.
+        If another copy's change begins meanwhile, it takes these documents away; it may also have put in as many of
+        its own. So they are counted once more after the mark: those of this change, and those of its generation.
 
         Raises:
             EngineError: The server holds another number of documents of this change than were sent, or somebody else
                 has changed the collection meanwhile.
         """
-        before, added = self._before, mark.documents - self._before.documents
+        added = mark.documents - self._before.documents
         sent = max(added, 0), max(-added, 0)
-        held = self.count_changed(mark.generation)
+        held = self._count_generation()
         self._check_unchanged()
         if held != sent:
             raise self._miscounted(sent, held)
         self._under_way = False  # whether a mark without an answer was written is known when it is read again
+        before = self._before
         self.write_mark(mark)
-        held, now = sent, mark
+        counts, now = [sent], mark
         with contextlib.suppress(EngineError):
-            held, now = self.count_changed(mark.generation), self.read_mark()
+            counts = [self.count_changed(self.number, self.number), self._count_generation()]
+            now = self.read_mark()
         if now != mark:
             self._under_way = True
             raise self._changed()
-        if held != sent:
-            self.write_mark(before)
-            self._under_way = True
-            raise self._miscounted(sent, held)
+        for held in counts:
+            if held != sent:
+                self.write_mark(before)
+                self._under_way = True
+                raise self._miscounted(sent, held)
         self._before, self.seen = mark, mark.generation
         if added < 0:
             with contextlib.suppress(EngineError):  # the next change removes them too
-                self.clear(mark.generation)
+                self.remove_deleted(last_number(mark.generation))
+
+    def _count_generation(self) -> tuple[int, int]:
+        generation = self._before.generation + 1
+        return self.count_changed(first_number(generation), last_number(generation))
 
     def _check_unchanged(self) -> None:
         if self.read_mark() != self._before:
@@ -104,27 +122,38 @@ class StepwiseEngine(RemoteEngine):
             hint="try again; if that does not help, the server's own log says more",
         )
 
-    def undo(self, ids: Sequence[str]) -> None:
+    def undo(self) -> None:
         """Take back what was put in and marked as deleted, if the server still answers; else the next change does.
 
-        Nothing else is touched: a change of another copy may be under way. Where one has been marked meanwhile,
-        documents that it may have added too stay.
+        Nothing else is touched: a change of another copy may be under way. Where one has been marked meanwhile, and
+        has added some of the same documents, all of them stay.
         """
         if not self._under_way:
             return
         self._under_way = False
         with contextlib.suppress(EngineError):
             now = self.read_mark()
-            if now == self._before or self._is_apart(now, len(ids)):
-                for start in range(0, len(ids), _AT_ONCE):
-                    self.clear(self._before.generation, ids[start : start + _AT_ONCE])
+            if now == self._before or self._is_apart(now):
+                self.take_back(self.number, self.number)
 
-    def _is_apart(self, now: Mark, sent: int) -> bool:
-        """Whether none of the documents that were sent from here is one that the change of another copy has added.
+    def _is_apart(self, now: Mark) -> bool:
+        """Whether all documents are there that the change of another copy has added: none was overwritten from here."""
+        if now.generation != self._before.generation + 1:
+            return False
+        mine, both = self.count_changed(self.number, self.number), self._count_generation()
+        return both[0] - mine[0] == max(now.documents - self._before.documents, 0)
 
-        Both carry the same generation. So they are counted: those of the mark, and beside them as many as were sent.
-        """
-        generation = self._before.generation + 1
-        added, deleted = self.count_changed(generation)
-        theirs = max(now.documents - self._before.documents, 0)
-        return deleted > 0 or (now.generation == generation and added == theirs + sent)
+
+def first_number(generation: int) -> int:
+    """The lowest number of a generation's changes."""
+    return generation * _DRAWN
+
+
+def last_number(generation: int) -> int:
+    """The highest number of a generation's changes.
+
+    Example:
+        >>> last_number(2) + 1 == first_number(3)
+        True
+    """
+    return first_number(generation + 1) - 1

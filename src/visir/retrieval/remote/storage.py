@@ -8,9 +8,9 @@ Embedded, every change is made in a copy of the engine's folder, which then take
 meanwhile keeps the old one to the end.
 
 On a server, a change becomes visible together with its mark, in one step (`RemoteEngine`): in PostgreSQL by a
-transaction, elsewhere because documents carry the generation that added them (`stepwise.py`). The folder writes down
-the number of the change before (`pending`), so that it knows afterwards whether a change that was killed was done, and
-counts it after.
+transaction, elsewhere because documents carry the number of the change that added them (`stepwise.py`). The folder
+writes down the number of the change before (`pending`), so that it knows afterwards whether a change that was killed
+was done, and counts it after.
 """
 
 from __future__ import annotations
@@ -212,11 +212,11 @@ class RemoteStorage:
         size = mark.documents + len(touched) * (-1 if put is None else 1)
         after = Mark(mark.index, mark.generation + 1, True, number, size)
         try:
-            engine.begin(mark)
+            engine.begin(mark, number)
             _drop(engine, touched) if put is None else upload(engine, put(), len(touched))
             engine.mark(after)
         except BaseException:
-            engine.undo(touched.to_pylist())
+            engine.undo()
             raise
         now.pop("pending")
         self._publish(change, replace(documents, size=size), engine, {**now, "changes": after.generation})
