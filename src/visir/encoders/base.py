@@ -278,10 +278,9 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         """(n, dimension) vectors of n images of PIL (any mode, made upright RGB); `EncoderError` names what is none."""
         from visir.collections.images import to_rgb
 
-        images = valid_pictures(images)
         encoder = self.for_role(role)
-        pixels = [encoder.preprocess(to_rgb(image)) for image in images]
-        return finite(encoder.embed_images(pixels), range(len(images)), self.label)
+        pixels = [encoder.preprocess(to_rgb(image)) for image in valid_pictures(images)]
+        return finite(encoder.embed_images(pixels), range(len(pixels)), self.label)
 
     def encode_texts(self, texts: Sequence[str], role: Role = "document") -> Embedded:
         """(n, dimension) vectors of n texts; `CollectionError` names the first that is no valid text."""
