@@ -201,9 +201,7 @@ def test_links_and_what_is_behind_the_end_of_shards_are_noted(write, tmp_path, m
     for _ in range(2):
         source = open_collection(tmp_path / "linked", format="webdataset").source
         assert "; 2 links in tars passed over, e.g. 0.tar: b.jpg (pack the files themselves: tar --deref" in source
-        assert (
-            "; 1 tar with more behind the mark of the end, not read, e.g. 0.tar (as of tars joined by cat" in source
-        )
+        assert "; 1 tar with more behind the mark of the end, not read, e.g. 0.tar (as of tars joined by cat" in source
     assert "tars" not in open_collection(tmp_path / "second", format="webdataset").source
 
 
