@@ -58,7 +58,7 @@ def main() -> None:
     taking.terminate()
     thousands = options.vectors / 1000
     for name, times in spent.items():
-        processor, clock = (statistics.median(one) for one in zip(*times, strict=True))
+        processor, clock = (statistics.median(seconds) for seconds in zip(*times, strict=True))
         print(
             f"{name}: {taken[name] / thousands / 1e6:.2f} MB and {processor / thousands:.3f} s of processor time for "
             f"1,000 vectors of {options.dimension}; {options.vectors / clock:,.0f} vectors a second of the clock"

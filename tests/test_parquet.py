@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 from visir.errors import VisirError
 from visir.parquet import read_columns, read_table
+from watched_streams import Watched
 
 
 @pytest.fixture
@@ -44,3 +46,19 @@ def test_reading_does_not_import_pandas_data_sets(path: Path) -> None:
     )
     script += "; assert 'pyarrow.dataset' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_folder_of_files_is_one_table(path: Path) -> None:
+    (path.parent / "log").mkdir()
+    for number in range(2):
+        (path.parent / "log" / f"part-{number}.parquet").write_bytes(path.read_bytes())
+    for folder in (path.parent / "log", str(path.parent / "log")):
+        assert read_table(folder, ["count"]).to_pydict() == {"count": [1, 2, 1, 2]}
+
+
+def test_a_stream_is_read_in_this_thread_alone(tmp_path: Path) -> None:
+    """Measured: of 1,500 processes that read a stream with Arrow's threads and ended, 30 to 40 aborted (status 134)."""
+    pq.write_table(pa.table({name: range(1000) for name in "abcdefgh"}), tmp_path / "t.parquet", row_group_size=10)
+    stream = Watched((tmp_path / "t.parquet").read_bytes())
+    assert read_table(stream, ["b", "a"]).column_names == ["b", "a"]
+    assert stream.threads == {threading.get_ident()}

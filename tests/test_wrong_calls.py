@@ -13,8 +13,10 @@ from PIL import Image
 
 import visir
 from visir.errors import VisirError
+from visir.records import Gallery
 
 RUN = {"q": {"a": 0.5, "b": 0.25}}
+PICTURE = Image.new("RGB", (4, 4))
 JUDGED = {"q": {"a": 1}}
 
 
@@ -49,6 +51,24 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "half a character in a list": (lambda: visir.encode("bow:8", ["a", "b", "\ud800"]), r"number 2: 'utf-8' codec"),
     "a number as a text": (lambda: scenes().encode_texts(["a", 3]), "number 1: Expected bytes, got a 'int'"),  # type: ignore[list-item]
     "None as a text": (lambda: scenes().encode_texts(["a", None]), "number 1 of the texts is None"),  # type: ignore[list-item]
+    "a text for a list of texts": (lambda: scenes().encode_texts("abc"), r"not one text: 'abc'\.(.|\n)*\['abc'\]"),
+    "a long text": (lambda: scenes().encode_texts("ab" * 99), r"not one text: '(ab){30}'…\."),
+    "bytes for a list of texts": (lambda: scenes().encode_texts(b"abc"), r"not bytes: b'abc'\."),  # type: ignore[arg-type]
+    "bytes as a text": (lambda: scenes().encode_texts(["a", b"b"]), "number 1 of the texts is bytes: b'b'"),  # type: ignore[list-item]
+    "no texts": (lambda: scenes().encode_texts(None), "a list of texts is wanted, not None"),  # type: ignore[arg-type]
+    "texts by id": (lambda: scenes().encode_texts({"a": "x"}), "texts is wanted, not a dictionary"),  # type: ignore[arg-type]
+    "a text for ids": (lambda: Gallery.of("image", "abc"), r"list of ids or texts is wanted, not one text: 'abc'"),
+    "a picture for a list": (lambda: scenes().encode_images(PICTURE), "not one picture"),  # type: ignore[arg-type]
+    "a file for a list": (lambda: scenes().encode_images(Path("a.png")), "not 'a.png'"),  # type: ignore[arg-type]
+    "pictures by id": (lambda: scenes().encode_images({"a": PICTURE}), "not dict"),  # type: ignore[arg-type]
+    "a file as a picture": (
+        lambda: scenes().encode_images([PICTURE, "a.png"]),  # type: ignore[list-item]
+        r"number 1 of the pictures is 'a\.png', no picture of PIL(.|\n)*visir\.encode\(model, files\)",
+    ),
+    "an array as a picture": (
+        lambda: scenes().encode_images([np.zeros((4, 4, 3), np.uint8)]),  # type: ignore[list-item]
+        "number 0 of the pictures is ndarray, no picture of PIL",
+    ),
     "a misspelt option": (lambda: visir.encode("bow:8", ["a"], batchsize=3), "did you mean 'batch_size'"),  # type: ignore[call-arg]
     "a number for measures": (lambda: visir.evaluate(JUDGED, RUN, measures=5), "measures=5: names"),  # type: ignore[arg-type]
     "a score in words": (lambda: visir.evaluate(JUDGED, {"q": {"a": "high"}}), "the score is 'high', not a number"),

@@ -1,5 +1,5 @@
 """`python -m visir`: the command line, for launchers that want a module (`torchrun … -m visir train …`)."""
 
-from visir.cli.main import run
+from visir.cli.start import run
 
 run()

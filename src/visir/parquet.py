@@ -1,9 +1,10 @@
-"""Parquet files that visir wrote, read as what they must be."""
+"""Parquet files, read as what they must be, in ways that let a process end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,16 +12,35 @@ import pyarrow.parquet as pq
 from visir.errors import VisirError
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = None) -> pa.Table:
     """One file, or these columns of it in their order. pyarrow's own `read_table` imports pandas, which takes a while.
 
     Args:
-        path: Of the file.
+        source: The path of the file, or of a folder of files that are read as one, as Spark writes them; or the file
+            opened, which is read in this thread alone (see `open_stream`).
         columns: Their names; None for all.
     """
-    with pq.ParquetFile(path) as file:
-        table = file.read(columns=columns)
+    if not isinstance(source, str | Path):
+        table = open_stream(source).read(columns=columns, use_threads=False)
+    elif Path(source).is_dir():
+        table = pq.read_table(source, columns=None if columns is None else list(columns))
+    else:
+        with pq.ParquetFile(source) as file:
+            table = file.read(columns=columns)
     return table if columns is None else table.select(columns)
+
+
+def open_stream(stream: IO[bytes], *, checked: bool = False) -> pq.ParquetFile:
+    """A Parquet file in a file object of Python; read it with `use_threads=False`.
+
+    Arrow's threads have to enter Python to read such a stream. One that does so while the process ends, which is soon
+    after a short read, aborts the process (status 134). A file of a path has no such fault, and is read with threads.
+
+    Args:
+        stream: The file, to be read at any place in it.
+        checked: Whether the checksums of its pages are verified.
+    """
+    return pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=checked)
 
 
 def read_columns(path: Path, columns: Mapping[str, pa.DataType], error: type[VisirError], hint: str) -> pa.Table:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from toys import jpeg
 
-from visir.collections import open_collection
+from visir.collections import archives, open_collection
 from visir.collections.images import ImageReader
 from visir.collections.readers.webdataset import expand
 from visir.errors import CollectionError, ImageError, VisirError
@@ -185,6 +185,26 @@ def test_webdataset_samples_with_several_pictures_have_the_first_and_a_note_of_t
     assert "; 2 pictures passed over whose sample has another before, e.g. a.png" in found.source
     write("single/0.tar", shard(0, RED, "x"))
     assert "passed over" not in open_collection(tmp_path / "single").source
+
+
+@pytest.mark.parametrize("kept_from", [1, 1000])
+def test_links_and_what_is_behind_the_end_of_shards_are_noted(write, tmp_path, monkeypatch, kept_from: int) -> None:
+    """Read from the tar, and from its index that is kept."""
+    monkeypatch.setattr(archives, "KEEP_INDEX_FROM", kept_from)
+    path = write("linked/0.tar", {"a.jpg": RED, "a.txt": b"x"})
+    with tarfile.open(path, "a") as tar:
+        for name, kind in (("b.jpg", tarfile.LNKTYPE), ("c.jpg", tarfile.SYMTYPE)):
+            about = tarfile.TarInfo(name)
+            about.type, about.linkname = kind, "a.jpg"
+            tar.addfile(about)
+    path.write_bytes(path.read_bytes() + write("second/0.tar", {"d.jpg": BLUE, "d.txt": b"y"}).read_bytes())
+    for _ in range(2):
+        source = open_collection(tmp_path / "linked", format="webdataset").source
+        assert "; 2 links in tars passed over, e.g. 0.tar: b.jpg (pack the files themselves: tar --deref" in source
+        assert (
+            "; 1 tar with more behind the mark of the end, not read, e.g. 0.tar (as of tars joined by cat" in source
+        )
+    assert "tars" not in open_collection(tmp_path / "second", format="webdataset").source
 
 
 def test_webdataset_as_the_library_writes_it(tmp_path) -> None:

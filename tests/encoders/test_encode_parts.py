@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -34,8 +36,10 @@ from visir.collections.streams import InputFiles
 from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load
 from visir.encoders import parts as working
 from visir.encoders.leases import LeaseState, PartLease, SharedPlace, lease_states, open_place
+from visir.encoders.part_file import read_card, read_part
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import EncoderCard
+from watched_streams import Watched
 
 WORKER = Path(__file__).with_name("parts_worker.py")
 
@@ -148,6 +152,16 @@ def test_other_tools_read_a_part(source: Path, whole: dict[str, bytes], tmp_path
     assert load(f"parquet:{path}").dimension == 3  # visir's own reader of vectors made elsewhere
 
 
+def test_a_part_is_read_in_this_thread_alone(source: Path, tmp_path: Path) -> None:
+    """Arrow's threads, in a stream of Python's while the process ends, abort the process."""
+    encode_parts(Means(), source, tmp_path / "parts", batch_size=4)
+    data = min((tmp_path / "parts" / "parts").iterdir()).read_bytes()
+    for read in (read_part, read_card):
+        stream = Watched(data)
+        read(stream, "a part")
+        assert stream.threads == {threading.get_ident()}
+
+
 def test_of_a_head_its_own_vectors_are_kept(tmp_path: Path) -> None:
     class Halved(Means):
         def base_encoder(self, modality: Any) -> Encoder:
@@ -178,6 +192,50 @@ def test_of_several_pictures_of_a_sample_the_first_is_taken_and_the_others_are_c
     assert b'"passed over":{"count":2,"first":"a.webp"}' in cards[0] and b"passed over" not in cards[1]
     done = say(encode_verb, tmp_path / "in", "--model", "pixels", "--parts", tmp_path / "other")
     assert "2 pictures passed over whose sample has another, which comes first" in done.text
+
+
+def linked_tar(name: str) -> bytes:
+    """A picture, and a hard and a symbolic link to it, and one to a text, which is no picture."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for member, kind in (("", None), ("-hard", tarfile.LNKTYPE), ("-soft", tarfile.SYMTYPE)):
+            about = tarfile.TarInfo(f"{name}{member}.png")
+            about.type, about.linkname = kind or tarfile.REGTYPE, f"{name}.png" if kind else ""
+            about.size = len(picture(5, 5, 5)) if kind is None else 0
+            tar.addfile(about, io.BytesIO(picture(5, 5, 5)))
+        about = tarfile.TarInfo(f"{name}.txt")
+        about.type, about.linkname = tarfile.SYMTYPE, "other.txt"
+        tar.addfile(about)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("ending", ["tar", "tar.gz"])
+def test_links_in_tars_are_counted(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "in").mkdir()
+    data = linked_tar("a")
+    (tmp_path / "in" / f"0.{ending}").write_bytes(gzip.compress(data) if ending == "tar.gz" else data)
+    made = encode_parts(Means(), tmp_path / "in", tmp_path / "parts")
+    assert (made.images, made.links, made.passed_over, made.going_on) == (1, 2, 0, [])
+    (part,) = (tmp_path / "parts" / "parts").iterdir()
+    card = pq.read_metadata(part).metadata[b"visir"]
+    assert b'"links":{"count":2,"first":"a-hard.png"}' in card and b"behind" not in card
+    done = say(encode_verb, tmp_path / "in", "--model", "pixels", "--parts", tmp_path / "other")
+    assert "2 links in tars passed over (pack the files themselves: tar --dereference --hard-dereference)" in done.text
+
+
+@pytest.mark.parametrize("ending", ["tar", "tar.gz"])
+def test_a_tar_behind_a_tar_is_noticed(tmp_path: Path, ending: str) -> None:
+    """As `cat a.tar b.tar` makes it: GNU tar reads the first alone, too."""
+    (tmp_path / "in").mkdir()
+    data = tar_of({"a.png": picture(1, 1, 1)}) + tar_of({"b.png": picture(2, 2, 2)})
+    (tmp_path / "in" / f"0.{ending}").write_bytes(gzip.compress(data) if ending == "tar.gz" else data)
+    (tmp_path / "in" / "1.tar").write_bytes(tar_of({"c.png": picture(3, 3, 3)}) + bytes(5000))
+    made = encode_parts(Means(), tmp_path / "in", tmp_path / "parts")
+    assert (made.images, made.going_on) == (2, [f"0.{ending}"])
+    cards = [pq.read_metadata(path).metadata[b"visir"] for path in sorted((tmp_path / "parts" / "parts").iterdir())]
+    assert [b'"more behind the end":true' in card for card in cards] == [True, False]
+    done = say(encode_verb, tmp_path / "in", "--model", "pixels", "--parts", tmp_path / "other")
+    assert f"1 tar with more behind the mark of the end, not read: 0.{ending} (as of tars joined by cat" in done.text
 
 
 # -- many processes

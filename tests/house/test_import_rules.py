@@ -75,7 +75,7 @@ def test_a_room_knows_only_rooms_before_it() -> None:
 def test_small_tools_know_no_room_but_storage() -> None:
     rooms = {*ROAD, *SLICES} - {"storage"}
     known = [f"{a} imports {b}" for a, b in edges() if room(a) not in {*ROAD, *SLICES} and room(b) in rooms]
-    assert known == ["visir.__main__ imports visir.cli.main"]
+    assert known == ["visir.__main__ imports visir.cli.start"]
 
 
 def test_the_picture_of_the_road_shows_every_room() -> None:
@@ -126,3 +126,11 @@ def test_no_module_hides_a_public_name_of_its_package(package: str, names: set[s
     meant = {"papers", "products", "sessions", "shortcuts"} if package == "visir" else set()
     hidden = sorted(names & modules - meant)
     assert not hidden, f"{package}: give these modules, or these names, another name: {hidden}"
+
+
+def test_parquet_files_are_read_by_one_function() -> None:
+    """pyarrow's own imports pandas, and reads streams in threads that abort a process that ends."""
+    calls = [
+        name for name, path in MODULES.items() if re.search(r"(?<!>>> )\bpq\.read_table\(", path.read_text("utf-8"))
+    ]
+    assert calls == ["visir.parquet"], "use visir.parquet.read_table"

@@ -134,7 +134,7 @@ class WireServer:
             ),
         }
         result = done[method, what]()
-        plain = [one.model_dump(mode="json") for one in result] if isinstance(result, list) else result
+        plain = [answer.model_dump(mode="json") for answer in result] if isinstance(result, list) else result
         return 200, plain.model_dump(mode="json") if hasattr(plain, "model_dump") else plain
 
     def _create(self, name: str, asked: models.CreateCollection) -> bool:

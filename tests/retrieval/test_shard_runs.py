@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from index_data import random_dense, vectors
 
 from visir.errors import RunError
-from visir.records import Gallery, Run
+from visir.records import Gallery, Items, Run
 from visir.retrieval import build_index, merge_shards
 
 
@@ -61,8 +63,63 @@ def test_what_cannot_be_merged_is_named() -> None:
         merge_shards([run(["a"], [1.0]), run(["a"], [2.0])])
     with pytest.raises(RunError, match=r"best 5 cannot be known from runs of 2 answers(.|\n)*k=5"):
         merge_shards([run(["a", "c", "d"], [1.0, 0.5, 0.2]), run(["b"], [2.0])], depth=5)
-    with pytest.raises(RunError, match=r"shard 1 did not answer what shard 0 did: t2i with 1 queries"):
+    match = r"shard 1 did not answer what shard 0 did: 1 query more \('other'\); 1 query fewer \('q'\)(.|\n)*same q"
+    with pytest.raises(RunError, match=match):
         merge_shards([run(["a"], [1.0]), run(["b"], [2.0], ["other"])])
+    with pytest.raises(RunError, match=r"a list of runs is wanted, not one run\.(.|\n)*\[first, second\]"):
+        merge_shards(run(["a"], [1.0]))  # type: ignore[arg-type]
+    with pytest.raises(RunError, match=r"a list of runs is wanted, not None"):
+        merge_shards(None)  # type: ignore[arg-type]
+    with pytest.raises(RunError, match=r"shard 1 is no run, but dict\.(.|\n)*read_run"):
+        merge_shards([run(["a"], [1.0]), {"q": {"a": 1.0}}])  # type: ignore[list-item]
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    shards = [run(["a"], [1.0]), run(["a", "b"], [2.0, 1.0], ["q", "p"]), replace(run(["c"], [1.0]), task="i2i")]
+    with pytest.raises(RunError) as caught:
+        merge_shards(shards, depth=1.5)  # type: ignore[arg-type]
+    assert str(caught.value).splitlines()[:5] == [
+        "these runs cannot be merged (4 faults):",
+        "  - depth must be a whole number, not 1.5",
+        "  - shard 1 did not answer what shard 0 did: 1 query more ('p')",
+        "  - shard 2 did not answer what shard 0 did: the task 'i2i', not 't2i'",
+        "  - the document 'a' is in several shards (runs of several systems over the same documents are joined by "
+        "visir.retrieval.fusion.fuse)",
+    ]
+
+
+def test_shards_may_answer_in_any_order_and_come_from_a_generator() -> None:
+    first = run(["a", "b"], [0.5, 0.25], ["p", "q"], depth=1)
+    second = run(["c", "d"], [0.75, 0.125], ["q", "p"], depth=1).select(["q", "p"])
+    assert list(second) == ["q", "p"]
+    merged = merge_shards(shard for shard in (first, second))
+    assert list(merged) == ["p", "q"] and (merged.top("p"), merged.top("q")) == (["a"], ["c"])
+
+
+def test_what_the_documents_are_is_kept(tmp_path: Path) -> None:
+    """Each shard says it of all that its run names, or of more; pictures lie in folders of their own."""
+    shared = Items.of_texts({"a": "a dog", "b": "a boat", "z": "nobody's"})
+    texts = [replace(run([id], [1.0]), document_items=shared) for id in "ab"]
+    items = merge_shards(texts).document_items
+    assert items is not None and items.to_arrow().to_pydict() == {"id": ["a", "b"], "text": ["a dog", "a boat"]}
+    assert merge_shards([texts[0], run(["b"], [1.0])]).document_items is None
+    places = pa.table({"path": ["c.jpg"], "archive": pa.nulls(1, pa.string())})
+    packed = pa.table({"path": ["d.jpg"], "archive": ["d.tar"]})
+    pictures = [
+        replace(run(["c"], [1.0]), document_items=Items(pa.array(["c"]), None, places, tmp_path / "here")),
+        replace(run(["d"], [1.0]), document_items=Items(pa.array(["d"]), None, packed, tmp_path / "there")),
+    ]
+    items = merge_shards([*pictures, texts[0]]).document_items
+    assert items is not None and items.to_arrow().to_pylist() == [
+        {"id": "c", "text": None, "path": str(tmp_path / "here" / "c.jpg"), "archive": None},
+        {"id": "d", "text": None, "path": "d.jpg", "archive": str(tmp_path / "there" / "d.tar")},
+        {"id": "a", "text": "a dog", "path": None, "archive": None},
+    ]
+
+
+def test_shards_of_texts_and_of_pictures_are_a_gallery_of_both() -> None:
+    texts = replace(run(["b"], [1.0]), gallery=Gallery.of("text", ["b"]))
+    assert merge_shards([run(["a"], [1.0]), texts]).gallery.modality == "text+image"
 
 
 def test_provenance_says_what_each_shard_did() -> None:
@@ -87,7 +144,15 @@ def test_a_shard_smaller_than_the_depth_sets_no_limit() -> None:
     assert merge_shards([small, run(["y"], [0.1], depth=1)], depth=5).top("q") == ["x", "y"]
 
 
-@pytest.mark.parametrize("depth", [0, -1])
-def test_a_depth_is_above_0(depth: int) -> None:
-    with pytest.raises(RunError, match=rf"depth={depth}: a number of documents above 0"):
+WHOLE = {
+    0: "at least 1, not 0",
+    -1: "at least 1, not -1",
+    True: "a whole number, not True",
+    1.5: "a whole number, not 1.5",
+}
+
+
+@pytest.mark.parametrize(("depth", "why"), WHOLE.items())
+def test_a_depth_is_a_whole_number_from_1(depth: int, why: str) -> None:
+    with pytest.raises(RunError, match=rf"depth must be {why}"):
         merge_shards([run(["a"], [1.0])], depth=depth)

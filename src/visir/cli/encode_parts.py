@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.cli import output
+from visir.collections.archives import END_REMEDY, LINKS_REMEDY
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.encoders import Encoder
@@ -48,6 +50,11 @@ def encode_into_parts(
         output.line(f"  {result.broken:,} broken pictures set aside; their parts list them")
     if result.passed_over:
         output.line(f"  {result.passed_over:,} pictures passed over whose sample has another, which comes first")
+    if result.links:
+        output.line(f"  {counted(result.links, 'links')} in tars passed over ({LINKS_REMEDY})")
+    if result.going_on:
+        tars = counted(len(result.going_on), "tars")
+        output.line(f"  {tars} with more behind the mark of the end, not read: {result.going_on[0]} ({END_REMEDY})")
     print_status(place, result.parts.status())
 
 

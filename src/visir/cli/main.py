@@ -15,6 +15,7 @@ import visir
 from visir.applications import Verb, applications
 from visir.cli.groups import FIRST_PAGE, GROUPS, VerbGroup
 from visir.cli.help import VerbCommand
+from visir.cli.stopping import INTERRUPTED, stop
 from visir.cli.verbs import prepare, verb
 from visir.plugins import APPLICATIONS, left_out, load_target
 
@@ -128,7 +129,6 @@ for _one in all_verbs():
     _register(_one)
 
 
-_INTERRUPTED = 130
 _show_others = warnings.showwarning
 
 
@@ -169,7 +169,6 @@ def run() -> None:
         sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as end:
         # Typer makes an exit of Ctrl-C.
-        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
-        print("\nvisir: stopped; the same command goes on, or begins again", file=sys.stderr)  # noqa: T201
-        sys.exit(_INTERRUPTED)
+        stop()

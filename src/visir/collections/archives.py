@@ -33,6 +33,10 @@ picture, which is packed already, hardly at all; a text that repeats itself 10 t
 SMALL = 2**24
 KEEP_INDEX_FROM = 2_000
 """Tars with at least this many members keep their index of offsets on disk; smaller ones are scanned as quickly."""
+LINKS_REMEDY = "pack the files themselves: tar --dereference --hard-dereference"
+END_REMEDY = "as of tars joined by cat: unpack it with tar --ignore-zeros, and pack it again"
+LOOK_BEHIND = 2**20
+"""Bytes behind the mark of a tar's end in which is looked for more. Programs fill up with zeros, usually to 10 kB."""
 
 _COPY = "copy the archive again"
 _UNPACKERS: dict[int, Callable[[], Any]] = {
@@ -176,6 +180,10 @@ class TarArchive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.links: list[str] = []
+        """The names of links, hard and symbolic, which are no members; known when the index is."""
+        self.goes_on = False
+        """Whether there is more behind the mark of its end, as where one tar was put behind another; known likewise."""
         self._file = RandomFile(path)
         if self._file.read_at(0, 2) in (b"\x1f\x8b", b"BZ", b"\xfd7"):
             raise CollectionError(
@@ -199,15 +207,18 @@ class TarArchive:
     def index(self) -> dict[str, tuple[int, int]]:
         """Name to (offset of the data, size) of every plain file, in the order of the tar."""
         about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
-        store, key = ContentStore(TAR_INDEX), hash_json(about)
+        store, key = ContentStore(TAR_INDEX), hash_json({**about, "counts": ["links", "goes on"]})
         if store.find(key) is not None:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())
+            self.links, self.goes_on = columns["links"], columns["goes on"]
             return dict(zip(columns["names"], zip(columns["offsets"], columns["sizes"], strict=True), strict=True))
         index = self._scan()
         if len(index) >= KEEP_INDEX_FROM:
             offsets, sizes = zip(*index.values(), strict=True)
             with store.writing(key, waiting=f"another process is reading {self.path}; waiting for it") as change:
-                change.write("index.json", orjson.dumps({"names": list(index), "offsets": offsets, "sizes": sizes}))
+                columns = {"names": list(index), "offsets": offsets, "sizes": sizes}
+                columns |= {"links": self.links, "goes on": self.goes_on}
+                change.write("index.json", orjson.dumps(columns))
         return index
 
     def _scan(self) -> dict[str, tuple[int, int]]:
@@ -215,6 +226,8 @@ class TarArchive:
         try:
             with tarfile.open(self.path, "r:") as opened:
                 for member in opened:
+                    if member.issym() or member.islnk():
+                        self.links.append(escaped(member.name))
                     if not member.isreg():
                         continue
                     if member.offset_data + member.size > self._file.size:
@@ -222,6 +235,7 @@ class TarArchive:
                             f"{self.path}: the archive is truncated within {member.name!r}.", hint="copy it again"
                         )
                     index[member.name] = (member.offset_data, member.size)
+                self.goes_on = bool(self._file.read_at(opened.offset, LOOK_BEHIND).strip(b"\0"))
         except (tarfile.TarError, OSError) as fault:
             raise CollectionError(f"{self.path}: not a readable tar ({fault}).", hint="copy it again") from fault
         return _as_text(index)

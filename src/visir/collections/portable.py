@@ -22,6 +22,7 @@ from visir.collections.descriptor import Format
 from visir.collections.shards import SHARD_BYTES, copy_images, drop_images, link_images
 from visir.errors import CollectionError, VisirError, raise_faults
 from visir.files import read_json
+from visir.parquet import read_table
 from visir.records import Collection
 from visir.storage import FolderKind, check_version, new_folder
 
@@ -174,7 +175,7 @@ def _card(folder: Path) -> dict[str, Any]:
 
 def _table(file: Path) -> pa.Table:
     try:
-        return pq.read_table(file)
+        return read_table(file)
     except (pa.ArrowInvalid, OSError) as fault:
         raise CollectionError(f"{file}: not readable as Parquet ({fault}).", hint="copy the folder again") from fault
 

@@ -8,6 +8,8 @@ forgotten at once. `InputFiles` lists them; `pictures` gives the bytes of the pi
 from __future__ import annotations
 
 import contextlib
+import gzip
+import lzma
 import re
 import tarfile
 import zipfile
@@ -19,15 +21,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-import pyarrow.parquet as pq
-
-from visir.collections.archives import check_member_size
+from visir.collections.archives import LOOK_BEHIND, check_member_size
 from visir.collections.cells import image_columns
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
 from visir.collections.stream_sources import COPY, Source, content_faults, decompressed
 from visir.errors import CollectionError, ImageError, nearest
+from visir.parquet import open_stream
 from visir.remote import is_url, open_remote, remote_files, remote_state
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
@@ -73,19 +74,37 @@ class StreamedPicture:
 
 @dataclass
 class PassedOver:
-    """Pictures of tars that are passed over: of a sample with several (`a.jpg`, `a.png`) the first is taken.
+    """Pictures of a tar that are passed over.
 
     Attributes:
-        count: How many they are.
+        count: How many stand behind another of their sample: of several (`a.jpg`, `a.png`) the first is taken.
         first: The name of the first of them.
+        links: How many are links, hard or symbolic: the tar has their names, and the picture elsewhere or not at all.
+        first_link: The name of the first of them.
+        goes_on: Whether there is more behind the mark of its end, as where one tar was put behind another.
     """
 
     count: int = 0
     first: str = ""
+    links: int = 0
+    first_link: str = ""
+    goes_on: bool = False
 
     def add(self, name: str) -> None:
         """Count a picture."""
         self.count, self.first = self.count + 1, self.first or name
+
+    def add_link(self, name: str) -> None:
+        """Count a link."""
+        self.links, self.first_link = self.links + 1, self.first_link or name
+
+    def facts(self) -> dict[str, Any]:
+        """What of it is no 0, for a card."""
+        counts = {"passed over": (self.count, self.first), "links": (self.links, self.first_link)}
+        facts: dict[str, Any] = {
+            name: {"count": count, "first": first} for name, (count, first) in counts.items() if count
+        }
+        return facts | ({"more behind the end": True} if self.goes_on else {})
 
 
 class InputFiles:
@@ -233,7 +252,12 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
             key, ending = sample_key(name)
-            if not member.isreg() or not is_picture_ending(ending, endings):
+            if not is_picture_ending(ending, endings):
+                continue
+            if member.issym() or member.islnk():
+                passed.add_link(name)
+                continue
+            if not member.isreg():
                 continue
             if key == last:
                 passed.add(name)
@@ -250,6 +274,9 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
                 if len(data) != member.size:
                     raise tarfile.ReadError(f"it ends within {name!r}")
             yield StreamedPicture(key, f"{place}: {name}", data)
+        with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError):  # no damage to a picture
+            behind: Any = opened.fileobj
+            passed.goes_on = bool(behind.read(LOOK_BEHIND).strip(b"\0"))
     if not ended:  # `tarfile` takes a header that is cut, or is none, for the end
         raise tarfile.ReadError("the mark of its end is missing")
 
@@ -275,7 +302,7 @@ def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
 
 def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
     """The cells of the column of pictures; rows without one are left out. Ids are of a column, or numbers of rows."""
-    parquet = pq.ParquetFile(stream)
+    parquet = open_stream(stream)
     schema = parquet.schema_arrow
     columns = image_columns(schema)
     if len(columns) != 1:
@@ -286,7 +313,7 @@ def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
         )
     usual = [name for name in ID_COLUMNS if name in schema.names]
     row = -1
-    for batch in parquet.iter_batches(_ROWS, columns=[columns[0], *usual[:1]]):
+    for batch in parquet.iter_batches(_ROWS, columns=[columns[0], *usual[:1]], use_threads=False):
         ids = batch.column(usual[0]).to_pylist() if usual else None
         for number, cell in enumerate(batch.column(columns[0])):
             row += 1

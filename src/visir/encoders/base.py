@@ -15,7 +15,7 @@ from visir.encoders.code import hash_code
 from visir.encoders.dimension import KnownDimension
 from visir.encoders.finite import finite
 from visir.encoders.forms import as_dense, joined
-from visir.encoders.inputs import Pixels
+from visir.encoders.inputs import Pixels, valid_pictures
 from visir.encoders.intake import EMBEDDING, Embedded, checked
 from visir.encoders.item_parts import ReadsWhole, how_to_compose
 from visir.encoders.known_models import where_to_begin
@@ -275,12 +275,12 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         return self.embed_texts(texts)
 
     def encode_images(self, images: Sequence[Image], role: Role = "document") -> Embedded:
-        """(n, dimension) vectors of n images, as PIL gives them (any mode; converted to upright RGB first)."""
+        """(n, dimension) vectors of n images of PIL (any mode, made upright RGB); `EncoderError` names what is none."""
         from visir.collections.images import to_rgb
 
         encoder = self.for_role(role)
-        pixels = [encoder.preprocess(to_rgb(image)) for image in images]
-        return finite(encoder.embed_images(pixels), range(len(images)), self.label)
+        pixels = [encoder.preprocess(to_rgb(image)) for image in valid_pictures(images)]
+        return finite(encoder.embed_images(pixels), range(len(pixels)), self.label)
 
     def encode_texts(self, texts: Sequence[str], role: Role = "document") -> Embedded:
         """(n, dimension) vectors of n texts; `CollectionError` names the first that is no valid text."""

@@ -13,6 +13,7 @@ from visir.display import Displayed
 from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
+from visir.records.columns import check_is_list
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -119,6 +120,8 @@ class CrossEncoder(Displayed, ABC):
 
         Example: `visir.load_cross_encoder(name).score(["a dog"] * 2, [first_image, second_image])`
         """
+        check_is_list(queries, "queries")
+        check_is_list(documents, "documents")
         if len(queries) != len(documents):
             raise EncoderError(
                 f"{len(queries)} queries cannot be paired with {len(documents)} documents.", hint="one document each"
@@ -154,6 +157,8 @@ class CrossEncoder(Displayed, ABC):
         """
         from visir.collections.images import to_rgb
 
+        check_is_list(texts, "texts")
+        check_is_list(images, "pictures")
         if any(isinstance(image, str) for image in images):
             hint = "pairs of texts: score(queries, documents)"
             raise EncoderError("score_pairs takes pictures and texts.", hint=hint)

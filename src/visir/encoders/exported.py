@@ -14,6 +14,7 @@ from visir.encoders.checkpoints import Layout, read_description
 from visir.encoders.models.imported import Imported
 from visir.encoders.models.vector_files import VectorRows
 from visir.errors import EmbeddingError, EncoderError, VisirError
+from visir.parquet import read_table
 from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, strings
 from visir.remote import RemoteFolder, is_url
 from visir.storage import MANIFEST, Manifest, Scratch, check_new_folder
@@ -92,7 +93,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
             continue
         try:
             vectors = np.load(folder / f"{side}.npy", mmap_mode="r", allow_pickle=False)
-            ids = strings(pq.read_table(folder / _ids_file(side))["id"])
+            ids = strings(read_table(folder / _ids_file(side))["id"])
             several = description[side].get("form") == "multi-vector"
             offsets = np.load(folder / f"{side}.offsets.npy", allow_pickle=False) if several else None
         except (OSError, ValueError) as fault:

@@ -7,7 +7,7 @@ when, where or by whom it was made: the same input gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.loader import prepared_ahead, preprocessed, sorted_out
 from visir.errors import EmbeddingError, ImageError
+from visir.parquet import open_stream
 from visir.records import Embeddings, EncoderCard, strings
 from visir.storage import check_version
 
@@ -140,18 +141,16 @@ def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]
     Raises:
         EmbeddingError: It is damaged, no part, or of another version.
     """
-    try:
-        parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+    with _damage_named(place):
+        parquet = open_stream(stream, checked=True)
         card = _card_of(parquet, place)
-        table = parquet.read()
+        table = parquet.read(use_threads=False)
         flat = table["vector"].combine_chunks()
         flat = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
         vectors = flat.flatten().to_numpy(zero_copy_only=False).reshape(len(flat), flat.type.list_size)
         encoder = EncoderCard.from_dict(card["encoder"])
         origin = f"from the part {place}"
         return Embeddings("image", strings(table["image_id"]), vectors, encoder, origin=origin), card
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as fault:
-        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
 
 
 def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
@@ -164,9 +163,16 @@ def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
     Raises:
         EmbeddingError: It is damaged, no part, or of another version.
     """
+    with _damage_named(place):
+        return _card_of(open_stream(stream), place)
+
+
+@contextmanager
+def _damage_named(place: str) -> Iterator[None]:
+    """What reading a damaged part raises becomes an `EmbeddingError` that names it."""
     try:
-        return _card_of(pq.ParquetFile(stream), place)
-    except (pa.ArrowException, OSError, ValueError) as fault:
+        yield
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as fault:
         raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
 
 

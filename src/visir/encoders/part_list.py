@@ -23,6 +23,7 @@ from visir.collections.streams import InputFile, InputFiles, notes_on_tars
 from visir.encoders.leases import SharedPlace
 from visir.errors import CollectionError, EmbeddingError, raise_faults
 from visir.fingerprint import hash_json
+from visir.parquet import read_table
 from visir.records import EncoderCard
 from visir.storage import MANIFEST, FolderKind, Manifest
 
@@ -182,8 +183,7 @@ def _rows(place: SharedPlace) -> list[PartOf]:
     for name in _lists(place):
         data = place.read(f"{FILES}/{name}") or b""
         try:
-            # In this thread alone: a process that ends at once would now and then abort over threads that begin.
-            table = pq.ParquetFile(io.BytesIO(data)).read(_SCHEMA.names, use_threads=False).cast(_SCHEMA)
+            table = read_table(io.BytesIO(data), _SCHEMA.names).cast(_SCHEMA)
         except (pa.ArrowException, OSError, ValueError) as fault:
             raise EmbeddingError(f"{place.place}/{FILES}/{name}: damaged ({fault}).", hint=PARTS.remedy) from fault
         rows += [PartOf(len(rows) + number, InputFile(**row)) for number, row in enumerate(table.to_pylist())]

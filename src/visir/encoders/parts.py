@@ -48,6 +48,8 @@ class PartsEncoding:
         broken: How many it set aside.
         seconds: How long it worked, waiting for others included.
         passed_over: How many pictures of tars it passed over: of a sample with several the first is taken.
+        links: How many links in tars it passed over, hard or symbolic, with the name of a picture.
+        going_on: The tars with more behind the mark of their end, which is not read.
         given_up: Input file → why it was given up, and by whom. Nothing of these files is in the parts.
     """
 
@@ -56,6 +58,8 @@ class PartsEncoding:
     images: int = 0
     broken: int = 0
     passed_over: int = 0
+    links: int = 0
+    going_on: list[str] = field(default_factory=list)
     seconds: float = 0.0
     given_up: Mapping[str, str] = field(default_factory=dict)
 
@@ -227,8 +231,7 @@ class _Worker:
 
             def pictures() -> Iterator[StreamedPicture]:
                 yield from self.inputs.pictures(part.file, passed)
-                if passed.count:  # all are read: the card is written now
-                    facts["passed over"] = {"count": passed.count, "first": passed.first}
+                facts.update(passed.facts())  # all are read: the card is written now
 
             images, broken = write_part(
                 path,
@@ -246,6 +249,8 @@ class _Worker:
                 self.result.images += images
                 self.result.broken += broken
                 self.result.passed_over += passed.count
+                self.result.links += passed.links
+                self.result.going_on += [about.name] if passed.goes_on else []
                 advance(images)
 
 

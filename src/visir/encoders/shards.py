@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
@@ -27,6 +26,7 @@ from visir.encoders.kept_form import IDS_FILE, OFFSETS_FILE, VECTORS_FILE
 from visir.encoders.shard_folder import Shard, ShardFolder
 from visir.encoders.store import VECTORS, Entry, Store
 from visir.errors import EmbeddingError, EncoderError
+from visir.parquet import read_table
 from visir.records import Items, Role, TokenVectors
 from visir.storage import Manifest, changing
 from visir.storage.removal import remove_empty_folders
@@ -216,7 +216,7 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
             faults = Manifest.read(files, VECTORS).faults(files)
             if faults:
                 raise folder.damaged(shard, faults[0])
-            stored_ids = pq.read_table(files / IDS_FILE)["id"].to_pylist()
+            stored_ids = read_table(files / IDS_FILE)["id"].to_pylist()
             # A memory map of no bytes cannot be made.
             flat = np.load(files / VECTORS_FILE, mmap_mode="r" if stored_ids else None, allow_pickle=False)
             offsets = np.load(files / OFFSETS_FILE, allow_pickle=False) if folder.form.several else None

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from visir.encoders.content import content_fingerprint
 from visir.encoders.kept_form import DENSE, IDS_FILE, OFFSETS_FILE, VECTORS_FILE, KeptForm
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
+from visir.parquet import read_table
 from visir.records import Embeddings, EncoderCard, Items, MultiVectorEmbeddings, Role, modality_of, strings
 from visir.storage import ContentStore, FolderChange, FolderKind, Manifest, Scratch
 
@@ -46,7 +46,7 @@ class Entry:
         """The vectors, memory-mapped. `encoder` replaces the card (the same model under another name)."""
         with VECTORS.reading(self.folder):
             modality = modality_of(self.card["modality"])
-            ids = strings(pq.read_table(self.folder / IDS_FILE)["id"])
+            ids = strings(read_table(self.folder / IDS_FILE)["id"])
             vectors = np.load(self.folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
             encoder = encoder or EncoderCard.from_dict(self.card["encoder"])
             if self.card.get("form") == "multi-vector":

@@ -36,6 +36,7 @@ from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import score
 from visir.evaluation.systems.runs import origins
 from visir.files import read_bytes
+from visir.parquet import read_table
 from visir.records import Gallery, Protocol, Qrels, Recall, Run, Ties, gallery_line
 from visir.retrieval.ranks import ranks_of
 
@@ -191,7 +192,7 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
     collection, model, task = _place(path)
     if not is_log(path):
         raise RunError(f"{path}: not a log of the brittleness paper.", hint=f"it has the columns {', '.join(COLUMNS)}")
-    table = pq.read_table(path, columns=list(COLUMNS))
+    table = read_table(path, COLUMNS)
     targets = table["targets"].cast(pa.string()).combine_chunks()
     lists = table["retrieved_documents"].combine_chunks()
     lengths = pc.list_value_length(lists).to_numpy()

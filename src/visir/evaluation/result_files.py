@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from visir.errors import VisirError
 from visir.files import read_json
+from visir.parquet import read_table as read_parquet
 from visir.records import Protocol, Qrels, Result, Run
 from visir.retrieval.formats import read_run, write_run
 from visir.storage import FolderChange, FolderKind, check_version
@@ -149,7 +150,7 @@ def read_table(path: Path) -> pa.Table:
             f"{path} belongs to the result and is missing.", hint="copy the whole folder, or evaluate again"
         )
     try:
-        return pq.read_table(path)
+        return read_parquet(path)
     except pa.ArrowInvalid as fault:
         raise VisirError(f"{path}: not a readable Parquet file: {fault}", hint="evaluate again") from fault
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,9 @@ def strings(values: object) -> pa.StringArray:
     """Return a list, a NumPy array, a chunked array or a dictionary array as one contiguous `pa.StringArray`.
 
     Raises:
-        CollectionError: They are no text, or more than 2 GiB of it.
+        CollectionError: They are no text, or one text in place of a list of them, or more than 2 GiB of it.
     """
+    check_is_list(values, "ids or texts")
     try:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
@@ -66,14 +67,44 @@ def valid_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts as a list.
 
     Raises:
-        CollectionError: One is None, a number, or no valid Unicode; the message says which, counted from 0.
+        CollectionError: They are one text, not a list; or one is None, bytes, a number, or no valid Unicode: the
+            message says which, counted from 0.
     """
+    check_is_list(texts, "texts")
+    if isinstance(texts, Mapping):
+        raise CollectionError("a list of texts is wanted, not a dictionary.", hint="its values: list(texts.values())")
     texts = list(texts)
-    missing = next((number for number, text in enumerate(texts) if text is None), None)
-    if missing is not None:
-        raise CollectionError(f"number {missing:,} of the texts is None.", hint='an empty text is ""')
+    for number, text in enumerate(texts):
+        if text is None:
+            raise CollectionError(f"number {number:,} of the texts is None.", hint='an empty text is ""')
+        if isinstance(text, bytes):
+            hint = 'decode it: text.decode("utf-8")'
+            raise CollectionError(f"number {number:,} of the texts is bytes: {_shown(text)}.", hint=hint)
     strings(texts)
     return texts
+
+
+def check_is_list(values: object, what: str) -> None:
+    """Raise `CollectionError` where one text, or nothing, is given in place of a list.
+
+    A text is a sequence, too: of its characters, which nobody means.
+
+    Args:
+        values: What was given.
+        what: What is wanted a list of.
+    """
+    if isinstance(values, str | bytes | bytearray):
+        wanted = f"[{_shown(values)}]" if isinstance(values, str) else '[text.decode("utf-8")]'
+        kind = "one text" if isinstance(values, str) else "bytes"
+        raise CollectionError(
+            f"a list of {what} is wanted, not {kind}: {_shown(values)}.", hint=f"put it in a list: {wanted}"
+        )
+    if not isinstance(values, Iterable):
+        raise CollectionError(f"a list of {what} is wanted, not {values!r}.", hint='e.g. ["abc"]')
+
+
+def _shown(text: str | bytes | bytearray) -> str:
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}…"
 
 
 def _first_that_fails(values: list[Any]) -> str:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.errors import RunError
-from visir.records import Gallery, Run
+from visir.display import counted
+from visir.errors import RunError, raise_faults
+from visir.records import Gallery, Items, Run
+from visir.records.items import PLACES, Modality
 from visir.retrieval.answers import Hits
+from visir.retrieval.depth import depth_fault
 
 
-def merge_shards(runs: Sequence[Run], *, depth: int | None = None) -> Run:
+def merge_shards(runs: Iterable[Run], *, depth: int | None = None) -> Run:
     """Merge the answers of several indexes, each of other documents, as if one index had all of them.
 
     Scores are compared as they are: the indexes must be of one kind, encoder and similarity. With exact indexes the
     result is that of one index over everything. The recall of approximate ones is the mean of theirs, or a little more.
 
     Args:
-        runs: The run of each shard, of the same queries to the same depth.
+        runs: The run of each shard, of the same queries, in any order, to the same depth.
         depth: The number of documents per query; None takes that of the runs. More than it would miss documents. Runs
             whose gallery is known to have no more documents than they are deep set no limit.
 
     Returns:
-        The best documents of all shards: by falling score, ties by document id.
+        The best documents of all shards: by falling score, ties by document id; queries in the order of the first run.
 
     Raises:
-        RunError: There is no run; tasks or queries differ; a document is in two shards; or `depth` is too large.
+        RunError: There is no run; tasks or queries differ; a document is in two shards; or `depth` is no whole number
+            from 1, or too large. The last ones are said at once.
 
     Example:
         >>> from visir.records import Gallery
@@ -37,36 +42,31 @@ def merge_shards(runs: Sequence[Run], *, depth: int | None = None) -> Run:
         >>> [document for document, _ in merge_shards([first, second]).answer("q")]
         ['a', 'c']
     """
-    if not runs:
-        raise RunError("there is no run to merge.", hint="give that of each shard")
-    if depth is not None and depth < 1:
-        raise RunError(f"depth={depth!r}: a number of documents above 0.", hint="or leave depth out")
+    runs = _listed(runs)
     first, deepest = runs[0], max(run.depth for run in runs)
     # A run over a gallery that is no larger than its depth misses nothing, however short it is.
     cut = [run.depth for run in runs if not 0 < run.gallery.size <= run.depth]
-    shallowest = min(cut, default=deepest if depth is None else max(depth, deepest))
-    wanted = depth or shallowest
+    faults = [] if depth is None else [fault for fault in [depth_fault(depth, "depth")] if fault]
+    shallowest = min(cut, default=deepest if depth is None or faults else max(depth, deepest))
+    wanted = shallowest if depth is None or faults else int(depth)
     if wanted > shallowest:
-        raise RunError(
-            f"the best {wanted:,} cannot be known from runs of {shallowest:,} answers.",
-            hint=f"search every shard with k={wanted}",
+        faults.append(
+            f"the best {wanted:,} cannot be known from runs of {shallowest:,} answers (search every shard with "
+            f"k={wanted})"
         )
-    for number, run in enumerate(runs):
-        if run.task != first.task or not run.queries.equals(first.queries):
-            raise RunError(
-                f"shard {number} did not answer what shard 0 did: {run.task} with {len(run):,} queries, {first.task} "
-                f"with {len(first):,}.",
-                hint="search all shards with the same queries",
-            )
+    faults += [fault for number, run in enumerate(runs) if (fault := _other_questions(number, run, first))]
     mentioned = [run.documents.take(pa.array(np.unique(run.indices))) for run in runs]
     documents = pa.concat_arrays(mentioned)
     counts = documents.value_counts()
     twice = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(twice):
-        raise RunError(
-            f"the document {twice.field('values')[0].as_py()!r} is in several shards.",
-            hint="runs of several systems over the same documents are joined by visir.retrieval.fusion.fuse",
+        more = f", and {len(twice) - 1:,} more" if len(twice) > 1 else ""
+        faults.append(
+            f"the document {twice.field('values')[0].as_py()!r}{more} is in several shards (runs of several systems "
+            "over the same documents are joined by visir.retrieval.fusion.fuse)"
         )
+    raise_faults(RunError, "these runs cannot be merged", faults, hint="search each shard once, with the same queries")
+    runs = [run if run.queries.equals(first.queries) else run.select(first.queries) for run in runs]
     documents = documents.take(pc.sort_indices(documents))
     hits = Hits.joined(
         [
@@ -91,16 +91,79 @@ def merge_shards(runs: Sequence[Run], *, depth: int | None = None) -> Run:
         depth=wanted,
         provenance={"shards": [{"name": run.name, **run.provenance} for run in runs]},
         query_items=first.query_items,
+        document_items=_items([run.document_items for run in runs], mentioned),
     )
+
+
+def _listed(runs: Iterable[Run]) -> list[Run]:
+    if isinstance(runs, Run) or not isinstance(runs, Iterable):
+        given = "one run" if isinstance(runs, Run) else repr(runs)
+        raise RunError(f"a list of runs is wanted, not {given}.", hint="give that of each shard: [first, second]")
+    runs = list(runs)
+    if not runs:
+        raise RunError("there is no run to merge.", hint="give that of each shard")
+    for number, run in enumerate(runs):
+        if not isinstance(run, Run):
+            raise RunError(
+                f"shard {number} is no run, but {type(run).__name__}.", hint="visir.retrieval.read_run reads a file"
+            )
+    return runs
+
+
+def _other_questions(number: int, run: Run, first: Run) -> str:
+    """What a shard was asked that the first was not, and the reverse; "" where they are equal but for their order."""
+    differences = [] if run.task == first.task else [f"the task {run.task!r}, not {first.task!r}"]
+    for ids, others, what in ((run.queries, first.queries, "more"), (first.queries, run.queries, "fewer")):
+        alone = ids.filter(pc.invert(pc.is_in(ids, others)))
+        if len(alone):
+            more = ", …" if len(alone) > 1 else ""
+            differences.append(f"{counted(len(alone), 'queries')} {what} ({alone[0].as_py()!r}{more})")
+    return f"shard {number} did not answer what shard 0 did: {'; '.join(differences)}" if differences else ""
+
+
+def _items(shards: Sequence[Items | None], named: Sequence[pa.StringArray]) -> Items | None:
+    """What the documents are that each run names; None where a run does not say so."""
+    parts = [shard.select(ids) for shard, ids in zip(shards, named, strict=True) if shard is not None]
+    if len(parts) < len(shards):
+        return None
+    first = parts[0]
+    if any((part.injected, part.corrupted) != (first.injected, first.corrupted) for part in parts):
+        return None  # what is shown of one shard is not what is shown of another
+    texts = [pa.nulls(len(part), pa.string()) if part.texts is None else part.texts for part in parts]
+    places = [_places(part, absolute=any(other.root != first.root for other in parts)) for part in parts]
+    return replace(
+        first,
+        ids=pa.concat_arrays([part.ids for part in parts]),
+        texts=None if all(part.texts is None for part in parts) else pa.concat_arrays(texts),
+        places=None if all(part.places is None for part in parts) else pa.concat_tables(places),
+    )
+
+
+def _places(items: Items, *, absolute: bool) -> pa.Table:
+    """Where the pictures are; `absolute` where their folders differ: then the folder of each is part of its place."""
+    if items.places is None:
+        return pa.table({name: pa.nulls(len(items), pa.string()) for name in PLACES.names}, schema=PLACES)
+    if not absolute:
+        return items.places
+    root = items.root.absolute()
+    rows = [
+        {"path": row["path"], "archive": str(root / row["archive"])}
+        if row["archive"] is not None
+        else {"path": None if row["path"] is None else str(root / row["path"]), "archive": None}
+        for row in items.places.to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, schema=PLACES)
 
 
 def _whole(galleries: Sequence[Gallery]) -> Gallery:
     """All documents: listed where those of every shard are."""
     first = galleries[0]
+    held = {gallery.modality for gallery in galleries}
+    modality: Modality = first.modality if len(held) == 1 else "text+image"
     ids = [gallery.ids for gallery in galleries if gallery.ids is not None]
     if len(ids) == len(galleries):
-        return Gallery.of(first.modality, pa.concat_arrays(ids), first.description, title=first.title)
+        return Gallery.of(modality, pa.concat_arrays(ids), first.description, title=first.title)
     if all(gallery.is_known for gallery in galleries):
         size = sum(gallery.size for gallery in galleries)
-        return Gallery.stated(first.modality, size, first.description, title=first.title)
+        return Gallery.stated(modality, size, first.description, title=first.title)
     return Gallery.unknown()

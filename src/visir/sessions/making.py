@@ -89,9 +89,10 @@ class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
 
     def _table(self, part: int) -> pa.Table:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        table = pa.concat_tables([pq.read_table(files[part]) for files in parts_of(self.folder)])
+        from visir.parquet import read_table
+
+        table = pa.concat_tables([read_table(files[part]) for files in parts_of(self.folder)])
         return table.sort_by([("began" if part == 0 else "time", "ascending"), ("visitor", "ascending")])
 
 

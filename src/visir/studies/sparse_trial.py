@@ -15,6 +15,7 @@ from visir.evaluation.measures import DEFAULT_MEASURES
 from visir.evaluation.result_files import is_result
 from visir.evaluation.results import Evaluation, load_evaluation, save
 from visir.files import read_json
+from visir.parquet import read_table
 from visir.records import Collection, SparseEmbeddings
 from visir.sparse.recipe import SparseRecipe
 from visir.storage import changing
@@ -60,7 +61,7 @@ class SparseTrial(TrainingTrial):
 
     def captions(self, out: Path) -> pa.Table:
         """What its captions say, one row for each."""
-        return pq.read_table(self.folder(out) / CAPTIONS_FILE)
+        return read_table(self.folder(out) / CAPTIONS_FILE)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

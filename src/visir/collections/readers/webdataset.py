@@ -10,13 +10,14 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from visir.collections.archives import TarArchive
+from visir.collections.archives import END_REMEDY, LINKS_REMEDY, TarArchive
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import picture_endings
 from visir.collections.readers.columns import CAPTION_COLUMNS
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
+from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_lines
 
@@ -31,7 +32,7 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
 
     - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
       of the last part). Pictures are read in place, at their offset in the tar. Of several the first in the tar is the
-      sample's; a note counts the others.
+      sample's; a note counts the others. Further notes count links, and tars with more behind the mark of their end.
     - Captions are in `.txt`, or else in `.json` under `caption`, as text or as a list. Other files of a sample
       are not read.
     - Folders called train, val or test above the shards name the split.
@@ -52,10 +53,15 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     endings = picture_endings()
     labels: dict[str, str] = {}
     passed: list[str] = []
+    links: list[str] = []
+    going_on: list[str] = []
     for shard in shards:
         archive, place = TarArchive(shard), relative(shard, root)
+        samples = list(_samples(archive))
+        links += [f"{place}: {name}" for name in archive.links]
+        going_on += [place] if archive.goes_on else []
         split = SPLITS.get(shard.parent.name.lower(), "")
-        for key, parts in _samples(archive):
+        for key, parts in samples:
             pictures = [name for end, name in parts.items() if is_picture_ending(end, endings)]
             picture = pictures[0] if pictures else None
             passed += pictures[1:]
@@ -75,6 +81,11 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     draft.names = []
     if passed:
         draft.notes.append(f"{len(passed):,} pictures passed over whose sample has another before, e.g. {passed[0]}")
+    if links:
+        draft.notes.append(f"{counted(len(links), 'links')} in tars passed over, e.g. {links[0]} ({LINKS_REMEDY})")
+    if going_on:
+        tars = counted(len(going_on), "tars")
+        draft.notes.append(f"{tars} with more behind the mark of the end, not read, e.g. {going_on[0]} ({END_REMEDY})")
     if labels:
         _set_classes(draft, labels, root)
     return draft

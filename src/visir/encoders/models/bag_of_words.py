@@ -27,6 +27,7 @@ from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.unspaced import pieces
 from visir.errors import EncoderError
 from visir.fingerprint import hash_columns
+from visir.parquet import read_table
 from visir.records import EncoderCard
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> BagOfWords:
 
 
 def _read_table(path: Path) -> tuple[list[str], NDArray[np.float32], int]:
-    table = pq.read_table(path)
+    table = read_table(path)
     return table["word"].to_pylist(), table["idf"].to_numpy(), table.num_rows
 
 

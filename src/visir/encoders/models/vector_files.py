@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, nearest
 from visir.files import read_lines
 from visir.options import split_mark, split_options
+from visir.parquet import read_table
 from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, strings
 
 SIDES: tuple[Modality, Modality] = ("image", "text")
@@ -158,7 +158,7 @@ def _id_file(file: Path) -> pa.StringArray:
     if file.suffix == ".txt":
         return strings(read_lines(file))
     if file.suffix == ".parquet":
-        table = pq.read_table(file)
+        table = read_table(file)
         column = _only(table.column_names, ID_COLUMNS, file)
         return strings(table[column])
     rows = list(csv.DictReader(io.StringIO("\n".join(read_lines(file)))))
@@ -168,7 +168,7 @@ def _id_file(file: Path) -> pa.StringArray:
 
 def _parquet(path: Path) -> dict[Modality, VectorRows]:
     try:
-        table = pq.read_table(path)
+        table = read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:
         raise EmbeddingError(f"{path}: not a readable Parquet file ({fault}).") from fault
     names = table.column_names

@@ -37,7 +37,8 @@ class BlindSystem(System):
         >>> from visir.records import Items, Pools, Qrels
         >>> queries = Items.of_texts({"q": "a picture"}, title="queries")
         >>> documents = Items.of_texts({"a": "there is a red fish", "b": "there fish red a is"}, title="captions")
-        >>> task = Task("choice", queries, documents, {"links": Qrels.of(["q"], ["a"])}, Pools.of("qq", "ab"))
+        >>> pools = Pools.of(["q", "q"], ["a", "b"])
+        >>> task = Task("choice", queries, documents, {"links": Qrels.of(["q"], ["a"])}, pools)
         >>> visir.evaluate(task, BlindSystem("scenes:50?size=64"), measures=["all_first"])["all_first"]
         1.0
     """

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from visir.errors import RunError
+from visir.parquet import read_table
 from visir.records import Gallery, Run, strings
 from visir.retrieval.formats.build import Order
 from visir.retrieval.formats.frames import from_frame
@@ -64,7 +65,7 @@ def read(
         RunError: The file cannot be read, or a column is missing.
     """
     try:
-        table = pq.read_table(path)
+        table = read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:
         raise RunError(f"{path}: not a readable Parquet file: {fault}") from fault
     metadata = table.schema.metadata or {}

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
+from visir.parquet import read_table
 from visir.robustness.language.tagged_captions import TaggedCaptions
 from visir.storage import ContentStore, FolderKind
 
@@ -32,7 +33,7 @@ def cached_words(texts: pa.StringArray, tagger: str, tag: Callable[[pa.StringArr
     key = hash_json({"texts": hash_columns([texts], sort=False), "how": tagger})
     store = ContentStore(WORDS)
     if store.find(key) is not None:
-        return _read(texts, pq.read_table(store.path(key) / FILE))
+        return _read(texts, read_table(store.path(key) / FILE))
     words = tag(texts)
     try:
         with store.writing(key, waiting="another process is tagging the same captions; waiting for it") as change:

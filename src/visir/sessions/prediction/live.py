@@ -169,11 +169,11 @@ class LiveScorer:
         Args:
             folder: A folder that `visir.sessions.make` wrote.
         """
-        import pyarrow.parquet as pq
+        from visir.parquet import read_table
 
         names = ["customer", "visitor", "began", "ended", "device", "orders"]
         for sessions, _ in parts_of(folder):
-            for row in pq.read_table(sessions, columns=names).to_pylist():  # a visitor's in the order of time
+            for row in read_table(sessions, names).to_pylist():  # a visitor's in the order of time
                 self.remember(**row)
 
     def observe(self, event: Event) -> list[Score]:
