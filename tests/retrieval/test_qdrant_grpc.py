@@ -25,6 +25,7 @@ from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import QDRANT
+from visir.retrieval.remote.stepwise import first_number
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
 
@@ -54,8 +55,12 @@ def put_by_http(server: WireServer) -> int:
 
 
 def all_points(server: WireServer) -> list[dict[str, Any]]:
-    [name] = [one.name for one in server.held.get_collections().collections]
-    return [one.model_dump() for one in server.held.scroll(name, limit=1000, with_vectors=True)[0]]
+    """All points; of the number of the change that added one, the generation (the rest of it is drawn)."""
+    [name] = [collection.name for collection in server.held.get_collections().collections]
+    points = [point.model_dump() for point in server.held.scroll(name, limit=1000, with_vectors=True)[0]]
+    for point in points:
+        point["payload"]["visir_added"] //= first_number(1)
+    return points
 
 
 @pytest.mark.parametrize("form", list(KIND))
