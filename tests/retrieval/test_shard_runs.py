@@ -156,3 +156,16 @@ WHOLE = {
 def test_a_depth_is_a_whole_number_from_1(depth: int, why: str) -> None:
     with pytest.raises(RunError, match=rf"depth must be {why}"):
         merge_shards([run(["a"], [1.0])], depth=depth)
+
+
+def test_scores_of_another_similarity_or_encoder_are_refused() -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    first, last = documents.select(documents.ids[:20]), documents.select(documents.ids[20:])
+    by_cosine = build_index(first, "exact").search(queries, 5)
+    with pytest.raises(RunError, match=r"shard 1 cannot be compared with those of shard 0: they are by 'dot', not 'co"):
+        merge_shards([by_cosine, build_index(last, "exact", similarity="dot").search(queries, 5)])
+    by_other = [replace(side, encoder=replace(side.encoder, name="other")) for side in (last, queries)]
+    with pytest.raises(RunError, match=r"they are of queries by 'other', not '.*' and of documents by 'other', not '"):
+        merge_shards([by_cosine, build_index(by_other[0], "exact").search(by_other[1], 5)])
+    unsaid = replace(build_index(last, "exact", similarity="dot").search(queries, 5), provenance={})
+    assert len(merge_shards([by_cosine, unsaid])) == 5  # a run of another tool says nothing of it

@@ -24,16 +24,16 @@ def merge_shards(runs: Iterable[Run], *, depth: int | None = None) -> Run:
     result is that of one index over everything. The recall of approximate ones is the mean of theirs, or a little more.
 
     Args:
-        runs: The run of each shard, of the same queries, in any order, to the same depth.
-        depth: The number of documents per query; None takes that of the runs. More than it would miss documents. Runs
-            whose gallery is known to have no more documents than they are deep set no limit.
+        runs: The run of each shard, of the same queries, in any order.
+        depth: The number of documents per query; None takes that of the shallowest run. More than it would miss
+            documents. Runs whose gallery is known to have no more documents than they are deep set no limit.
 
     Returns:
         The best documents of all shards: by falling score, ties by document id; queries in the order of the first run.
 
     Raises:
-        RunError: There is no run; tasks or queries differ; a document is in two shards; or `depth` is no whole number
-            from 1, or too large. The last ones are said at once.
+        RunError: There is no run; tasks, queries, encoders or similarities differ; a document is in two shards; or
+            `depth` is no whole number from 1, or too large. The last ones are said at once.
 
     Example:
         >>> from visir.records import Gallery
@@ -54,7 +54,8 @@ def merge_shards(runs: Iterable[Run], *, depth: int | None = None) -> Run:
             f"the best {wanted:,} cannot be known from runs of {shallowest:,} answers (search every shard with "
             f"k={wanted})"
         )
-    faults += [fault for number, run in enumerate(runs) if (fault := _other_questions(number, run, first))]
+    for number, run in enumerate(runs):
+        faults += [fault for differs in (_other_questions, _other_scores) if (fault := differs(number, run, first))]
     mentioned = [run.documents.take(pa.array(np.unique(run.indices))) for run in runs]
     documents = pa.concat_arrays(mentioned)
     counts = documents.value_counts()
@@ -119,6 +120,23 @@ def _other_questions(number: int, run: Run, first: Run) -> str:
             more = ", …" if len(alone) > 1 else ""
             differences.append(f"{counted(len(alone), 'queries')} {what} ({alone[0].as_py()!r}{more})")
     return f"shard {number} did not answer what shard 0 did: {'; '.join(differences)}" if differences else ""
+
+
+def _other_scores(number: int, run: Run, first: Run) -> str:
+    """How the scores of a shard differ in kind from those of the first, as far as both runs say; "" if they do not."""
+    mine, theirs = run.provenance, first.provenance
+    differences = []
+    if all("similarity" in facts for facts in (mine, theirs)) and mine["similarity"] != theirs["similarity"]:
+        differences.append(f"by {mine['similarity']!r}, not {theirs['similarity']!r}")
+    for side, name in (("queries", "queries"), ("candidates", "documents")):
+        this, other = mine.get(side), theirs.get(side)
+        if isinstance(this, dict) and isinstance(other, dict) and this.get("fingerprint") != other.get("fingerprint"):
+            differences.append(f"of {name} by {this.get('encoder')!r}, not {other.get('encoder')!r}")
+    if not differences:
+        return ""
+    return (
+        f"the scores of shard {number} cannot be compared with those of shard 0: they are {' and '.join(differences)}"
+    )
 
 
 def _items(shards: Sequence[Items | None], named: Sequence[pa.StringArray]) -> Items | None:
