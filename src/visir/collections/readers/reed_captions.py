@@ -101,7 +101,8 @@ def _members(source: Path) -> Iterator[tuple[str, bytes]]:
     else:
         headers = TarHeaders()
         try:
-            with tarfile.open(source, tarinfo=headers.kind) as tar:  # once, in order: a compressed one can be read no other way
+            # Once, in order: a compressed one can be read no other way.
+            with tarfile.open(source, tarinfo=headers.kind) as tar:
                 for member in tar:
                     if member.isreg() and is_needed(member.name) and (stream := tar.extractfile(member)) is not None:
                         check_member_size(source, member.name, member.size, member.size)
