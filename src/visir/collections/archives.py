@@ -18,6 +18,7 @@ from typing import IO, Any, Protocol
 import orjson
 
 from visir.collections.readers.names import escaped
+from visir.collections.tar_headers import NO_END, NO_END_REMEDY, TarHeaders
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
 from visir.storage import ContentStore, FolderKind
@@ -205,9 +206,13 @@ class TarArchive:
 
     @cached_property
     def index(self) -> dict[str, tuple[int, int]]:
-        """Name to (offset of the data, size) of every plain file, in the order of the tar."""
+        """Name to (offset of the data, size) of every plain file, in the order of the tar.
+
+        Raises:
+            CollectionError: The tar is damaged, or cut: within a member, or before the mark of its end (`TarHeaders`).
+        """
         about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
-        store, key = ContentStore(TAR_INDEX), hash_json({**about, "counts": ["links", "goes on"]})
+        store, key = ContentStore(TAR_INDEX), hash_json({**about, "counts": ["links", "goes on"], "end": True})
         if store.find(key) is not None:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())
             self.links, self.goes_on = columns["links"], columns["goes on"]
@@ -223,8 +228,9 @@ class TarArchive:
 
     def _scan(self) -> dict[str, tuple[int, int]]:
         index: dict[str, tuple[int, int]] = {}
+        headers = TarHeaders()
         try:
-            with tarfile.open(self.path, "r:") as opened:
+            with tarfile.open(self.path, "r:", tarinfo=headers.kind) as opened:
                 for member in opened:
                     if member.issym() or member.islnk():
                         self.links.append(escaped(member.name))
@@ -235,9 +241,11 @@ class TarArchive:
                             f"{self.path}: the archive is truncated within {member.name!r}.", hint="copy it again"
                         )
                     index[member.name] = (member.offset_data, member.size)
+                headers.check_end(opened.offset)
                 self.goes_on = bool(self._file.read_at(opened.offset, LOOK_BEHIND).strip(b"\0"))
         except (tarfile.TarError, OSError) as fault:
-            raise CollectionError(f"{self.path}: not a readable tar ({fault}).", hint="copy it again") from fault
+            hint = NO_END_REMEDY if str(fault) == NO_END else "copy it again"
+            raise CollectionError(f"{self.path}: damaged or truncated ({fault}).", hint=hint) from fault
         return _as_text(index)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
 
 from visir.collections.archives import LOOK_BEHIND, check_member_size
 from visir.collections.cells import image_columns
@@ -27,6 +27,7 @@ from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
 from visir.collections.stream_sources import COPY, Source, content_faults, decompressed
+from visir.collections.tar_headers import TarHeaders
 from visir.errors import CollectionError, ImageError, nearest
 from visir.parquet import open_stream
 from visir.remote import is_url, open_remote, remote_files, remote_state
@@ -37,9 +38,6 @@ ENDINGS = (*TARS, ".zip", ".parquet")
 ID_COLUMNS = ("image_id", "id", "key")
 """Columns of Parquet files that are taken for ids, the first of them that is there."""
 _ROWS = 64
-_OCTAL = b"01234567"
-_BLANK = 8 * ord(" ")
-"""What a tar's checksum counts in its own place."""
 
 
 @dataclass(frozen=True)
@@ -230,24 +228,8 @@ def _first_of_each(pictures: Iterator[StreamedPicture]) -> Iterator[StreamedPict
 
 def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[StreamedPicture]:
     """The first picture of each sample, whose files stand together; ids as `visir.open` has them."""
-    endings, last, ended = picture_endings(), "", False
-
-    class Header(tarfile.TarInfo):
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-            nonlocal ended
-            size, checksum = buf[124:135], buf[148:154]
-            is_plain = len(buf) == tarfile.BLOCKSIZE and buf[156:157] == tarfile.REGTYPE and buf[257:262] == b"ustar"
-            is_plain = is_plain and not buf[345] and not (size + checksum).strip(_OCTAL) and buf[135] in b"\0 "
-            if is_plain and int(checksum, 8) == sum(buf) - sum(buf[148:156]) + _BLANK:
-                # What nearly every header of a picture is; `tarfile` takes five times as long to read it.
-                header = cls(buf[:100].partition(b"\0")[0].decode(encoding, errors))
-                header.size, ended = int(size, 8), False
-                return header
-            ended = len(buf) == tarfile.BLOCKSIZE and not buf.strip(b"\0")
-            return super().frombuf(buf, encoding, errors)
-
-    with tarfile.open(fileobj=decompressed(stream), mode="r|", tarinfo=Header) as opened:
+    endings, last, headers = picture_endings(), "", TarHeaders()
+    with tarfile.open(fileobj=decompressed(stream), mode="r|", tarinfo=headers.kind) as opened:
         for member in opened:
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
@@ -274,11 +256,10 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
                 if len(data) != member.size:
                     raise tarfile.ReadError(f"it ends within {name!r}")
             yield StreamedPicture(key, f"{place}: {name}", data)
+        headers.check_end(opened.offset)
         with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError):  # no damage to a picture
             behind: Any = opened.fileobj
             passed.goes_on = bool(behind.read(LOOK_BEHIND).strip(b"\0"))
-    if not ended:  # `tarfile` takes a header that is cut, or is none, for the end
-        raise tarfile.ReadError("the mark of its end is missing")
 
 
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:

@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import MAX_RATIO, SMALL
+from visir.collections.tar_headers import TarHeaders
 from visir.errors import VisirError
 from visir.storage import Scratch
 
@@ -42,8 +43,9 @@ def unpack(archive: Path, scratch: Scratch) -> Path:
     hint = f"fetch it again and compare its size; where it breaks: tar -tf {archive.name}"
     packed = archive.stat().st_size
     size = 0
+    headers = TarHeaders(brief=False)
     try:
-        with tarfile.open(archive) as members:
+        with tarfile.open(archive, tarinfo=headers.kind) as members:
             for member in members:
                 if not (member.isfile() or member.isdir()):
                     continue  # a link is no log, and nothing would name it when the scratch folder is cleared
@@ -53,6 +55,7 @@ def unpack(archive: Path, scratch: Scratch) -> Path:
                     name = PurePosixPath(tarfile.data_filter(member, str(folder)).name)
                     scratch.file(f"unpacked/{archive.name}/{name}")
                 members.extract(member, folder, filter="data")
+            headers.check_end(members.offset)
     except tarfile.FilterError as fault:
         raise VisirError(
             f"{archive}: an archive that reaches out of its folder: {fault}.", hint="unpack it by hand"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from visir.collections.archives import ZipArchive, check_member_size
 from visir.collections.readers.locate import walk
+from visir.collections.tar_headers import TarHeaders
 from visir.errors import CollectionError
 
 ORIGIN = "cvpr2016_cub.tar.gz, linked from https://github.com/reedscot/cvpr2016"
@@ -98,12 +99,15 @@ def _members(source: Path) -> Iterator[tuple[str, bytes]]:
         archive = ZipArchive(source)
         yield from ((name, archive.read(name)) for name in archive.names() if is_needed(name))
     else:
+        headers = TarHeaders()
         try:
-            with tarfile.open(source) as tar:  # once, in order: a compressed one can be read no other way
+            # Once, in order: a compressed one can be read no other way.
+            with tarfile.open(source, tarinfo=headers.kind) as tar:
                 for member in tar:
                     if member.isreg() and is_needed(member.name) and (stream := tar.extractfile(member)) is not None:
                         check_member_size(source, member.name, member.size, member.size)
                         yield member.name, stream.read()
+                headers.check_end(tar.offset)
         except (tarfile.TarError, EOFError, OSError, zlib.error) as fault:
             raise CollectionError(
                 f"{source}: not a readable tar ({fault}).", hint="is the download complete?"

@@ -1,0 +1,135 @@
+"""Tars that are cut or damaged between members: no road reads half of one in silence."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+from toys import jpeg
+from typer.testing import CliRunner
+
+import visir
+from visir.cli import data, index
+from visir.collections.archives import TarArchive
+from visir.collections.streams import InputFiles
+from visir.errors import CollectionError
+from visir.library import cli as library
+
+NAMES = ["a.jpg", "b.jpg", "c.jpg"]
+NO_END = r"damaged or truncated \(the mark of its end is missing\)"
+DAMAGED = r"damaged or truncated \(the header at byte [\d,]+ is damaged\)"
+ADDS = r"copy it again; to a tar that was written without the mark, truncate -s \+1024 FILE\.tar adds it"
+
+
+def tar(path: Path) -> list[tarfile.TarInfo]:
+    """Write three pictures; where each is, and the zeros that follow the last."""
+    with tarfile.open(path, "w") as made:
+        for name, colour in zip(NAMES, ("red", "green", "blue"), strict=True):
+            content = jpeg(colour)
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            made.addfile(about, io.BytesIO(content))
+    with tarfile.open(path) as opened:
+        return opened.getmembers()
+
+
+def cut(path: Path, place: str) -> str:
+    """Cut, or damage, such a tar at a place; what an error says of it."""
+    second, third = tar(path)[1:]
+    assert second.size % 512  # there is padding
+    whole = path.read_bytes()
+    end = third.offset_data + -(-third.size // 512) * 512
+    assert not whole[end:].strip(b"\0")
+    length, said = {
+        "within a header": (third.offset + 300, NO_END),
+        "behind a header": (third.offset_data, "truncated within 'c.jpg'"),
+        "within the data": (second.offset_data + 100, "truncated within 'b.jpg'"),
+        "at the end of a member": (second.offset_data + second.size, "unexpected end of data"),
+        "at the end of the padding": (third.offset, NO_END),
+        "before the mark of the end": (end, NO_END),
+        "within the mark of the end": (end + 511, NO_END),
+        "nowhere, a header is damaged": (len(whole), DAMAGED),
+    }[place]
+    content = bytearray(whole[:length])
+    if said == DAMAGED:
+        content[third.offset] ^= 1
+    path.write_bytes(content)
+    return said
+
+
+PLACES = [
+    "within a header",
+    "behind a header",
+    "within the data",
+    "at the end of a member",
+    "at the end of the padding",
+    "before the mark of the end",
+    "within the mark of the end",
+    "nowhere, a header is damaged",
+]
+
+
+@pytest.mark.parametrize("layout", ["webdataset", "photos"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_tar_that_is_cut_is_refused_when_opened(tmp_path: Path, place: str, layout: str) -> None:
+    path = tmp_path / "x.tar"
+    said = cut(path, place)
+    remedy = ADDS if said == NO_END else "copy it again"
+    with pytest.raises(CollectionError, match=rf"x\.tar: .*{said}.*\n  → {remedy}$"):
+        visir.open(path, format=layout)
+    inputs = InputFiles(path)
+    with pytest.raises(CollectionError, match=r"x\.tar: damaged or truncated"):
+        list(inputs.pictures(inputs.files[0]))
+
+
+@pytest.mark.parametrize("place", ["at the end of a member", "at the end of the padding", "before the mark of the end"])
+def test_every_verb_refuses_it(tmp_path: Path, place: str) -> None:
+    said = cut(tmp_path / "x.tar", place)
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    tar(shards / "00000.tar")
+    (tmp_path / "x.tar").rename(shards / "00001.tar")
+    for app, arguments in (
+        (library.app, ["make", shards, "--model", "pixels", "--out", tmp_path / "made"]),
+        (index.app, ["build", shards, "--model", "pixels", "--out", tmp_path / "index"]),
+        (data.app, ["check", shards]),
+    ):
+        found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "400", "NO_COLOR": "1"})
+        assert found.exit_code != 0
+        assert re.search(rf"00001\.tar: .*{said}", f"{found.output}{found.exception}")
+
+
+@pytest.mark.parametrize("zeros", [512, 1024, 7168])
+def test_one_block_of_zeros_is_an_end(tmp_path: Path, zeros: int) -> None:
+    path = tmp_path / "x.tar"
+    last = tar(path)[-1]
+    end = last.offset_data + -(-last.size // 512) * 512
+    path.write_bytes(path.read_bytes()[:end] + bytes(zeros))
+    assert list(TarArchive(path).names()) == NAMES
+    inputs = InputFiles(path)
+    assert [picture.id for picture in inputs.pictures(inputs.files[0])] == ["a", "b", "c"]
+
+
+def test_what_the_error_says_makes_a_tar_without_the_mark_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    cut(path, "before the mark of the end")
+    with path.open("r+b") as stream:
+        stream.truncate(path.stat().st_size + 1024)
+    assert list(TarArchive(path).names()) == NAMES
+
+
+def test_headers_of_links_and_long_names_are_no_end(tmp_path: Path) -> None:
+    for format in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+        with tarfile.open(tmp_path / "x.tar", "w", format=format) as made:
+            for name in (f"{'é' * 150}.jpg", "b.jpg"):
+                about = tarfile.TarInfo(name)
+                about.size = 3
+                made.addfile(about, io.BytesIO(b"abc"))
+            link = tarfile.TarInfo("c.jpg")
+            link.type, link.linkname = tarfile.SYMTYPE, "b.jpg"
+            made.addfile(link)
+        opened = TarArchive(tmp_path / "x.tar")
+        assert list(opened.names()) == [f"{'é' * 150}.jpg", "b.jpg"] and opened.links == ["c.jpg"]
