@@ -426,3 +426,10 @@ def test_dense_vectors_whose_products_overflow_on_the_way_are_refused() -> None:
 
 def _manifest(folder: Path) -> dict:  # type: ignore[type-arg]
     return json.loads((folder / MANIFEST).read_text())
+
+
+@pytest.mark.parametrize("given", [np.eye(3), "photos"])
+def test_what_is_no_vectors_is_named_with_the_way_to_them(given: object) -> None:
+    match = rf"not of a {type(given).__name__}\.(.|\n)*Embeddings\.of(.|\n)*visir\.encode(.|\n)*Parts\(folder\)"
+    with pytest.raises(EmbeddingError, match=match):
+        build_index(given, "exact")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.errors import ConfigurationError, nearest, require
+from visir.errors import ConfigurationError, EmbeddingError, nearest, require
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
 
@@ -216,6 +216,7 @@ def build_index(vectors: Vectors, kind: str | None = None, out: str | Path | Non
 
     Raises:
         VisirError: The kind is unknown.
+        EmbeddingError: These are no vectors with ids.
         ConfigurationError: The kind is for vectors of the other form, or settings are wrong.
         IndexFolderError: The folder is not empty.
 
@@ -232,6 +233,14 @@ def build_index(vectors: Vectors, kind: str | None = None, out: str | Path | Non
         >>> [(document, round(score, 2)) for document, score in index.search(query, k=2).answer("q")]
         [('c', 0.8), ('a', 0.0)]
     """
+    from visir.records import Embeddings, MultiVectorEmbeddings, SparseEmbeddings
+
+    if not isinstance(vectors, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
+        raise EmbeddingError(
+            f"an index is built of vectors with ids (Embeddings), not of a {type(vectors).__name__}.",
+            hint="of an array: Embeddings.of(ids, array); of photos: visir.encode(model, visir.open('photos/'), "
+            "'image'); of a folder of parts: build from the first of Parts(folder), then index.add each of the others",
+        )
     form = form_of(vectors)
     kind = kind or USUAL_KINDS[form]
     entry = KINDS.get(kind)

@@ -28,6 +28,7 @@ _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server."""
 _RECENT = (2, 4)
 """The version of Milvus that began to store sparse vectors and to index numbers by inverted lists."""
+_NO_CLIENT = "should create connection first"
 _CLOSED = "Cannot invoke RPC"
 """What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
 
@@ -218,6 +219,8 @@ def _is_away(fault: Exception) -> bool:
     if status:
         return status in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
     if isinstance(fault.__cause__, ValueError) and _CLOSED in str(fault.__cause__):
+        return True
+    if _NO_CLIENT in _text(fault):  # another thread has closed the client between its choice and the call
         return True
     return getattr(fault, "code", None) == _NO_CONNECTION
 
