@@ -159,6 +159,7 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
             f'SELECT *, (SELECT obj_description(\'visir."{name}"\'::regclass)) FROM visir."{name}"'
         ),
         count=lambda name: int(postgres.ask(f'SELECT count(*) FROM visir."{name}"')[0][0]),
+        lose=lambda name, id: postgres.ask(f'DELETE FROM visir."{name}" WHERE id = %s', id),
         put_strange=put,
         away=postgres.stop,
         back=postgres.start,

@@ -6,6 +6,7 @@ What a kill leaves at every request is in `cut_off.py` (Qdrant, Milvus) and in `
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -321,3 +322,20 @@ def test_a_folder_of_an_earlier_version_is_refused(at: Place, tmp_path: Path) ->
     with pytest.raises(IndexFolderError, match="an earlier version of visir made this index on a server") as caught:
         open_index(tmp_path / "index")
     assert "build it again, into a new folder" in str(caught.value) and "mine" in str(caught.value)
+
+
+@SERVERS
+def test_documents_that_were_deleted_past_visir_are_counted(mine: Mine) -> None:
+    for id in mine.ids[:5]:
+        mine.at.lose("mine", id)
+    said = "holds 25 documents; by this index's own changes it should hold 30.*Add those that are missing again"
+    with pytest.warns(UserWarning, match=said):
+        assert mine.open().info().documents == 25
+    with pytest.warns(UserWarning, match=said):
+        mine.index.add(mine.some(0, 5))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*by this index's own changes")
+        assert len(mine.index.ids) == mine.index.info().documents == mine.open().info().documents == 30
+        mine.index.delete(mine.ids[:3])
+        assert mine.open().info().documents == mine.at.count("mine") == 27
+    assert mine.answers(mine.open(), kept=mine.some(3, 30))

@@ -80,11 +80,15 @@ def load_index(folder: Path) -> Index[Any]:
     `EngineError` where it lies on a server that cannot be reached: nothing is wrong with the library then.
     """
     from visir.retrieval.kinds import open_index
-    from visir.retrieval.remote.engine import EngineError
+    from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError
 
     try:
         return open_index(folder)
-    except (EngineError, MissingPackageError):
+    except EngineError as fault:
+        if fault.hint and BUILD_ON_SERVER in fault.hint:  # an index alone is built again; a library makes its own
+            raise EngineError(fault.message, hint=_mend(folder.parent, folder.name)) from fault
+        raise
+    except MissingPackageError:
         raise
     except VisirError as fault:
         raise LibraryError(fault.message, hint=_mend(folder.parent, folder.name)) from fault

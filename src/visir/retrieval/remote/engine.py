@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ import pyarrow as pa
 from visir.errors import VisirError
 from visir.records import VectorForm
 from visir.retrieval.remote.points import Point, Vector
+
+BUILD_ON_SERVER = "build the index again (visir index build), into a new folder"
+"""The hint of an `EngineError` that a new build mends."""
 
 
 class EngineError(VisirError):
@@ -153,10 +157,12 @@ class RemoteEngine(Engine):
     Attributes:
         seen: The generation that searches see.
         index: The number of the index that was opened.
+        before: How many documents the server held when the change under way began, counted there.
     """
 
     seen = 0
     index = ""
+    before = 0
 
     @classmethod
     @abstractmethod
@@ -185,7 +191,10 @@ class RemoteEngine(Engine):
 
     @abstractmethod
     def begin(self, mark: Mark, change: str) -> None:
-        """Begin a change of the collection, which has this mark; for the change this number was drawn."""
+        """Begin a change of the collection, which has this mark; for the change this number was drawn.
+
+        From here to its end, `before` is how many documents there are without it.
+        """
 
     @abstractmethod
     def mark(self, mark: Mark) -> None:
@@ -202,6 +211,10 @@ class RemoteEngine(Engine):
     @abstractmethod
     def held(self, ids: pa.StringArray) -> pa.StringArray:
         """Those of these ids that are there as of the last change."""
+
+    @abstractmethod
+    def count(self, generation: int) -> int:
+        """How many documents this generation has, counted by the server."""
 
     @abstractmethod
     def is_empty(self) -> bool:
@@ -269,18 +282,36 @@ class RemoteEngine(Engine):
                 hint="open the index again, and see what it holds now",
             )
 
+    def counted(self) -> int:
+        """How many documents that are seen the server holds; a warning where its mark names another number."""
+        held, mark = self.count(self.seen), self.read_mark()
+        if (mark.index, mark.generation) == (self.index, self.seen):  # else a later change has deleted some
+            self.warn_of_difference(mark.documents, held)
+        return held
+
+    def warn_of_difference(self, documents: int, held: int) -> None:
+        """Warn if the server holds another number of documents than visir has put there."""
+        if held == documents:
+            return
+        fewer = "were documents deleted there past visir? Add those that are missing again"
+        more = "did another program put some there?"
+        warnings.warn(
+            f"{self.where()} holds {held:,} documents; by this index's own changes it should hold {documents:,}. "
+            f"The number on the server counts from here on. {fewer if held < documents else more}",
+            stacklevel=1,
+        )
+
     def _older(self, mark: Mark, generation: int) -> EngineError:
         return EngineError(
             f"{self.where()} is older than this index's folder: it knows of {mark.generation} changes, the folder "
             f"of {generation}.",
-            hint="was the server restored from a backup? restore the folder of that time too; or build the index "
-            "again (visir index build), into a new folder",
+            hint=f"was the server restored from a backup? restore the folder of that time too; or {BUILD_ON_SERVER}",
         )
 
     def _another(self) -> EngineError:
         return EngineError(
             f"{self.where()} is not the one that this index's folder was made with.",
-            hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
+            hint=f"was it deleted and made anew? {BUILD_ON_SERVER}",
         )
 
     def check_no_collection(self) -> None:

@@ -211,7 +211,7 @@ class RemoteIndex(Index[Vectors]):
             kind=self.kind,
             exact=self.exact,
             modality=self._like.modality,
-            documents=len(state.documents),
+            documents=state.engine.counted() if isinstance(state.engine, RemoteEngine) else len(state.documents),
             deleted=0,
             dimension=self._like.dimension,
             bytes=state.bytes,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space, alike
+from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError, EngineHit, Mark, Nearest, Space, alike
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.milvus_client import MilvusConnection, is_missing, is_not_loaded, package
 from visir.retrieval.remote.points import Point, Vector, key_of, own_id
@@ -152,6 +152,10 @@ class MilvusEngine(StepwiseEngine):
             there.update(row[_KEY] for row in self._loaded("query", some, output_fields=[_KEY]))
         return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
 
+    def count(self, generation: int) -> int:
+        """How many rows this generation has."""
+        return self._count(_seen(generation))
+
     def is_empty(self) -> bool:
         """Whether none of the rows that are seen is there any more."""
         return not self._loaded("query", _seen(self.seen), output_fields=[_KEY], limit=1)
@@ -283,7 +287,7 @@ class MilvusEngine(StepwiseEngine):
             if is_missing(fault.__cause__):
                 raise EngineError(
                     f"{self.where()} does not exist.",
-                    hint="was it deleted? build the index again (visir index build), into a new folder",
+                    hint=f"was it deleted? {BUILD_ON_SERVER}",
                 ) from fault.__cause__
             raise
 

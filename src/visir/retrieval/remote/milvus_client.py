@@ -146,7 +146,8 @@ class MilvusConnection:
         if _is_away(fault):
             return EngineError(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
-                hint=f"is the server running, and is this its address? {_check(url)}; for a slow one, a longer wait: "
+                hint=f"is the server running, and is this its address? A full Milvus answers {_check(url)} "
+                "(milvus-lite has no such page); for a slow one, a longer wait: "
                 f"timeout={2 * self.place.timeout}",
             )
         if status == "UNAUTHENTICATED":

@@ -16,7 +16,16 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space, alike
+from visir.retrieval.remote.engine import (
+    BUILD_ON_SERVER,
+    EngineError,
+    EngineHit,
+    Mark,
+    Nearest,
+    RemoteEngine,
+    Space,
+    alike,
+)
 from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.postgres_client import LEAST, Binary, PostgresClient
 from visir.retrieval.remote.postgres_format import HEADER, TRAILER, array, packed, possible, row, unpacked
@@ -76,7 +85,7 @@ class PostgresEngine(RemoteEngine):
         if described is None:
             raise EngineError(
                 f"{self.where()} does not exist.",
-                hint="was it deleted? build the index again (visir index build), into a new folder",
+                hint=f"was it deleted? {BUILD_ON_SERVER}",
             )
         mark, columns = _read_comment(described)
         self._columns = self._columns or columns
@@ -121,8 +130,8 @@ class PostgresEngine(RemoteEngine):
     def begin(self, mark: Mark, change: str) -> None:
         """Begin a transaction."""
         self._mark = mark
-        with self._writing("begin a change"):
-            pass
+        with self._writing("begin a change") as connection:
+            [self.before] = connection.execute(self._statement("SELECT count(*) FROM {table}")).fetchone()
 
     def mark(self, mark: Mark) -> None:
         """Write the mark, and make the change visible."""
@@ -224,6 +233,12 @@ class PostgresEngine(RemoteEngine):
         statement = self._statement("SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id")
         rows = self._found(statement, {"ids": possible(ids.to_pylist())}, None, False)
         return pa.array([id for (id,) in rows], pa.string())
+
+    def count(self, generation: int) -> int:
+        """How many documents this generation has."""
+        statement = self._statement(f"SELECT count(*) FROM {{table}} WHERE generation <= {generation}")
+        [(count,)] = self._found(statement, {}, None, False)
+        return int(count)
 
     def is_empty(self) -> bool:
         """Whether none of the documents that are seen is there any more."""

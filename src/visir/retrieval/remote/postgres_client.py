@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, secret_for, why_no_key
-from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError
 from visir.retrieval.remote.families import PGVECTOR
 from visir.retrieval.remote.settings import DatabasePlace
 
@@ -185,7 +185,7 @@ class PostgresClient:
         if state == "42P01":
             return EngineError(
                 f"{url}: cannot {what}: the table does not exist: {text}",
-                hint="was it deleted? build the index again (visir index build), into a new folder",
+                hint=f"was it deleted? {BUILD_ON_SERVER}",
             )
         if state == "3D000" or _NO_DATABASE.search(text):  # while connecting, errors have no state
             return EngineError(

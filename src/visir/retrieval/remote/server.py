@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space
+from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError, EngineHit, Mark, Nearest, Space
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
 from visir.retrieval.remote.qdrant_grpc import BinaryUpload
@@ -130,7 +130,8 @@ class ServerEngine(StepwiseEngine):
 
     def count_changed(self, first: int, last: int) -> tuple[int, int]:
         """How many points these changes have added, and marked as deleted."""
-        added, deleted = (self._count(_range(name, gte=first, lte=last)) for name in (ADDED, DELETED))
+        among = (_models().Filter(must=[_range(name, gte=first, lte=last)]) for name in (ADDED, DELETED))
+        added, deleted = map(self._count, among)
         return added, deleted
 
     def ids(self) -> pa.StringArray:
@@ -145,6 +146,10 @@ class ServerEngine(StepwiseEngine):
             some = self._seen(generation, ids[start : start + _PAGE].to_pylist())
             there.update(str(record.id) for record in self._records(some, with_payload=False))
         return ids.filter(pa.array([str(key_of(id)) in there for id in ids.to_pylist()], pa.bool_()))
+
+    def count(self, generation: int) -> int:
+        """How many points this generation has."""
+        return self._count(self._seen(generation))
 
     def is_empty(self) -> bool:
         """Whether none of the points that are seen is there any more."""
@@ -252,8 +257,7 @@ class ServerEngine(StepwiseEngine):
         among = _models().Filter(must=[condition])
         self._sent(what, lambda client: client.delete(self.collection, among, wait=True))
 
-    def _count(self, condition: Any) -> int:
-        among = _models().Filter(must=[condition])
+    def _count(self, among: Any) -> int:
         counted = self._sent("count points", lambda client: client.count(self.collection, among, exact=True))
         return int(counted.count)
 
@@ -297,7 +301,7 @@ class ServerEngine(StepwiseEngine):
         if status == 404:
             return EngineError(
                 f"{self.where()} does not exist.",
-                hint="was it deleted? build the index again (visir index build), into a new folder",
+                hint=f"was it deleted? {BUILD_ON_SERVER}",
             )
         reply = getattr(fault, "content", b"")[:300].decode("utf-8", "replace")
         attempts = f", asked {self.place.retries + 1} times" if status in _BUSY else ""

@@ -62,6 +62,7 @@ class StepwiseEngine(RemoteEngine):
         self._check_unchanged()
         self.take_back(last_number(mark.generation) + 1, _LAST)
         self.remove_deleted(last_number(mark.generation))
+        self.before = self.count(mark.generation)
         self._under_way = True
 
     def mark(self, mark: Mark) -> None:
@@ -74,7 +75,7 @@ class StepwiseEngine(RemoteEngine):
             EngineError: The server holds another number of documents of this change than were sent, or somebody else
                 has changed the collection meanwhile.
         """
-        added = mark.documents - self._before.documents
+        added = mark.documents - self.before
         sent = max(added, 0), max(-added, 0)
         held = self._count_generation()
         self._check_unchanged()
@@ -141,7 +142,7 @@ class StepwiseEngine(RemoteEngine):
         if now.generation != self._before.generation + 1:
             return False
         mine, both = self.count_changed(self.number, self.number), self._count_generation()
-        return both[0] - mine[0] == max(now.documents - self._before.documents, 0)
+        return both[0] - mine[0] == max(now.documents - self.before, 0)
 
 
 def first_number(generation: int) -> int:

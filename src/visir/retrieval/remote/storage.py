@@ -209,10 +209,11 @@ class RemoteStorage:
         mark = engine.check(now["index"], now["changes"], now.get("pending", ""))
         now |= {"changes": mark.generation, "pending": number}
         self._publish(change, self.state.documents, engine, now)
-        size = mark.documents + len(touched) * (-1 if put is None else 1)
-        after = Mark(mark.index, mark.generation + 1, True, number, size)
         try:
             engine.begin(mark, number)
+            engine.warn_of_difference(mark.documents, engine.before)
+            size = engine.before + len(touched) * (-1 if put is None else 1)
+            after = Mark(mark.index, mark.generation + 1, True, number, size)
             _drop(engine, touched) if put is None else upload(engine, put(), len(touched))
             engine.mark(after)
         except BaseException:
