@@ -94,12 +94,12 @@ def qdrant() -> Iterator[Place]:
 
         def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
             given = {
-                space: models.SparseVector(indices=one[0].tolist(), values=one[1].tolist())
-                if isinstance(one, tuple)
-                else one.tolist()
-                for space, one in vectors.items()
+                space: models.SparseVector(indices=vector[0].tolist(), values=vector[1].tolist())
+                if isinstance(vector, tuple)
+                else vector.tolist()
+                for space, vector in vectors.items()
             }
-            named = {"visir_added" if one == "added" else one: value for one, value in payload.items()}
+            named = {"visir_added" if key == "added" else key: value for key, value in payload.items()}
             server.held.upsert(name, [models.PointStruct(id=ord(key), vector=given, payload=named)])
 
         with pytest.MonkeyPatch.context() as environment:
@@ -141,10 +141,10 @@ def pgvector(postgres: PostgresServer) -> Iterator[Place]:
     def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
         row = {"id": payload.get("id", key)} | ({"generation": payload["added"]} if "added" in payload else {})
         row |= {
-            space: f"{dict(zip((one[0] + 1).tolist(), one[1].tolist(), strict=True))}/{TERMS}"
-            if isinstance(one, tuple)
-            else str(one.tolist())
-            for space, one in vectors.items()
+            space: f"{dict(zip((vector[0] + 1).tolist(), vector[1].tolist(), strict=True))}/{TERMS}"
+            if isinstance(vector, tuple)
+            else str(vector.tolist())
+            for space, vector in vectors.items()
         }
         postgres.ask(
             f'INSERT INTO visir."{name}" ({", ".join(row)}) VALUES ({", ".join(["%s"] * len(row))})', *row.values()
@@ -176,8 +176,10 @@ def milvus(lite: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Place
 
     def put(name: str, key: str, vectors: dict[str, Any], payload: dict[str, Any]) -> None:
         given = {
-            space: dict(zip(one[0].tolist(), one[1].tolist(), strict=True)) if isinstance(one, tuple) else one.tolist()
-            for space, one in vectors.items()
+            space: dict(zip(vector[0].tolist(), vector[1].tolist(), strict=True))
+            if isinstance(vector, tuple)
+            else vector.tolist()
+            for space, vector in vectors.items()
         }
         row = {"key": key, "id": payload.get("id", ""), "added": payload.get("added", 0), "deleted": 2**62}
         lite.behind.insert(name, row | given)

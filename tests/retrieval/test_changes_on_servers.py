@@ -215,29 +215,25 @@ def test_another_copy_that_begins_just_before_the_mark(
 
 @STEPWISE
 def test_another_copy_that_sends_as_many_documents_just_before_the_mark(
-    at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mine: Mine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has taken away what was sent from here, and put in as many: they are not taken for those that were sent."""
-    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
-    ids = documents.ids.to_pylist()
-    index: Any = at.build(documents.select(ids[:30]), "dense", tmp_path / "index", collection="mine")
-    other: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
+    other: Any = mine.open()._storage.state.engine
     mark, count_changed = other.read_mark(), type(other).count_changed
 
     def send_as_many(self: RemoteEngine, first: int, last: int) -> tuple[int, int]:
         monkeypatch.setattr(type(other), "count_changed", count_changed)
         other.begin(mark, "f1e2d3")
-        other.put([Point(f"theirs-{n}", {"dense": documents.vectors[n]}) for n in range(10)])
+        other.put([Point(f"theirs-{n}", {"dense": mine.documents.vectors[n]}) for n in range(10)])
         counted: tuple[int, int] = count_changed(self, first, last)
         return counted
 
     monkeypatch.setattr(type(other), "count_changed", send_as_many)
     with pytest.raises(EngineError, match=r"added 10 documents and deleted 0; the server counts 0 and 0\. The change"):
-        index.add(documents.select(ids[30:]))
-    first = truth(documents.select(ids[:30]), "dense", queries, 9)
-    assert same_run(open_index(tmp_path / "index").search(queries, 9), first) and at.count("mine") == 40
+        mine.index.add(mine.some(30))
+    assert mine.answers(mine.open(), kept=mine.some(0, 30)) and mine.at.count("mine") == 40
     other.mark(Mark(mark.index, mark.generation + 1, True, "f1e2d3", 40))
-    assert {f"theirs-{n}" for n in range(10)} < set(other.ids().to_pylist()) and at.count("mine") == 40
+    assert {f"theirs-{n}" for n in range(10)} < set(other.ids().to_pylist()) and mine.at.count("mine") == 40
 
 
 @SERVERS
