@@ -19,8 +19,8 @@ from visir.cli.options import (
     ImagesOption,
     IndexSetOption,
     KindOption,
-    ModelOption,
     NewFolder,
+    OptionalModelOption,
     OwnModelOption,
     SkipBrokenOption,
     SourceArgument,
@@ -28,17 +28,25 @@ from visir.cli.options import (
     name_value_pairs,
     single_or_all,
 )
+from visir.display import counted
 
 if TYPE_CHECKING:
-    from visir.encoders.base import Encoder
     from visir.records import Modality
-    from visir.retrieval.kinds import Kind
+    from visir.retrieval.index import Index
 
 
 def build_command(
-    collection: SourceArgument,
-    model: ModelOption,
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated); "
+            "or a finished folder of parts (visir encode --parts).",
+            show_default=False,
+        ),
+    ],
     out: NewFolder,
+    model: OptionalModelOption = None,
     to: Annotated[str, typer.Option(help="What is found: images or captions.")] = "images",
     kind: KindOption = None,
     setting: IndexSetOption = None,
@@ -47,32 +55,40 @@ def build_command(
     device: DeviceOption = None,
     skip_broken: SkipBrokenOption = False,
 ) -> None:
-    """Encode a collection (or take its vectors from the store) and index it.
+    """Encode a collection (or take its vectors from the store, or from parts) and index it.
 
     Killed, it leaves no folder; the vectors that were encoded are kept, and the same command goes on from them. More
     than a million vectors of kind ivf are indexed part by part: that leaves an unfinished folder, and the same command
     goes on in it.
+
+    Of a folder of parts nothing is encoded, and no model is needed. The parts must be finished.
     """
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
+    from visir.encoders.parts_folder import is_parts
+    from visir.errors import ConfigurationError
     from visir.retrieval.folder import check_new_index
-    from visir.retrieval.kinds import KINDS, USUAL_KINDS, build_index
+    from visir.retrieval.kinds import KINDS, build_index, kind_for
 
     modality = _modality_of(to)
     settings = name_value_pairs(setting)
     check_new_index(out)  # before hours of encoding, not after
     if kind is not None:
-        _check_settings(KINDS.get(kind), settings)
+        KINDS.get(kind).check_settings(settings)
+    if is_parts(collection):
+        _check_options_of_parts(modality, split, images, skip_broken, device is not None and model is None)
+        _build_of_parts(collection, model, device, kind, out, settings)
+        return
+    if model is None:
+        raise ConfigurationError(
+            "--model is missing: a collection is encoded first.", hint="--model MODEL; visir models lists them"
+        )
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = load(model, device=device)
-    kind = kind or USUAL_KINDS[encoder.form]
-    _check_form(KINDS.get(kind), encoder)
-    _check_settings(KINDS.get(kind), settings)
+    chosen = kind_for(encoder.form, encoder.card.name, kind)
+    chosen.check_settings(settings)
     vectors = encode_items(encoder, opened.items(modality), skip_broken=skip_broken)
-    index = build_index(vectors, kind, out, **settings)
-    info = index.info()
-    output.facts(out=out.absolute(), **output.plain(info))
-    output.line(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
+    _report(out, build_index(vectors, chosen.name, out, **settings))
 
 
 def add_command(
@@ -131,23 +147,56 @@ def _modality_of(to: str) -> Modality:
     raise ConfigurationError(f"--to {to}: there is no such side.", hint=nearest(to, DOCUMENT_NAMES.values()))
 
 
-def _check_settings(kind: Kind, settings: dict[str, Any]) -> None:
-    """Check settings, and that the packages are installed, before a collection is encoded."""
-    from visir.retrieval.settings import settings_of
+def _check_options_of_parts(
+    modality: Modality, split: str | None, images: list[str] | None, skip_broken: bool, only_device: bool
+) -> None:
+    """Refuse what is about encoding."""
+    from visir.errors import ConfigurationError, raise_faults
 
-    settings_type = getattr(kind.index(), "settings_type", None)
-    if settings_type is not None:
-        settings_of(kind.name, settings_type, settings)
+    given = {
+        "--to captions": modality != "image",
+        "--split": split is not None,
+        "--images": images is not None,
+        "--skip-broken": skip_broken,
+        "--device without --model": only_device,
+    }
+    raise_faults(
+        ConfigurationError,
+        "index build",
+        [f"{name} does not go with a folder of parts" for name, is_given in given.items() if is_given],
+        hint="parts are vectors of pictures already: all of them are indexed",
+    )
 
 
-def _check_form(kind: Kind, encoder: Encoder) -> None:
-    """Check that an index of this kind holds the encoder's vectors, dense or sparse."""
-    from visir.errors import ConfigurationError
-    from visir.retrieval.kinds import kinds_for
+def _build_of_parts(
+    place: str, model: str | None, device: str | None, kind: str | None, out: Path, settings: dict[str, Any]
+) -> None:
+    """Index a folder of parts, and print what was done."""
+    from visir.encoders import Parts, load
+    from visir.errors import EmbeddingError
+    from visir.retrieval.parts_index import index_of_parts
 
-    form = encoder.form
-    if kind.vectors != form:
-        raise ConfigurationError(
-            f"an index of kind {kind.name!r} holds {kind.vectors} vectors; those by {encoder.card.name} are {form}.",
-            hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
-        )
+    parts = Parts(place)
+    if model is not None:
+        mine = load(model, device=device).stored_card
+        differing = mine.differences(parts.encoder, "image")
+        if differing:
+            raise EmbeddingError(
+                f"{place}: made by {parts.encoder.name}, not by {mine.name} (they differ in {', '.join(differing)}).",
+                hint="leave --model out: the parts say which model made them",
+            )
+    index, summary = index_of_parts(parts, kind, out, **settings)
+    left_out = {"broken": summary.broken, "given_up": dict(summary.given_up)}
+    output.facts(parts=place, files=summary.files, **left_out)
+    _report(out, index)
+    without = f"; without a vector: {summary.left_out()}" if summary.left_out() else ""
+    output.line(f"  of {counted(summary.files, 'parts')} by {parts.encoder.name}{without}")
+
+
+def _report(out: Path, index: Index[Any]) -> None:
+    """Print what was built."""
+    info = index.info()
+    output.facts(out=out.absolute(), **output.plain(info))
+    output.line(
+        f"{out}: {info.documents:,} {DOCUMENT_NAMES[info.modality]}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB"
+    )

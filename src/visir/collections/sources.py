@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from visir.collections.descriptor import Format
 from visir.collections.draft import SourceDraft
+from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import left_out
 from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.locate import place_images
@@ -180,6 +181,7 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
             advice = advice or text
     if advice:
         raise CollectionError(f"{path}: which of its columns has what?", hint=advice)
+    check_no_own_folder(path, f"a {kind.name}")
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
     holds = ""
     if path.is_dir():

@@ -23,6 +23,7 @@ from typing import IO, Any, cast
 
 from visir.collections.archives import LOOK_BEHIND, check_member_size
 from visir.collections.cells import image_columns
+from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
@@ -122,6 +123,7 @@ class InputFiles:
         self.source = str(source)
         if not self.source.strip():
             raise CollectionError("the name of the source is empty.", hint="name a folder, a pattern or an address")
+        check_no_own_folder(self.source, "files of pictures")
         self._remote = is_url(source)
         self._called: dict[str, str] = {}
         """By its name as text, what a file is really called, where that is no valid Unicode."""

@@ -11,9 +11,11 @@ from typing import Any
 from visir.encoders.given_up import give_up, why_given_up
 from visir.encoders.leases import SharedPlace, about_lease, lease_states, open_place
 from visir.encoders.part_file import read_card, read_part
-from visir.encoders.part_list import FOLDER, PartOf, listed_parts, read_plan
-from visir.errors import EmbeddingError
+from visir.encoders.part_list import FOLDER, PARTS, PartOf, listed_parts, read_plan
+from visir.errors import EmbeddingError, VisirError
 from visir.records import Embeddings, EncoderCard
+from visir.remote import is_url
+from visir.storage.manifest import is_made_by_visir
 
 _MEASURED = 32
 """The rate is that of so many last parts."""
@@ -47,10 +49,21 @@ class PartsStatus:
         return self.finished + len(self.given_up) == self.files
 
 
+def is_parts(place: str | Path) -> bool:
+    """Whether a place is a folder of parts, here or elsewhere; for elsewhere one small file is asked for."""
+    if not is_url(place):
+        return is_made_by_visir(place, PARTS.name)
+    try:
+        return read_plan(open_place(place)) is not None
+    except VisirError:  # something else, or it does not answer: whoever opens it says that
+        return False
+
+
 class Parts:
     """A folder of parts, finished or not. Iterating gives the `Embeddings` of each finished part, one after the other.
 
-    Where input files were given up, iterating warns, and names the first of them.
+    Where input files were given up, iterating warns, and names the first of them. An index of all of them is one call:
+    `visir.retrieval.build_index(Parts("parts"), "ivf", "x.index")`.
 
     Args:
         place: The folder, or its address (`s3://bucket/parts`).
@@ -88,6 +101,13 @@ class Parts:
         for part in parts:
             if f"{part.part}.parquet" in finished:
                 yield self._read(part)[0]
+
+    def read(self) -> Iterator[tuple[str, Embeddings, dict[str, Any]]]:
+        """The input file, the vectors and the card of each finished part, without a warning."""
+        finished = self._place.listing(FOLDER)
+        for part in listed_parts(self._place):
+            if f"{part.part}.parquet" in finished:
+                yield part.file.name, *self._read(part)
 
     def broken(self) -> Iterator[tuple[str, str]]:
         """The id of each picture that was set aside, with the reason."""

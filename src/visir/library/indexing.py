@@ -79,7 +79,8 @@ def index(
         raise LibraryError(
             f"a library is made of photos on disk, not of a {type(source).__name__}.",
             hint='name what it was opened from: visir.index("photos/", model) or visir.index("captions.csv", model); a '
-            "collection in memory: visir.search(collection, model, query)",
+            "collection in memory: visir.search(collection, model, query); vectors or parts: "
+            "visir.retrieval.build_index",
         )
     given = Path(source)
     if is_library(given) and out is None:

@@ -46,7 +46,7 @@ def strings(values: object) -> pa.StringArray:
         raise CollectionError(
             f"{len(values):,} ids or texts ({fault}).",  # type: ignore[arg-type]
             hint="a record holds 2 GiB of them at most (offsets of 32 bits); take a larger collection part by part: "
-            "visir encode --parts, and each part into the index (visir.encoders.Parts)",
+            "visir encode --parts, an index of each folder of parts, and visir.retrieval.merge_shards",
         ) from fault
     listed: list[Any] = list(values)  # type: ignore[call-overload]
     try:

@@ -14,6 +14,7 @@ from visir.storage import (
     changing,
     check_new_folder,
     is_begun,
+    is_made_by_visir,
     new_folder,
 )
 
@@ -44,6 +45,10 @@ def read_index(folder: Path) -> Manifest:
     Raises:
         IndexFolderError: There is no manifest, or one that cannot be read.
     """
+    if is_made_by_visir(folder, "parts"):
+        raise IndexFolderError(
+            f"{folder}: a folder of parts, not yet an index.", hint=f"make one: visir index build {folder} --out NEW"
+        )
     manifest = Manifest.read(folder, INDEX)
     if not isinstance(manifest.content.get("kind"), str):
         raise IndexFolderError(f"{folder}: its visir.json names no kind of index.", hint=BUILD_AGAIN)

@@ -6,6 +6,7 @@ of a kind is imported when the kind is first used.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
 
 if TYPE_CHECKING:
+    from visir.encoders import Parts
     from visir.records import VectorForm, Vectors
     from visir.retrieval.index import Index
 
@@ -59,6 +61,19 @@ class Kind:
         module, _, name = self.module.partition(":")
         index_class: type[Index[Any]] = getattr(import_module(module), name)
         return index_class
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Check settings, and that the packages are installed, before vectors are made or read.
+
+        Raises:
+            ConfigurationError: Settings are wrong; the message lists every fault.
+            MissingPackageError: A package is not installed.
+        """
+        from visir.retrieval.settings import settings_of
+
+        settings_type = getattr(self.index(), "settings_type", None)
+        if settings_type is not None:
+            settings_of(self.name, settings_type, settings)
 
 
 KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
@@ -203,11 +218,14 @@ USUAL_KINDS: dict[VectorForm, str] = {"dense": "exact", "sparse": "inverted", "m
 """The exact kind for each form of vectors."""
 
 
-def build_index(vectors: Vectors, kind: str | None = None, out: str | Path | None = None, **options: Any) -> Index[Any]:
+def build_index(
+    vectors: Vectors | Parts, kind: str | None = None, out: str | Path | None = None, **options: Any
+) -> Index[Any]:
     """Build an index.
 
     Args:
-        vectors: The vectors of the documents, at least one.
+        vectors: The vectors of the documents, at least one; or a finished folder of parts (`visir.encoders.Parts`),
+            which are read one after the other (`visir.retrieval.parts_index`).
         kind: "exact", "hnsw", …: `index_kinds` lists them. None takes the exact kind for the form of the vectors:
             "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.
@@ -216,7 +234,7 @@ def build_index(vectors: Vectors, kind: str | None = None, out: str | Path | Non
 
     Raises:
         VisirError: The kind is unknown.
-        EmbeddingError: These are no vectors with ids.
+        EmbeddingError: These are no vectors with ids; or parts that are not finished, or with an id twice.
         ConfigurationError: The kind is for vectors of the other form, or settings are wrong.
         IndexFolderError: The folder is not empty.
 
@@ -236,24 +254,45 @@ def build_index(vectors: Vectors, kind: str | None = None, out: str | Path | Non
     from visir.records import Embeddings, MultiVectorEmbeddings, SparseEmbeddings
 
     if not isinstance(vectors, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
+        from visir.encoders import Parts
+        from visir.retrieval.parts_index import index_of_parts
+
+        if isinstance(vectors, Parts):
+            index, summary = index_of_parts(vectors, kind, out, **options)
+            summary.warn()
+            return index
         raise EmbeddingError(
             f"an index is built of vectors with ids (Embeddings), not of a {type(vectors).__name__}.",
             hint="of an array: Embeddings.of(ids, array); of photos: visir.encode(model, visir.open('photos/'), "
-            "'image'); of a folder of parts: build from the first of Parts(folder), then index.add each of the others",
+            "'image'); of a folder of parts: visir.encoders.Parts(folder)",
         )
-    form = form_of(vectors)
-    kind = kind or USUAL_KINDS[form]
-    entry = KINDS.get(kind)
-    if entry.vectors != form:
-        raise ConfigurationError(
-            f"an index of kind {kind!r} holds {entry.vectors} vectors; those by {vectors.encoder.name} are {form}.",
-            hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
-        )
+    entry = kind_for(form_of(vectors), vectors.encoder.name, kind)
     if isinstance(options.get("url"), str) and options["url"]:
         from visir.retrieval.remote.addresses import name_address
 
         name_address(options["url"], options.get("grpc"))
     return entry.index().build(vectors, None if out is None else Path(out), **options)
+
+
+def kind_for(form: VectorForm, maker: str, kind: str | None = None) -> Kind:
+    """Return the kind of an index of vectors.
+
+    Args:
+        form: The form of the vectors.
+        maker: The name of the encoder that makes them, for the message.
+        kind: The name of the kind; None takes the exact one for the form.
+
+    Raises:
+        VisirError: The kind is unknown.
+        ConfigurationError: It is for vectors of another form.
+    """
+    entry = KINDS.get(kind or USUAL_KINDS[form])
+    if entry.vectors != form:
+        raise ConfigurationError(
+            f"an index of kind {entry.name!r} holds {entry.vectors} vectors; those by {maker} are {form}.",
+            hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
+        )
+    return entry
 
 
 def index_kinds() -> dict[str, str]:
@@ -328,6 +367,7 @@ __all__ = [
     "build_index",
     "form_of",
     "index_kinds",
+    "kind_for",
     "kinds_for",
     "open_index",
     "settings_of_kind",

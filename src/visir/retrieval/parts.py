@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.mapped import release
 from visir.parquet import read_columns
 from visir.records import (
     Embeddings,
@@ -23,6 +24,9 @@ from visir.records import (
     strings,
 )
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
+
+_BLOCK = 65_536
+"""Rows that are written at once."""
 
 V = TypeVar("V", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
 
@@ -65,7 +69,7 @@ class Dense:
 
     def write(self, vectors: Embeddings, folder: Path) -> None:
         """Write into an empty folder."""
-        np.save(folder / "vectors.npy", vectors.vectors, allow_pickle=False)
+        _save_rows(folder / "vectors.npy", vectors.vectors)
         # In Parquet's metadata, so that a part is complete in itself.
         table = pa.table({"id": vectors.ids}).replace_schema_metadata({"normalised": str(vectors.normalised)})
         pq.write_table(table, folder / "ids.parquet")
@@ -158,6 +162,16 @@ class MultiVector:
 DENSE = Dense()
 SPARSE = Sparse()
 MULTI = MultiVector()
+
+
+def _save_rows(path: Path, rows: NDArray[Any]) -> None:
+    """Save a matrix block by block, so that one that is mapped from a file takes no memory."""
+    header = np.lib.format.header_data_from_array_1_0(rows) | {"fortran_order": False}
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for start in range(0, len(rows), _BLOCK):
+            rows[start : start + _BLOCK].tofile(stream)
+            release(rows)
 
 
 def _mapped(path: Path) -> NDArray[Any]:

@@ -1,0 +1,61 @@
+"""An index of a finished folder of parts (`visir encode --parts`), made by one call.
+
+The vectors of all parts are joined in one file beside the index, which is removed at the end, and the index is built of
+that file as of any other vectors: of the same vectors it is the same index, and what its kind does after a kill it does
+here. The disk needs room for the vectors twice while it is built.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from visir.retrieval.folder import IndexFolderError, check_new_index
+from visir.retrieval.kinds import build_index, kind_for
+from visir.storage import Scratch
+from visir.storage.disk import disk_faults
+
+if TYPE_CHECKING:
+    from visir.encoders import Parts
+    from visir.encoders.joined_parts import PartsSummary
+    from visir.retrieval.index import Index
+
+
+def index_of_parts(
+    parts: Parts, kind: str | None = None, out: str | Path | None = None, **options: Any
+) -> tuple[Index[Any], PartsSummary]:
+    """Build an index of the vectors of all parts.
+
+    Args:
+        parts: A finished folder of parts: every input file has its part, or was given up.
+        kind: The kind of index, of dense vectors; None is "exact".
+        out: A new or an empty folder for the index; None builds it in memory.
+        options: The settings of the kind.
+
+    Returns:
+        The index, and what has a vector in it and what has none.
+
+    Raises:
+        EmbeddingError: The parts are not finished; an id stands in two of them; there is no vector.
+        ConfigurationError: The kind is for vectors of another form, or settings are wrong.
+        IndexFolderError: The folder is not empty.
+    """
+    from visir.encoders.joined_parts import check_finished, join_parts
+
+    entry = kind_for("dense", parts.encoder.name, kind)
+    entry.check_settings(options)
+    if out is not None:
+        check_new_index(Path(out))
+    check_finished(parts)
+    place = Scratch.temporary("parts") if out is None else Scratch.beside(Path(os.path.realpath(out)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, scratch.file("vectors"))
+        if out is None:
+            vectors = replace(vectors, vectors=np.array(vectors.vectors))
+        index = build_index(vectors, entry.name, out, **options)
+        del vectors  # it maps the file that is about to be removed
+    return index, summary
