@@ -89,7 +89,8 @@ def check_finished(parts: Parts) -> None:
         f"{parts.place}: is not finished: {status.finished:,} of {status.files:,} input files have their part"
         f"{given_up}; the others:{lines}",
         hint=f"visir encode SOURCE --model {shlex.quote(parts.encoder.name)} --parts {shlex.quote(parts.place)} makes "
-        "them; a file that is lost is left out by the same with --give-up FILE; in Python, Parts(place) gives the parts that are there",
+        "them; a file that is lost is left out by the same with --give-up FILE; in Python, Parts(place) gives "
+        "the parts that are there",
     )
 
 
