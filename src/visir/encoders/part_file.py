@@ -174,10 +174,6 @@ def _damage_named(place: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as fault:
         raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
-    except EmbeddingError as fault:
-        if fault.message.startswith(place):
-            raise
-        raise EmbeddingError(f"{place}: {fault.message}", hint=fault.hint) from fault
 
 
 def _card_of(parquet: pq.ParquetFile, place: str) -> dict[str, Any]:

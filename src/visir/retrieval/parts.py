@@ -25,7 +25,7 @@ from visir.records import (
 )
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
 
-_BLOCK = 65_536
+_BLOCK = 8192
 """Rows that are written at once."""
 
 V = TypeVar("V", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
