@@ -174,6 +174,7 @@ def _build_of_parts(
     """Index a folder of parts, and print what was done."""
     from visir.encoders import Parts, load
     from visir.errors import EmbeddingError
+    from visir.retrieval.kinds import kind_for
     from visir.retrieval.parts_index import index_of_parts
 
     parts = Parts(place)
@@ -185,7 +186,7 @@ def _build_of_parts(
                 f"{place}: made by {parts.encoder.name}, not by {mine.name} (they differ in {', '.join(differing)}).",
                 hint="leave --model out: the parts say which model made them",
             )
-    index, summary = index_of_parts(parts, kind, out, **settings)
+    index, summary = index_of_parts(parts, kind_for("dense", parts.encoder.name, kind), out, **settings)
     left_out = {"broken": summary.broken, "given_up": dict(summary.given_up)}
     output.facts(parts=place, files=summary.files, **left_out)
     _report(out, index)

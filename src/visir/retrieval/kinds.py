@@ -6,74 +6,18 @@ of a kind is imported when the kind is first used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.errors import ConfigurationError, EmbeddingError, nearest, require
+from visir.errors import ConfigurationError, EmbeddingError, nearest
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
+from visir.retrieval.kind import Kind
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
     from visir.records import VectorForm, Vectors
     from visir.retrieval.index import Index
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of index.
-
-    Attributes:
-        name: The name of the kind.
-        title: A description, printed by `visir index kinds`, the docs and error messages.
-        exact: Whether every answer is the exact best.
-        vectors: The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or
-            `MultiVectorEmbeddings` ("multi-vector").
-        module: "package.module:Class", imported when the kind is used.
-        extra: The extra of visir that installs `packages`; "" when none is needed.
-        packages: The import names of the packages that it needs.
-        beside: Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
-    """
-
-    name: str
-    title: str
-    exact: bool
-    vectors: VectorForm
-    module: str
-    extra: str = ""
-    packages: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-
-    def index(self) -> type[Index[Any]]:
-        """Return the class of the kind.
-
-        Raises:
-            MissingPackageError: A package is not installed; the message has the pip command.
-        """
-        require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
-        return self.described()
-
-    def described(self) -> type[Index[Any]]:
-        """Return the class without a check of its packages, to read its settings."""
-        module, _, name = self.module.partition(":")
-        index_class: type[Index[Any]] = getattr(import_module(module), name)
-        return index_class
-
-    def check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Check settings, and that the packages are installed, before vectors are made or read.
-
-        Raises:
-            ConfigurationError: Settings are wrong; the message lists every fault.
-            MissingPackageError: A package is not installed.
-        """
-        from visir.retrieval.settings import settings_of
-
-        settings_type = getattr(self.index(), "settings_type", None)
-        if settings_type is not None:
-            settings_of(self.name, settings_type, settings)
 
 
 KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
@@ -258,7 +202,8 @@ def build_index(
         from visir.retrieval.parts_index import index_of_parts
 
         if isinstance(vectors, Parts):
-            index, summary = index_of_parts(vectors, kind, out, **options)
+            made_for = kind_for("dense", vectors.encoder.name, kind)
+            index, summary = index_of_parts(vectors, made_for, out, **options)
             summary.warn()
             return index
         raise EmbeddingError(
@@ -266,12 +211,7 @@ def build_index(
             hint="of an array: Embeddings.of(ids, array); of photos: visir.encode(model, visir.open('photos/'), "
             "'image'); of a folder of parts: visir.encoders.Parts(folder)",
         )
-    entry = kind_for(form_of(vectors), vectors.encoder.name, kind)
-    if isinstance(options.get("url"), str) and options["url"]:
-        from visir.retrieval.remote.addresses import name_address
-
-        name_address(options["url"], options.get("grpc"))
-    return entry.index().build(vectors, None if out is None else Path(out), **options)
+    return kind_for(form_of(vectors), vectors.encoder.name, kind).build(vectors, out, **options)
 
 
 def kind_for(form: VectorForm, maker: str, kind: str | None = None) -> Kind:

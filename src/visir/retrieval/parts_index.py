@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from visir.retrieval.folder import IndexFolderError, check_new_index
-from visir.retrieval.kinds import build_index, kind_for
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
 
@@ -23,16 +22,17 @@ if TYPE_CHECKING:
     from visir.encoders import Parts
     from visir.encoders.joined_parts import PartsSummary
     from visir.retrieval.index import Index
+    from visir.retrieval.kind import Kind
 
 
 def index_of_parts(
-    parts: Parts, kind: str | None = None, out: str | Path | None = None, **options: Any
+    parts: Parts, kind: Kind, out: str | Path | None = None, **options: Any
 ) -> tuple[Index[Any], PartsSummary]:
     """Build an index of the vectors of all parts.
 
     Args:
         parts: A finished folder of parts: every input file has its part, or was given up.
-        kind: The kind of index, of dense vectors; None is "exact".
+        kind: The kind of index, of dense vectors.
         out: A new or an empty folder for the index; None builds it in memory.
         options: The settings of the kind.
 
@@ -41,13 +41,12 @@ def index_of_parts(
 
     Raises:
         EmbeddingError: The parts are not finished; an id stands in two of them; there is no vector.
-        ConfigurationError: The kind is for vectors of another form, or settings are wrong.
+        ConfigurationError: Settings are wrong.
         IndexFolderError: The folder is not empty.
     """
     from visir.encoders.joined_parts import check_finished, join_parts
 
-    entry = kind_for("dense", parts.encoder.name, kind)
-    entry.check_settings(options)
+    kind.check_settings(options)
     if out is not None:
         check_new_index(Path(out))
     check_finished(parts)
@@ -56,6 +55,6 @@ def index_of_parts(
         vectors, summary = join_parts(parts, scratch.file("vectors"))
         if out is None:
             vectors = replace(vectors, vectors=np.array(vectors.vectors))
-        index = build_index(vectors, entry.name, out, **options)
+        index = kind.build(vectors, out, **options)
         del vectors  # it maps the file that is about to be removed
     return index, summary

@@ -1,0 +1,77 @@
+"""One kind of index as data: a description, the packages it needs, and the class that implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visir.errors import require
+
+if TYPE_CHECKING:
+    from visir.records import VectorForm, Vectors
+    from visir.retrieval.index import Index
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of index.
+
+    Attributes:
+        name: The name of the kind.
+        title: A description, printed by `visir index kinds`, the docs and error messages.
+        exact: Whether every answer is the exact best.
+        vectors: The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or
+            `MultiVectorEmbeddings` ("multi-vector").
+        module: "package.module:Class", imported when the kind is used.
+        extra: The extra of visir that installs `packages`; "" when none is needed.
+        packages: The import names of the packages that it needs.
+        beside: Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
+    """
+
+    name: str
+    title: str
+    exact: bool
+    vectors: VectorForm
+    module: str
+    extra: str = ""
+    packages: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    def index(self) -> type[Index[Any]]:
+        """Return the class of the kind.
+
+        Raises:
+            MissingPackageError: A package is not installed; the message has the pip command.
+        """
+        require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
+        return self.described()
+
+    def described(self) -> type[Index[Any]]:
+        """Return the class without a check of its packages, to read its settings."""
+        module, _, name = self.module.partition(":")
+        index_class: type[Index[Any]] = getattr(import_module(module), name)
+        return index_class
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Check settings, and that the packages are installed, before vectors are made or read.
+
+        Raises:
+            ConfigurationError: Settings are wrong; the message lists every fault.
+            MissingPackageError: A package is not installed.
+        """
+        from visir.retrieval.settings import settings_of
+
+        settings_type = getattr(self.index(), "settings_type", None)
+        if settings_type is not None:
+            settings_of(self.name, settings_type, settings)
+
+    def build(self, vectors: Vectors, out: str | Path | None = None, **options: Any) -> Index[Any]:
+        """Build an index of this kind; see `visir.retrieval.build_index`."""
+        if isinstance(options.get("url"), str) and options["url"]:
+            from visir.retrieval.remote.addresses import name_address
+
+            name_address(options["url"], options.get("grpc"))
+        return self.index().build(vectors, None if out is None else Path(out), **options)
