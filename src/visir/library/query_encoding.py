@@ -82,7 +82,8 @@ class ItemVectors:
         return self._vectors[system, item]
 
     def _read(self, system: str, items: Sequence[str]) -> None:
-        vectors: Any = self._library.indexes[system].select(items) if items else ()
+        with mended_by_update(self._library.folder, system):
+            vectors: Any = self._library.indexes[system].select(items) if items else ()
         for row, item in enumerate(items):
             self._vectors[system, item] = _row_of(vectors, row)
 
