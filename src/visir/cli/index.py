@@ -53,8 +53,7 @@ def info_command(folder: FolderArgument) -> None:
         "documents": f"{info.documents:,} {DOCUMENT_NAMES[info.modality]}",
         "deleted, not yet removed": f"{info.deleted:,}",
         "dimension": f"{info.dimension:,}",
-        "on disk": place_in_words(info),
-        **({"lies in": info.place} if info.place else {}),
+        "on the server" if info.place else "on disk": place_in_words(info),
         "encoder": info.encoder,
         **{name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in info.details.items()},
     }

@@ -75,8 +75,6 @@ def build_command(
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
     output.line(f"{out}: {info.documents:,} {to}, kind {info.kind}, {place_in_words(info)}")
-    if info.place:
-        output.line(f"  lies in {info.place}")
     for line in needed_later([info.details]):
         output.note(f"  {line}")
 

@@ -55,8 +55,11 @@ def size_in_words(index: Index[Any]) -> str:
 
 
 def place_in_words(info: IndexInfo) -> str:
-    """How much an index takes, and where: "1.2 MB", "on the server, 1.2 MB there", "on the server"."""
+    """How much an index takes, and where: "1.2 MB", "81 kB in the table …", or, where the server does not say how much,
+    "in the collection …".
+    """
     if not info.place:
         return f"{info.bytes / 1e6:,.1f} MB"
     there = info.details.get("bytes on the server")
-    return "on the server" + ("" if there is None else f", {there / 1e6:,.1f} MB there")
+    size = "" if there is None else f"{there / 1e6:,.1f} MB " if there >= 1e6 else f"{there / 1e3:,.0f} kB "
+    return f"{size}in {info.place}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from visir.arrow import text_array
 from visir.encoders.base import Encoder
 from visir.errors import TextError, VisirError
+from visir.library.check import mended_by_update
 from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage

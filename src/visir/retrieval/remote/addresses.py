@@ -70,14 +70,13 @@ def needed_later(indexes: Iterable[Mapping[str, Any]]) -> list[str]:
     Args:
         indexes: The settings of indexes; those that lie on no server are passed over.
     """
+    servers: dict[tuple[str, str, int], str] = {}
+    for settings in indexes:
+        for url in _addresses(settings):
+            servers.setdefault(_server(url, family_of(url)), url)
     lines = []
-    unnamed = [
-        url
-        for url in dict.fromkeys(url for settings in indexes for url in _addresses(settings))
-        if _server(url, family_of(url)) not in _trusted(family_of(url))
-    ]
     for family in FAMILIES:
-        urls = [url for url in unnamed if family_of(url) is family]
+        urls = [url for server, url in servers.items() if family_of(url) is family and server not in _trusted(family)]
         if urls:
             key = f"{family.key} as it is now, and " if any(map(secret_for, urls)) else ""
             lines.append(f"later commands need {key}this: {naming(urls)}")

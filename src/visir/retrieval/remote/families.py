@@ -82,7 +82,7 @@ class EngineFamily:
         socket = socket_of(url) if port_is_fine and self.takes_socket else ""
         query = "" if socket else parts.query
         hidden = parts.password or query or parts.fragment  # not to be shown
-        named = parts.hostname and not (self.takes_socket and parts.hostname.startswith("%2f"))
+        named = parts.hostname and not parts.hostname.startswith("%")
         if parts.scheme not in self.schemes or not port_is_fine or not (named or socket or hidden):
             raise ConfigurationError(
                 f"url: {url!r} is no address of a server of {self.title}.", hint=f"like {self._examples()}"
