@@ -90,6 +90,14 @@ def test_a_new_collection_is_called_after_the_library(at: Place, on_server: Path
     assert len(at.names()) == 2 and any("elsewhere" in one for one in at.names())
 
 
+@ON_POSTGRES
+def test_an_empty_name_of_a_collection_is_none(at: Place, on_server: Path) -> None:
+    """Stated as "", it would differ from the name that the index has, and every update would be a move."""
+    [name] = at.names()
+    update(None, on_server, settings={"collection": ""})
+    assert update(None, on_server).same and at.names() == [name]
+
+
 @SERVERS
 def test_info_names_the_server_and_the_collection(at: Place, on_server: Path) -> None:
     """And how much it takes there, where the server says so: PostgreSQL alone does."""
