@@ -265,6 +265,24 @@ def test_an_address_is_one_line_of_plain_text(url: str, tmp_path: Path) -> None:
     assert "\x1b" not in str(fault.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://me:s3cret@here/photos",
+        "me:s3cret@here",
+        "http://me:s3cret@here: 6333",
+        "http://me:s3cret@here:port",
+        "http://me:s3cret/?#@here:port?api-key=s3cret",
+        "mysql://here/photos?password=s3cret",
+    ],
+)
+def test_a_wrong_address_is_shown_without_its_password(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is no address of a server") as fault:
+        build_index(random_dense("image", 2, 1), "qdrant", tmp_path / "index", url=url)
+    assert "here" in str(fault.value)
+    assert "s3cret" not in str(fault.value)
+
+
 def test_what_later_commands_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for each engine: with the servers that the environment names already, and never with a key."""
     here, there = {"url": "http://a:6333", "grpc": 6334}, {"url": "postgresql:///photos?host=/tmp"}

@@ -85,11 +85,13 @@ class EngineFamily:
         named = parts.hostname and not parts.hostname.startswith("%")
         if parts.scheme not in self.schemes or not port_is_fine or not (named or socket or hidden):
             raise ConfigurationError(
-                f"url: {url!r} is no address of a server of {self.title}.", hint=f"like {self._examples()}"
+                f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
+                hint=f"like {self._examples()}",
             )
         if not url.isprintable() or any(letter.isspace() for letter in url):
             raise ConfigurationError(
-                f"url: {url!r} is no address of a server of {self.title}.", hint="without spaces, on one line"
+                f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
+                hint="without spaces, on one line",
             )
         if (parts.username and not self.takes_user) or hidden:
             secrets = "a password, a query or a fragment"
@@ -194,8 +196,21 @@ def family_of(url: str) -> EngineFamily:
         if scheme in family.schemes:
             return family
     raise ConfigurationError(
-        f"url: {url!r} is no address of a server.", hint=" or ".join(f"like {family.example}" for family in FAMILIES)
+        f"url: {without_secret(url)!r} is no address of a server.",
+        hint=" or ".join(f"like {family.example}" for family in FAMILIES),
     )
+
+
+def without_secret(url: str) -> str:
+    """An address, right or wrong, as a message may show it: without what stands before "@", and without its query.
+
+    Example:
+        >>> without_secret("mysql://me:s3cret@here/photos?sslpassword=s3cret"), without_secret("localhost:6333")
+        ('mysql://…@here/photos?…', 'localhost:6333')
+    """
+    address, mark, _ = url.rpartition("@")[2].partition("?")
+    scheme = url.partition("//")[0] + "//" if "//" in url else ""
+    return (f"{scheme}…@{address}" if "@" in url else address) + (mark and "?…")
 
 
 def host_of(url: str) -> str:
