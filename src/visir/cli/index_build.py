@@ -12,6 +12,7 @@ from visir.cli.index_parts import (
     DOCUMENT_NAMES,
     FolderArgument,
     model_of_index,
+    place_in_words,
     size_in_words,
 )
 from visir.cli.options import (
@@ -195,9 +196,11 @@ def _build_of_parts(
 
 
 def _report(out: Path, index: Index[Any]) -> None:
-    """Print what was built."""
+    """Print what was built, and what later commands need."""
+    from visir.retrieval.remote.addresses import needed_later
+
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
-    output.line(
-        f"{out}: {info.documents:,} {DOCUMENT_NAMES[info.modality]}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB"
-    )
+    output.line(f"{out}: {info.documents:,} {DOCUMENT_NAMES[info.modality]}, kind {info.kind}, {place_in_words(info)}")
+    for line in needed_later([info.details]):
+        output.note(f"  {line}")
