@@ -28,7 +28,12 @@ class Said:
 def say(verb: Callable[..., None], *arguments: object) -> Said:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(verb_of(verb))
-    result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
+    return say_in(app, *arguments)
+
+
+def say_in(app: typer.Typer, *arguments: object, **environment: str) -> Said:
+    """The same in a group of verbs; the first argument names the verb."""
+    result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", **environment})
     if isinstance(result.exception, VisirError):
         return Said(2, result.output + str(result.exception))
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -7,16 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from manifests import content_of, rewrite
-from verbs import Said, say
+from verbs import Said, say, say_in
 from visir.cli.index import app
 from visir.cli.search import search
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
-from visir.errors import VisirError
 from visir.retrieval import kinds
 from visir.retrieval.exact import search as search_exact
 from visir.retrieval.formats import read_run
@@ -25,12 +23,7 @@ SMALL, LARGE = "scenes:12?size=64", "scenes:15?size=64"
 
 
 def run(*arguments: object) -> Said:
-    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
-    if isinstance(found.exception, VisirError):
-        return Said(2, found.output + str(found.exception))
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return Said(found.exit_code, found.output)
+    return say_in(app, *arguments, NO_COLOR="1")
 
 
 def good(*arguments: object) -> str:

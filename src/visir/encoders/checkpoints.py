@@ -91,6 +91,12 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     is_trusted = TRUSTED in options.split("&")
     folder = Path(path)
     kind = str(read_description(folder)["kind"])
+    if kind == "parts":
+        raise EncoderError(
+            f"{folder}: a folder of parts, which are vectors of pictures; not a model.",
+            hint=f"an index of them: visir index build {folder} --out NEW; the vectors of one part: "
+            f"parquet:{folder}/parts/PART.parquet",
+        )
     module = KINDS.get(kind)
     try:
         reader = import_module(module)

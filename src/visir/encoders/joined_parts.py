@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from visir.display import counted
 from visir.encoders.parts_folder import Parts
-from visir.errors import EmbeddingError, raise_faults
+from visir.errors import EmbeddingError
 from visir.progress import Progress
 from visir.records import Embeddings
 
@@ -118,7 +118,7 @@ def join_parts(parts: Parts, path: Path) -> tuple[Embeddings, PartsSummary]:
                 continue
             dimension = dimension or vectors.dimension
             _check_same(parts, file, vectors, dimension)
-            vectors.vectors.tofile(stream)
+            stream.write(np.ascontiguousarray(vectors.vectors))
             names.append(file)
             ids.append(vectors.ids)
             size += pc.sum(pc.binary_length(vectors.ids)).as_py()
@@ -148,10 +148,10 @@ def join_parts(parts: Parts, path: Path) -> tuple[Embeddings, PartsSummary]:
 def _check_same(parts: Parts, file: str, vectors: Embeddings, dimension: int) -> None:
     """Refuse a part that somebody has put there from elsewhere."""
     differing = vectors.encoder.differences(parts.encoder, "image")
-    if differing or vectors.dimension != dimension:
+    if differing or vectors.dimension != dimension or vectors.vectors.dtype != np.float32:
         raise EmbeddingError(
-            f"{parts.place}: the part of {file} has {vectors.dimension} dimensions, by {vectors.encoder.name}; the "
-            f"parts are by {parts.encoder.name}, of {dimension} dimensions.",
+            f"{parts.place}: the part of {file} has {vectors.dimension} dimensions ({vectors.vectors.dtype}), by "
+            f"{vectors.encoder.name}; the parts are by {parts.encoder.name}, of {dimension} dimensions (float32).",
             hint="delete that part, and run the same visir encode --parts again",
         )
 
@@ -160,17 +160,18 @@ def _check_no_repeats(parts: Parts, ids: pa.StringArray, names: list[str], ends:
     """Say which ids stand in several parts, and in which."""
     counts = pc.value_counts(ids)
     twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-    faults = []
+    if not len(twice):
+        return
+    lines = []
     for repeated in twice[:_SHOWN]:
         rows = pc.indices_nonzero(pc.equal(ids, repeated)).to_pylist()
         places = dict.fromkeys(names[bisect.bisect_right(ends, row)] for row in rows)
-        faults.append(f"{repeated.as_py()!r}: in {', '.join(itertools.islice(places, _SHOWN))}")
-    if len(twice) > _SHOWN:
-        faults.append(f"… {len(twice):,} ids in all")
-    raise_faults(
-        EmbeddingError,
-        f"{parts.place}: ids that stand in several parts",
-        faults,
+        more = ", …" if len(places) > _SHOWN else ""
+        lines.append(f"\n  - {repeated.as_py()!r}: in {', '.join(itertools.islice(places, _SHOWN))}{more}")
+    lines += ["\n  - …"] if len(twice) > _SHOWN else []
+    stand = "ids stand" if len(twice) > 1 else "id stands"
+    raise EmbeddingError(
+        f"{parts.place}: {len(twice):,} {stand} in several parts:{''.join(lines)}",
         hint="every id names one vector: encode into a new folder without --key-ids, so that ids begin with the name "
         "of their file",
     )
