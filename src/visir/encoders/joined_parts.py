@@ -118,7 +118,7 @@ def join_parts(parts: Parts, path: Path) -> tuple[Embeddings, PartsSummary]:
                 continue
             dimension = dimension or vectors.dimension
             _check_same(parts, file, vectors, dimension)
-            stream.write(np.ascontiguousarray(vectors.vectors))
+            stream.write(np.ascontiguousarray(vectors.vectors).data)
             names.append(file)
             ids.append(vectors.ids)
             size += pc.sum(pc.binary_length(vectors.ids)).as_py()

@@ -170,7 +170,7 @@ def _save_rows(path: Path, rows: NDArray[Any]) -> None:
     with path.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, header)
         for start in range(0, len(rows), _BLOCK):
-            stream.write(np.ascontiguousarray(rows[start : start + _BLOCK]))
+            stream.write(np.ascontiguousarray(rows[start : start + _BLOCK]).data)
             release(rows)
 
 
