@@ -2,6 +2,7 @@
 
     python benchmarks/any_size.py [--ids 1000000 --per-file 10000 --processes 1 --dimension 4]
     python benchmarks/any_size.py --ids 100000000 --pictures-only --out /large/disk        # ten thousand files
+    python benchmarks/any_size.py --dimension 256 --pictures-only --index              # and an exact index of the parts
 
 One tar of `--per-file` samples (a picture of 1 × 1 pixel, a text, a JSON; or the picture alone) is made, and linked
 under the names of all input files, so that the source takes no room; the name of the file stands before each key, so
@@ -30,6 +31,7 @@ from PIL import Image
 from visir.encoders import Encoder, Parts, encode_parts
 from visir.progress import quiet
 from visir.records import EncoderCard
+from visir.retrieval import build_index
 
 
 class Nothing(Encoder):
@@ -81,11 +83,20 @@ def work(source: Path, parts: Path, dimension: int) -> tuple[int, float]:
     return done.files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def make_index(parts: Path, out: Path) -> tuple[float, float]:
+    """An exact index of the parts, in a process of its own: seconds, and its peak of memory in MB."""
+    started = time.perf_counter()
+    with quiet():
+        build_index(Parts(parts), "exact", out)
+    return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("ids", 1_000_000), ("per-file", 10_000), ("processes", 1), ("dimension", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--pictures-only", action="store_true", help="no texts and JSONs beside the pictures")
+    parser.add_argument("--index", action="store_true", help="make an exact index of the parts, too")
     parser.add_argument("--out", type=Path, help="where there is room; by default the folder for temporary files")
     shape = parser.parse_args()
     files = -(-shape.ids // shape.per_file)
@@ -101,6 +112,10 @@ def main() -> None:
         seconds = time.perf_counter() - started
         processor = resource.getrusage(resource.RUSAGE_CHILDREN)
         millions = files * shape.per_file / 1e6
+        if shape.index:
+            with ProcessPoolExecutor(1) as pool:
+                built, peak = pool.submit(make_index, parts, Path(folder, "index")).result()
+            print(f"exact index: {built / millions:,.1f} s a million; peak of memory {peak:,.0f} MB", flush=True)
         started = time.perf_counter()
         status = Parts(parts).status()
         asked = time.perf_counter() - started
