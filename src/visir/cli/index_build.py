@@ -53,6 +53,7 @@ def build_command(
     than a million vectors of kind ivf are indexed part by part: that leaves an unfinished folder, and the same command
     goes on in it.
     """
+    from visir.cli.encoding_report import remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
     from visir.retrieval.folder import check_new_index
@@ -73,6 +74,7 @@ def build_command(
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
     output.line(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
+    remark_on_tars(opened.source)
 
 
 def add_command(
@@ -87,6 +89,7 @@ def add_command(
     """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
     import pyarrow.compute as pc
 
+    from visir.cli.encoding_report import remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_items
     from visir.retrieval.kinds import open_index
@@ -100,6 +103,7 @@ def add_command(
         index.add(vectors.select(new_ids))
     output.facts(index=folder, added=len(new_ids), there=len(vectors) - len(new_ids), **output.plain(index.info()))
     output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
+    remark_on_tars(opened.source)
 
 
 def delete_command(
