@@ -113,7 +113,6 @@ def test_links_are_told_by_every_verb(tmp_path: Path) -> None:
     ):
         answer = run(app, arguments)
         assert answer.exit_code == 0 and told in flat(answer.output), (arguments[0], answer.output)
-    assert visir.library(tmp_path / "again", path, model="pixels").report.remarks == (told,)
 
 
 def test_what_is_behind_the_end_is_told_too(tmp_path: Path) -> None:
