@@ -3,8 +3,8 @@
     python benchmarks/tar_headers.py [--members 100000 --repeat 5]
 
 The tar holds pictures of 1 × 1 pixel, so that its headers are all there is to read. Printed: the processor time of each
-road, the least of so many turns (they are taken by turns, so that a busy machine slows all of them), and how it compares
-with `tarfile.getmembers()`.
+road, the least of so many turns (they are taken by turns, so that a busy machine slows all of them); and its share of
+that of `tarfile.getmembers()`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from any_size import make_source
-
 from visir.collections.tar_headers import TarHeaders
 
 

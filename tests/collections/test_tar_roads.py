@@ -12,7 +12,6 @@ import pytest
 from toys import jpeg, karpathy
 from typer.testing import CliRunner
 
-import visir
 from cut_tars import ADDS_THE_MARK, CUTS, ENDED, NO_END, PLAIN, WITHIN, cut_tar, linked_tar, tar_of
 from verbs import say
 from visir.cli import data, index
