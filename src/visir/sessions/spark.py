@@ -105,8 +105,8 @@ def sessionise_spark(
     out = Path(out).absolute()
     work = _Work(_suits(mapping), positive_minutes(idle_minutes), memory)
     with Scratch.beside(out) as scratch:
-        found = log_files(source, mapping, scratch)
-        files = [file.absolute() for file in found.read]
+        log = log_files(source, mapping, scratch)
+        files = [file.absolute() for file in log.read]
         work.expected = types_of_files(files, mapping)
         with new_folder(out, SESSIONS, replace=replace) as change, _python_of_workers(spark):
             rows, partitions = _by_visitor(spark, files, work)
@@ -115,7 +115,7 @@ def sessionise_spark(
                     change.file(f"{part}/{part_name(number)}")
             with _writable((change.folder, change.folder.parent, *(change.folder / part for part in PARTS))):
                 counts = _counted(rows.mapInArrow(partial(_written, work, change.folder), "counts string"))
-            counts = dataclasses.replace(counts, passed_over=found.passed_over)
+            counts = dataclasses.replace(counts, passed_over=log.passed_over)
             signs = advice(change.folder, mapping, counts)
             engine = f"spark {pyspark.__version__}"
             change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, engine, signs))
