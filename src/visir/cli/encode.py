@@ -99,7 +99,7 @@ def encode(
 
     More than one machine can open: --parts PLACE, in as many processes as there are, each with the same command.
     """
-    from visir.cli.encoding_report import advise, print_encoding
+    from visir.cli.encoding_report import advise, print_encoding, remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.exported import check_new_place, export
@@ -148,6 +148,7 @@ def encode(
     if prints:
         output.line(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
                    f"{f', split {split}' if split else ''}")  # fmt: skip
+        remark_on_tars(opened.source)
     if part is not None:
         from visir.cli.encode_shards import encode_part
         from visir.encoders.compute import ForwardOptions

@@ -64,6 +64,7 @@ def build_command(
 
     Of a folder of parts nothing is encoded, and no model is needed. The parts must be finished.
     """
+    from visir.cli.encoding_report import remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
     from visir.encoders.parts_folder import is_parts
@@ -90,6 +91,7 @@ def build_command(
     chosen.check_settings(settings)
     vectors = encode_items(encoder, opened.items(modality), skip_broken=skip_broken)
     _report(out, build_index(vectors, chosen.name, out, **settings))
+    remark_on_tars(opened.source)
 
 
 def add_command(
@@ -104,6 +106,7 @@ def add_command(
     """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
     import pyarrow.compute as pc
 
+    from visir.cli.encoding_report import remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_items
     from visir.retrieval.kinds import open_index
@@ -117,6 +120,7 @@ def add_command(
         index.add(vectors.select(new_ids))
     output.facts(index=folder, added=len(new_ids), there=len(vectors) - len(new_ids), **output.plain(index.info()))
     output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
+    remark_on_tars(opened.source)
 
 
 def delete_command(
