@@ -47,7 +47,7 @@ def test_photos_without_captions_by_a_model_of_both(tmp_path: Path) -> None:
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
     done = run(f"photos:{tmp_path}", "--model", "colours")
     assert done.exit_code == 0, done.output
-    assert "1 images, 0 captions" in done.output and "images: 1 × " in done.output and "texts" not in done.output
+    assert "1 image, 0 captions" in done.output and "images: 1 × " in done.output and "texts" not in done.output
     for arguments in (["--model", "colours", "--modality", "both"], ["--model", "bow"]):
         asked = run(f"photos:{tmp_path}", *arguments)
         assert isinstance(asked.exception, VisirError) and "there are no texts to encode" in str(asked.exception)

@@ -176,7 +176,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
     dense = run("export", tmp_path / "index", "--layout", "ciff", "--out", tmp_path / "x")
     assert dense.status == 2 and "holds no weighted words, which these forms are of" in dense.text
     unknown = run("delete", tmp_path / "index", "nobody")
-    assert unknown.status == 2 and "1 ids are not in the index: 'nobody'" in unknown.text
+    assert unknown.status == 2 and "1 id is not in the index: 'nobody'" in unknown.text
     queries = tmp_path / "queries.tsv"
     queries.write_text("q1\ta\nno tab here\nq1\tb\n")
     said = run("search", tmp_path / "index", "--queries", queries, "--out", tmp_path / "run.trec")

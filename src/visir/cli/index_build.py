@@ -28,6 +28,7 @@ from visir.cli.options import (
     name_value_pairs,
     single_or_all,
 )
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -72,7 +73,7 @@ def build_command(
     index = build_index(vectors, kind, out, **settings)
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
-    output.line(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
+    output.line(f"{out}: {counted(info.documents, to)}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
 
 
 def add_command(
@@ -90,14 +91,15 @@ def add_command(
     from visir.collections import open_collection
     from visir.encoders import encode_items
     from visir.retrieval.kinds import open_index
+    from visir.retrieval.rows import check_same_model
 
     index = open_index(folder)
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = model_of_index(index, folder, model, device)
+    check_same_model(encoder.card, index.encoder, f"{folder}: vectors by {encoder.card.name}")  # before long work
     vectors = encode_items(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
     new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
-    if len(new_ids):
-        index.add(vectors.select(new_ids))
+    index.add(vectors.select(new_ids))  # none is new: their form and dimension are checked all the same
     output.facts(index=folder, added=len(new_ids), there=len(vectors) - len(new_ids), **output.plain(index.info()))
     output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
 

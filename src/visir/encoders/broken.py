@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from visir.collections.images import ImageReader
+from visir.display import counted
 from visir.encoders.store import Entry, Store
 from visir.errors import ImageError
 from visir.records import Items
@@ -52,7 +53,7 @@ def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> 
         return
     reasons = "; ".join(list(broken.values())[:3]) + ("; …" if len(broken) > 3 else "")
     if len(broken) == len(items):
-        raise ImageError(f"{items.name}: none of its {len(items):,} images can be used: {reasons}")
+        raise ImageError(f"{items.name}: none of its {counted(len(items), 'images')} can be used: {reasons}")
     if not skip_broken:
         raise ImageError(
             f"{items.name}: {len(broken):,} of {len(items):,} images are broken: {reasons}",

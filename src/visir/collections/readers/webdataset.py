@@ -80,7 +80,9 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
                 draft.add_caption(f"{key}#{number}", text, key)
     draft.names = []
     if passed:
-        draft.notes.append(f"{len(passed):,} pictures passed over whose sample has another before, e.g. {passed[0]}")
+        draft.notes.append(
+            f"{counted(len(passed), 'pictures')} passed over whose sample has another before, e.g. {passed[0]}"
+        )
     if links:
         draft.notes.append(f"{counted(len(links), 'links')} in tars passed over, e.g. {links[0]} ({LINKS_REMEDY})")
     if going_on:
