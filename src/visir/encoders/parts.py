@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.display import counted, named
+from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.compute import ForwardOptions
 from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place
@@ -125,7 +126,8 @@ def encode_parts(
     for name, value, unit in (("batch_size", batch_size, "pictures"), ("lease", lease, "seconds")):
         if value is not None and not value > 0:
             raise EncoderError(f"{name}={value!r}: a number of {unit} above 0.", hint=f"or leave {name} out")
-    encoder = _encoder_of_images(model)
+    with order_named("the model comes first: encode_parts(model, source, parts)", model, source):
+        encoder = _encoder_of_images(model)
     inputs = patiently(lambda: InputFiles(source))
     if inputs.holds(parts):
         raise EmbeddingError(f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)")
