@@ -313,6 +313,10 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         """
         return None
 
+    def lacking(self, items: Items) -> pa.StringArray:
+        """The ids of the items without a vector, where vectors exist already; none where they are computed."""
+        return items.ids[:0]
+
     def base_encoder(self, modality: Modality) -> Encoder | None:
         """The encoder of whose vectors this one's are a cheap function (`project`); None when there is none.
 

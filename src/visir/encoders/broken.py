@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from visir.collections.images import ImageReader
 from visir.display import counted
 from visir.encoders.store import Entry, Store
@@ -41,6 +45,24 @@ def is_readable_again(broken: Mapping[str, str], items: Items) -> bool:
                 continue
             return True
     return False
+
+
+def without_broken(items: Items, suspects: pa.StringArray) -> tuple[Items, dict[str, str]]:
+    """The items without those whose image cannot be read, and id to reason of these.
+
+    Args:
+        items: Items with images.
+        suspects: The ids of the items that are looked at.
+    """
+    reader, broken = ImageReader(items), dict[str, str]()
+    rows = pc.index_in(suspects, items.ids).to_numpy()
+    for name, row in zip(suspects.to_pylist(), rows.tolist(), strict=True):
+        try:
+            reader.open(row)
+        except ImageError as fault:
+            broken[name] = fault.message
+    left = np.flatnonzero(pc.invert(pc.is_in(items.ids, pa.array(broken, pa.string()))).to_numpy(zero_copy_only=False))
+    return items.take(left), broken
 
 
 def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> None:

@@ -15,7 +15,7 @@ from visir.display import Displayed
 from visir.encoders.accepted import check_accepted
 from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_broken, usable_entry
+from visir.encoders.broken import check_broken, usable_entry, without_broken
 from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
 from visir.encoders.forms import as_dense, taken
 from visir.encoders.item_parts import ItemPart, shared_part
@@ -180,9 +180,13 @@ def encode_detailed(
 ) -> Encoding:
     """`encode_items`, and what it did: the vectors, the broken images, what was computed, and where it is kept."""
     check_option_names(options)
+    broken: dict[str, str] = {}
+    if options.get("skip_broken") and items.modality == "image" and len(lacking := encoder.lacking(items)):
+        whole, (items, broken) = items, without_broken(items, lacking)
+        check_broken(broken, whole, skip_broken=True)
     existing = encoder.existing_vectors(items)
     if existing is not None:
-        return Encoding(existing, {}, 0, 0, 0.0, None)
+        return Encoding(existing, broken, 0, 0, 0.0, None)
     check_accepted(encoder, [items])
     parts = encoder.parts(items)
     if parts is not None:
