@@ -63,7 +63,7 @@ def test_broken_images_are_set_aside_by_name_when_allowed(tmp_path: Path) -> Non
     done = run(f"photos:{tmp_path}", "--model", "pixels", "--skip-broken")
     assert done.exit_code == 0, done.output
     assert "images: 2 × 2,397 usable, 1 broken, 3 read in " in done.output
-    assert "set aside: b" in done.output
+    assert "set aside: image 'b.png': " in done.output
     assert "1 broken in all; they are in no gallery" in done.output
     again = run(f"photos:{tmp_path}", "--model", "pixels", "--skip-broken")
     assert "images: 2 × 2,397 usable, 1 broken, found in the store" in again.output
