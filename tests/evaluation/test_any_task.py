@@ -113,7 +113,7 @@ def test_a_run_answers_a_task_with_pools() -> None:
     run = visir.evaluate(four_texts(), SIDES).runs["t2t"]
     result = visir.evaluate(four_texts(pools), run, measures=["hit@1", "mean_rank"]).result
     assert result.per_query["t2t"]["hit@1"].to_pylist() == [0.0, 1.0]
-    assert "t2t: 4 answers of the run are no candidates of their query; they are left out" in result.notes
+    assert "t2t: left out: 4 answers of the run, outside the candidates of the query" in result.notes
     # Complete within the pools, so as exact as a search: the two protocols are one.
     searched = visir.evaluate(four_texts(pools), SIDES, measures=["hit@1", "mean_rank"]).result
     assert result.protocol.depth is None and result.protocol.fingerprint == searched.protocol.fingerprint
