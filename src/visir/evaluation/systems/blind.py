@@ -67,10 +67,8 @@ class BlindSystem(System):
         scores = self.model.log_likelihoods(distinct.dictionary.to_pylist())[distinct.indices.to_numpy()]
         if texts.null_count:
             scores = np.where(texts.is_null().to_numpy(zero_copy_only=False), scores.min(initial=0.0) - 1, scores)
-            self.notes.append(
-                count = counted(texts.null_count, "candidates", "have")
-                self.notes.append(f"{count} no text: {self.name} never chooses them")
-            )
+            count = counted(texts.null_count, "candidates", "have")
+            self.notes.append(f"{count} no text: {self.name} never chooses them")
         run = Run.ranked(
             self.name,
             task.name,

@@ -142,10 +142,8 @@ def _ranks(run: Run, fold: Task, folds: int, ties: Ties, notes: list[str]) -> Ra
         return ranks_of(run if folds == 1 else restrict(run, fold.gallery, qrels.queries), qrels, ties)
     others = len(run.indices) - len(within_pools(run, fold.pools).indices)
     if others:
-        notes.append(
-            answers = counted(others, "answers")
-            notes.append(f"{fold.name}: left out: {answers} of the run, outside the candidates of the query")
-        )
+        answers = counted(others, "answers")
+        notes.append(f"{fold.name}: left out: {answers} of the run, outside the candidates of the query")
     return ranks_in_pools(run, fold.pools, qrels, ties)
 
 
