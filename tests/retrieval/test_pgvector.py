@@ -22,6 +22,7 @@ from postgres_server import PASSWORD, PostgresServer, programs
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
+from visir.retrieval.remote import addresses as addresses_module
 from visir.retrieval.remote import postgres_client
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import PGVECTOR
@@ -258,24 +259,57 @@ def test_a_database_that_is_not_there_is_named_with_the_command_that_makes_it(
         ("", "needs the address of its server"),
         ("http://here:5432/db", "is no address of a server"),
         ("postgresql:///db", "is no address of a server of PostgreSQL"),
+        ("postgresql://%2Ftmp/db", "is no address of a server of PostgreSQL"),
         ("postgresql://me:pass@here/db", "holds a password, a query or a fragment"),
         ("postgresql://me@here/db#password=pass", "holds a password, a query or a fragment"),
         ("postgresql://me@here/db?sslmode=disable", "holds a password, a query or a fragment"),
+        ("postgresql://me@here/db?host=/tmp", "holds a password, a query or a fragment"),
+        ("postgresql:///db?host=other.example", "holds a password, a query or a fragment"),
+        ("postgresql:///db?host=/tmp,other.example", "holds a password, a query or a fragment"),
+        ("postgresql:///db?host=/tmp%2Cother.example", "holds a password, a query or a fragment"),
+        ("postgresql:///db?host=/tmp&password=pass@", "holds a password, a query or a fragment"),
+        ("postgresql://me:pass@/db?host=/tmp", "holds a password, a query or a fragment"),
+        ("postgresql:///db?host=/tmp%0Ax", "holds a password, a query or a fragment"),
     ],
 )
 def test_addresses_that_are_none_or_hold_a_secret(url: str, fault: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=fault) as caught:
         build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=url)
     assert "pass@" not in str(caught.value)
+    if url.startswith("postgresql"):
+        assert "over a Unix socket: postgresql:///database?host=/var/run/postgresql" in str(caught.value)
+
+
+def test_a_server_is_asked_over_its_unix_socket(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
+    index = build_index(documents, "pgvector", tmp_path / "index", url=server.socket, ef_search=100)
+    wanted = build_index(documents, "exact").search(queries, 5)
+    assert all(index.search(queries, 5).answer(query) == wanted.answer(query) for query in queries.ids.to_pylist())
+    addresses = server.ask("SELECT DISTINCT client_addr FROM pg_stat_activity WHERE application_name = 'visir'")
+    assert (None,) in addresses  # PostgreSQL's word for a Unix socket
+    monkeypatch.setattr(addresses_module, "_named", set())
+    with pytest.raises(EngineError, match="nobody has named here; nothing was sent") as caught:
+        open_index(tmp_path / "index")
+    assert f"export {PGVECTOR.addresses}='{server.socket}'" in str(caught.value)
+    monkeypatch.setenv(PGVECTOR.addresses, f"postgresql://:{server.port}/?host=/elsewhere")
+    with pytest.raises(EngineError, match="nobody has named here"):
+        open_index(tmp_path / "index")
+    monkeypatch.setenv(PGVECTOR.addresses, server.socket)
+    monkeypatch.setenv(PGVECTOR.certificate, str(tmp_path / "none.pem"))  # for servers that are asked with TLS
+    assert len(open_index(tmp_path / "index").ids) == 20
+    away = f"postgresql:///postgres?host={tmp_path}"
+    with pytest.raises(EngineError, match="no answer") as caught:
+        build_index(documents, "pgvector", tmp_path / "away", url=away, retries=0)
+    assert f"pg_isready -h {tmp_path} -p 5432" in str(caught.value)
 
 
 def test_nothing_is_sent_to_a_server_that_nobody_has_named(
     server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visir.retrieval.remote import addresses
-
     build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=server.url)
-    monkeypatch.setattr(addresses, "_named", set())
+    monkeypatch.setattr(addresses_module, "_named", set())
     with pytest.raises(EngineError, match="nobody has named here; nothing was sent") as caught:
         open_index(tmp_path / "index")
     assert f"export {PGVECTOR.addresses}={server.url}" in str(caught.value)

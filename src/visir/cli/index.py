@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.cli import output
 from visir.cli.index_build import add_command, build_command, delete_command
-from visir.cli.index_parts import DOCUMENT_NAMES, FolderArgument
+from visir.cli.index_parts import DOCUMENT_NAMES, FolderArgument, place_in_words
 from visir.cli.index_search import export_command, search_command
 from visir.cli.verbs import group
 
@@ -53,7 +53,7 @@ def info_command(folder: FolderArgument) -> None:
         "documents": f"{info.documents:,} {DOCUMENT_NAMES[info.modality]}",
         "deleted, not yet removed": f"{info.deleted:,}",
         "dimension": f"{info.dimension:,}",
-        "on disk": f"{info.bytes / 1e6:,.1f} MB",
+        "on the server" if info.place else "on disk": place_in_words(info),
         "encoder": info.encoder,
         **{name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in info.details.items()},
     }

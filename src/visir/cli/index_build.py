@@ -12,6 +12,7 @@ from visir.cli.index_parts import (
     DOCUMENT_NAMES,
     FolderArgument,
     model_of_index,
+    place_in_words,
     size_in_words,
 )
 from visir.cli.options import (
@@ -58,6 +59,7 @@ def build_command(
     from visir.encoders import encode_items, load
     from visir.retrieval.folder import check_new_index
     from visir.retrieval.kinds import KINDS, USUAL_KINDS, build_index
+    from visir.retrieval.remote.addresses import needed_later
 
     modality = _modality_of(to)
     settings = name_value_pairs(setting)
@@ -73,7 +75,9 @@ def build_command(
     index = build_index(vectors, kind, out, **settings)
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
-    output.line(f"{out}: {counted(info.documents, to)}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
+    output.line(f"{out}: {counted(info.documents, to)}, kind {info.kind}, {place_in_words(info)}")
+    for line in needed_later([info.details]):
+        output.note(f"  {line}")
 
 
 def add_command(

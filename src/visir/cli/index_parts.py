@@ -13,7 +13,7 @@ from visir.display import counted
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.records import Modality
-    from visir.retrieval.index import Index
+    from visir.retrieval.index import Index, IndexInfo
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The index's folder.", show_default=False)]
 QueriesOption = Annotated[
@@ -54,3 +54,14 @@ def size_in_words(index: Index[Any]) -> str:
     """How much an index holds: "1,000 images in all"."""
     info = index.info()
     return f"{counted(info.documents, DOCUMENT_NAMES[info.modality])} in all"
+
+
+def place_in_words(info: IndexInfo) -> str:
+    """How much an index takes, and where: "1.2 MB", "81 kB in the table …", or, where the server does not say how much,
+    "in the collection …".
+    """
+    if not info.place:
+        return f"{info.bytes / 1e6:,.1f} MB"
+    there = info.details.get("bytes on the server")
+    size = "" if there is None else f"{there / 1e6:,.1f} MB " if there >= 1e6 else f"{there / 1e3:,.0f} kB "
+    return f"{size}in {info.place}"

@@ -7,7 +7,8 @@ picture of the database is in every index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +81,12 @@ def load_index(folder: Path) -> Index[Any]:
     `EngineError` where it lies on a server that cannot be reached: nothing is wrong with the library then.
     """
     from visir.retrieval.kinds import open_index
-    from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError
+    from visir.retrieval.remote.engine import EngineError
 
     try:
-        return open_index(folder)
-    except EngineError as fault:
-        if fault.hint and BUILD_ON_SERVER in fault.hint:  # an index alone is built again; a library makes its own
-            raise EngineError(fault.message, hint=_mend(folder.parent, folder.name)) from fault
-        raise
-    except MissingPackageError:
+        with mended_by_update(folder.parent, folder.name):
+            return open_index(folder)
+    except (EngineError, MissingPackageError):
         raise
     except VisirError as fault:
         raise LibraryError(fault.message, hint=_mend(folder.parent, folder.name)) from fault
@@ -96,6 +94,22 @@ def load_index(folder: Path) -> Index[Any]:
         raise LibraryError(
             f"{folder}: the index is damaged: {fault!r}", hint=_mend(folder.parent, folder.name)
         ) from fault
+
+
+@contextmanager
+def mended_by_update(folder: Path, part: str) -> Iterator[None]:
+    """Say of an index whose collection is gone, or another's, how a library gets it again.
+
+    An index alone is built again, which the hint of the engine says. A library makes its own.
+    """
+    from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError
+
+    try:
+        yield
+    except EngineError as fault:
+        if fault.hint and BUILD_ON_SERVER in fault.hint:
+            raise EngineError(fault.message, hint=_mend(folder, part)) from fault
+        raise
 
 
 def load_words(folder: Path, card: LibraryCard, held: ProductWords | None = None) -> ProductWords | None:

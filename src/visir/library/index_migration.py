@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from visir.library.check import check_before_change, load_index
+from visir.library.index_places import named_settings
 from visir.library.layout import INDEXES, WORK, LibraryCard, LibraryError
 from visir.library.plan import is_as_planned
-from visir.retrieval.folder import INDEX, read_index
+from visir.retrieval.folder import INDEX
 from visir.retrieval.kinds import KINDS
 from visir.storage import FolderChange, Manifest, is_made_by_visir, remove_own_folders
 
@@ -47,7 +48,8 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[
             remove_own_folders(change, _name(change, new))
         if not new.exists():
             kind = KINDS.get(plan.kinds[system]).index()
-            kind.build(index.documents(), new, **plan.settings.get(system, {}))
+            settings = named_settings(folder, system, plan.kinds[system], plan.settings.get(system, {}))
+            kind.build(index.documents(), new, **settings)
         change.commit(plan.to_content())  # from here on the library is to have the new kind
         old = change.own_folder(_name(change, _old_folder(folder, system)))
         old.parent.mkdir(exist_ok=True)
@@ -83,17 +85,3 @@ def _is_complete(new: Path, system: str, plan: LibraryCard, ids: list[str]) -> b
         return False
     as_one = replace(plan, kinds={new.name: plan.kinds[system]}, settings={new.name: plan.settings.get(system, {})})
     return is_as_planned(new.parent, new.name, as_one) and load_index(new).ids.to_pylist() == ids
-
-
-def collections_of(folder: Path) -> dict[tuple[str, str], str]:
-    """(address, collection) of every index that lies on a server, and the command by which a person deletes it."""
-    from visir.retrieval.remote.families import family_of
-
-    collections = {}
-    for system in INDEXES:
-        if is_made_by_visir(folder / system, INDEX.name):
-            settings = read_index(folder / system).content.get("settings", {})
-            if settings.get("url"):
-                url, collection = settings["url"], settings["collection"]
-                collections[url, collection] = family_of(url).engine().removal(url, collection, settings)
-    return collections

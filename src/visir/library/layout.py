@@ -39,6 +39,14 @@ class UnknownItemError(LibraryError, KeyError):
     __str__ = LibraryError.__str__
 
 
+def being_updated(folder: Path) -> LibraryError:
+    """The error of a change of a library that another process is changing."""
+    return LibraryError(
+        f"{folder}: another process is updating this library.",
+        hint="when it is done, run the same again",
+    )
+
+
 LIBRARY = FolderKind(
     "library", "a library", remedy=COPY_AGAIN, error=LibraryError, progress="everything done so far is kept"
 )

@@ -239,6 +239,8 @@ def _settings(
             own["collection"] = f"{own['collection']}-{system}"
         stated = getattr(KINDS.get(kind).described(), "settings_type", None)
         named = {**current.get(system, {}), **own}
+        if named.get("collection") == "":
+            named.pop("collection")  # the index gets a name of its own, which its folder holds
         if stated is not None:
             read = settings_of(kind, stated, named)  # also where none is named: some kinds need an address
         if named and stated is not None:

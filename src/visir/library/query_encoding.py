@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from visir.arrow import text_array
 from visir.encoders.base import Encoder
 from visir.errors import TextError, VisirError
+from visir.library.check import mended_by_update
 from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
@@ -82,7 +83,8 @@ class ItemVectors:
         return self._vectors[system, item]
 
     def _read(self, system: str, items: Sequence[str]) -> None:
-        vectors: Any = self._library.indexes[system].select(items) if items else ()
+        with mended_by_update(self._library.folder, system):
+            vectors: Any = self._library.indexes[system].select(items) if items else ()
         for row, item in enumerate(items):
             self._vectors[system, item] = _row_of(vectors, row)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import VisirError
+from visir.library.check import mended_by_update
 from visir.library.lists import DEEPEST_LIST, STEPS, RankedList, fused_step, lists_in_steps, lists_of
 from visir.library.query import QueryError
 from visir.library.query_encoding import EncodedQuery
@@ -123,19 +124,22 @@ def _lists(state: LibraryState, group: Sequence[QueryState], name: str, depth: i
     """From query to what one ranking lists."""
     if name == WORDS:
         return lists_of(_run(state, group, name, depth))
-    if is_exact(state.library, name):
-        index, vectors = _index(state, group, name), _vectors(state, group, name)
+    index, vectors = _index(state, group, name), _vectors(state, group, name)
+    with mended_by_update(state.library.folder, name):
+        if not is_exact(state.library, name):
+            return lists_in_steps(index.search, vectors, depth)
         if isinstance(index, StoredIndex):
             return {**index.lists(vectors, depth)}
         return lists_of(index.search(vectors, depth))
-    return lists_in_steps(_index(state, group, name).search, _vectors(state, group, name), depth)
 
 
 def _run(state: LibraryState, group: Sequence[QueryState], name: str, depth: int) -> Run:
     """The best so many of one ranking."""
     if name == WORDS:
         return _of_words(state, group, depth)
-    return _index(state, group, name).search(_vectors(state, group, name), depth)
+    index, vectors = _index(state, group, name), _vectors(state, group, name)
+    with mended_by_update(state.library.folder, name):
+        return index.search(vectors, depth)
 
 
 def _index(state: LibraryState, group: Sequence[QueryState], system: str) -> Index[Any] | FilteredIndex:

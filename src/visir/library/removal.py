@@ -8,7 +8,7 @@ from pathlib import Path
 from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
 from visir.library.database import Database
-from visir.library.layout import LIBRARY, LibraryCard, LibraryError, UnknownItemError
+from visir.library.layout import LIBRARY, LibraryCard, UnknownItemError, being_updated
 from visir.storage import changing
 
 
@@ -18,9 +18,8 @@ def remove(folder: str | Path, items: Iterable[str]) -> int:
     The photos stay where they are. Raises `LibraryError` that names unknown ids, and when an update is under way.
     """
     folder, removed = Path(folder), sorted(set(items))
-    busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     LibraryCard.read(folder)
-    with changing(folder, LIBRARY, busy=busy, make=False, resume=True) as change:
+    with changing(folder, LIBRARY, busy=being_updated(folder), make=False, resume=True) as change:
         card = LibraryCard.of(change.manifest)
         database = Database.open(folder / card.database)
         try:

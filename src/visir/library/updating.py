@@ -37,6 +37,7 @@ from visir.library.layout import (
     WORK,
     LibraryCard,
     LibraryError,
+    being_updated,
     is_library,
     thumbnail_name,
 )
@@ -177,7 +178,6 @@ def update(
     folder = Path(folder)
     started = time.perf_counter()
     request = (source, model, head, kind, name, split, images, settings, language, synonyms)
-    busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     check_apart(folder, source)
     # Errors in the arguments are raised before anything is made or waited for.
     before = plan_library(folder, *request)
@@ -192,7 +192,7 @@ def update(
         _ = fitted(before, models)
     elif (loaded and before.model in loaded) or are_moved(folder, before):
         _ = models.dense, models.sparse  # one in memory, whose code may have changed since, or one that was moved
-    with changing(folder, LIBRARY, busy=busy, resume=True) as change:
+    with changing(folder, LIBRARY, busy=being_updated(folder), resume=True) as change:
         sweep(change.folder)
         for name in INDEXES:
             recover(change.folder / name, INDEX)

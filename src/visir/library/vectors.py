@@ -21,6 +21,7 @@ from visir.encoders.forms import as_dense
 from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
+from visir.library.index_places import named_settings
 from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
 from visir.library.product_source import ProductEntry, ShopTable
@@ -86,7 +87,7 @@ class Indexes:
         if len(vectors) == 0:
             return
         if index is None:
-            settings = self.settings.get(system, {})
+            settings = named_settings(self.folder, system, self.kinds[system], self.settings.get(system, {}))
             kind = KINDS.get(self.kinds[system]).index()  # not `build_index`: the command line names no settings here
             assert self.change is not None, "an index can only be made by a change of the library"
             self.opened[system] = kind.build(vectors, self.change.own_folder(system), **settings)

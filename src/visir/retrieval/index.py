@@ -40,6 +40,14 @@ class IndexInfo:
     encoder: str
     details: dict[str, Any]
 
+    @property
+    def place(self) -> str:
+        """The table or collection and the address of an index on a server; "" of one that lies in its folder."""
+        from visir.retrieval.remote.collection_names import place_on_server
+
+        on_server = self.details.get("url") and self.details.get("collection")
+        return place_on_server(self.details) if on_server else ""
+
 
 class Index(ABC, Generic[Vectors]):
     """An index over the vectors of one modality.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from visir.cli import output
+from visir.cli.index_parts import place_in_words
 from visir.cli.verbs import examples
 from visir.library.cli.parts import LibraryFolder
 
@@ -40,9 +41,9 @@ def info(library: LibraryFolder) -> None:
         captions = {} if opened.captions is None else {"captions": opened.captions}
         for system, index in {**opened.indexes, **captions}.items():
             about = index.info()
-            rows[f"{opened.label(system)} index"] = (
-                f"{about.kind}, {about.documents:,} × {about.dimension:,}, {about.bytes / 1e6:,.1f} MB, "
-                f"{about.details.get('parts', 1)} parts, {about.deleted:,} deleted rows"
+            shown = f"{about.kind}, {about.documents:,} × {about.dimension:,}, {place_in_words(about)}"
+            rows[f"{opened.label(system)} index"] = shown + (
+                "" if about.place else f", {about.details.get('parts', 1)} parts, {about.deleted:,} deleted rows"
             )
         if opened.words is not None:
             words = opened.words.index

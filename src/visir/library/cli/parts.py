@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from visir.display import counted, named
 
 if TYPE_CHECKING:
     from visir.library import UpdateReport
+    from visir.library.index_places import IndexPlace
 
 LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
 NameOption = Annotated[str | None, name_option("what the library is called. Default: the folder's name")]
@@ -41,15 +43,37 @@ SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet be
 
 def update_once(folder: Path, source: str | None, **options: Any) -> None:
     """Make the library, or bring it up to date, and print what happened."""
-    from visir.library.index_migration import collections_of
+    from visir.library.index_places import places_of
     from visir.library.updating import update
 
-    before = collections_of(folder)
+    before = places_of(folder)
     report = update(source, folder, **options)
-    output.facts(library=folder.absolute(), **output.plain(report))
+    after = places_of(folder)
+    indexes = {system: str(place) for system, place in after.items()}
+    output.facts(library=folder.absolute(), **output.plain(report), indexes=indexes)
     print_update(folder, report)
-    for place in before.keys() - collections_of(folder).keys():
-        output.line(f"  no longer used, and left there: {before[place]}")
+    _print_places(folder, before, after)
+
+
+def _print_places(folder: Path, before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> None:
+    """Print where the indexes lie, where a server is left or gone to, and what is needed there."""
+    from visir.library.index_places import kinds_here
+    from visir.retrieval.remote.addresses import needed_later
+
+    if before != after and any(place.on_server for place in (*before.values(), *after.values())):
+        for system, place in after.items():
+            output.line(f"  {system} index: {place}")
+    if kinds := kinds_here(before, after):
+        options = " ".join(f"--kind {kind}" for kind in kinds)
+        output.line(
+            f"  what is still on the server comes here by: visir library update {shlex.quote(str(folder))} {options}"
+        )
+    used = {place.collection for place in after.values()}
+    for place in before.values():
+        if place.on_server and place.collection not in used:
+            output.line(f"  no longer used, and left there: {place.removal}")
+    for line in needed_later(place.settings for place in after.values()):
+        output.note(f"  {line}")
 
 
 def watch_on(folder: Path, settle: float, **options: Any) -> None:

@@ -12,11 +12,14 @@ import ipaddress
 import os
 import shlex
 import ssl
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import EngineFamily, family_of
+from visir.retrieval.remote.families import FAMILIES, EngineFamily, family_of, host_of
+from visir.retrieval.remote.settings import Place, grpc_address
 
 _named: set[tuple[str, str, int]] = set()
 
@@ -43,13 +46,41 @@ def check_named(url: str) -> None:
     Raises:
         EngineError: The user has not named it.
     """
-    family = family_of(url)
     if is_named(url):
         return
     raise EngineError(
         f"{url}: the vectors lie on this server, which nobody has named here; nothing was sent to it.",
-        hint=f"if you trust it, and whoever made the folder: export {family.addresses}={shlex.quote(url)}",
+        hint=f"if you trust it, and whoever made the folder: {naming([url])}",
     )
+
+
+def naming(urls: Iterable[str]) -> str:
+    """The command of a shell after which visir may ask these servers of one engine, and those that it may ask now."""
+    added = list(urls)
+    variable = family_of(added[0]).addresses
+    return f"export {variable}={shlex.quote(' '.join([*os.environ.get(variable, '').split(), *added]))}"
+
+
+def needed_later(indexes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What other commands need before they may ask the servers of these indexes: a line for each engine.
+
+    A server that this very command has named (`--set url=…`) is known to this process alone. There is no line where the
+    environment names it.
+
+    Args:
+        indexes: The settings of indexes; those that lie on no server are passed over.
+    """
+    servers: dict[tuple[str, str, int], str] = {}
+    for settings in indexes:
+        for url in _addresses(settings):
+            servers.setdefault(_server(url, family_of(url)), url)
+    lines = []
+    for family in FAMILIES:
+        urls = [url for server, url in servers.items() if family_of(url) is family and server not in _trusted(family)]
+        if urls:
+            key = f"{family.key} as it is now, and " if any(map(secret_for, urls)) else ""
+            lines.append(f"later commands need {key}this: {naming(urls)}")
+    return lines
 
 
 def secret_for(url: str) -> str | None:
@@ -103,11 +134,20 @@ def trust(url: str) -> ssl.SSLContext | bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host of this name."""
+    """Whether only this machine can reach a host of this name, or the folder of a Unix socket."""
+    if host.startswith("/"):
+        return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _addresses(settings: Mapping[str, Any]) -> list[str]:
+    """Of the server of an index: where it is asked, and where vectors go up; none without a server."""
+    url, grpc = settings.get("url"), settings.get("grpc")
+    by_grpc = [grpc_address(Place(url=url, grpc=grpc))] if url and grpc else []
+    return [url, *by_grpc] if url else []
 
 
 def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:
@@ -125,4 +165,4 @@ def _server(url: str, family: EngineFamily) -> tuple[str, str, int]:
     """Which server an address leads to: how it is asked, its host and its port."""
     parts = urlsplit(url)
     scheme = parts.scheme if family.encrypted else family.name
-    return scheme, parts.hostname or "", parts.port or family.port
+    return scheme, host_of(url), parts.port or family.port

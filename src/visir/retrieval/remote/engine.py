@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from visir.errors import VisirError
 from visir.records import VectorForm
+from visir.retrieval.remote.collection_names import place_on_server
 from visir.retrieval.remote.points import Point, Vector
 
 BUILD_ON_SERVER = "build the index again (visir index build), into a new folder"
@@ -224,9 +225,9 @@ class RemoteEngine(Engine):
     def destroy(self) -> None:
         """Delete the collection: only one whose mark names this index is given to it."""
 
-    @abstractmethod
     def where(self) -> str:
         """What the collection is called, and at which address, for messages."""
+        return place_on_server({**vars(self.place), "collection": self.collection})
 
     @classmethod
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError
@@ -33,6 +33,8 @@ class EngineFamily:
         engine_class: "package.module:Class" of its `RemoteEngine`.
         place_class: "package.module:Class" of the settings that say where a server is.
         takes_user: Whether an address may name a user.
+        takes_socket: Whether an address may name the folder of a Unix socket in the place of a host (`host_of`).
+        holder: What holds the vectors of one index there.
         encrypted: The scheme of addresses that are asked with TLS, where the scheme says so.
         most_answers: How many answers it gives to one search at most; 0: as many as asked for.
         longest_id: How many bytes of UTF-8 an id may have; 0: as many as it likes.
@@ -50,6 +52,8 @@ class EngineFamily:
     engine_class: str
     place_class: str
     takes_user: bool = False
+    takes_socket: bool = False
+    holder: str = "collection"
     encrypted: str = ""
     most_answers: int = 0
     longest_id: int = 0
@@ -76,22 +80,31 @@ class EngineFamily:
             port_is_fine = parts.port is None or parts.port > 0
         except ValueError:
             port_is_fine, parts = False, urlsplit("")
-        if parts.scheme not in self.schemes or not parts.hostname or not port_is_fine:
+        socket = socket_of(url) if port_is_fine and self.takes_socket else ""
+        query = "" if socket else parts.query
+        hidden = parts.password or query or parts.fragment  # not to be shown
+        named = parts.hostname and not parts.hostname.startswith("%")
+        if parts.scheme not in self.schemes or not port_is_fine or not (named or socket or hidden):
             raise ConfigurationError(
-                f"url: {url!r} is no address of a server of {self.title}.", hint=f"like {self.example}"
+                f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
+                hint=f"like {self._examples()}",
             )
         if not url.isprintable() or any(letter.isspace() for letter in url):
             raise ConfigurationError(
-                f"url: {url!r} is no address of a server of {self.title}.", hint="without spaces, on one line"
+                f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
+                hint="without spaces, on one line",
             )
-        if (parts.username and not self.takes_user) or parts.password or parts.query or parts.fragment:
+        if (parts.username and not self.takes_user) or hidden:
             secrets = "a password, a query or a fragment"
             secrets = secrets if self.takes_user else f"a user, {secrets}"
             raise ConfigurationError(
-                f"url: the address of {parts.hostname} holds {secrets}, which would be written into the index's "
-                "folder.",
-                hint=f"leave it out of the address and set the environment variable {self.key}",
+                f"url: the address of {parts.hostname or 'the server'} holds {secrets}, which would be written into "
+                "the index's folder.",
+                hint=f"leave it out of the address and set the environment variable {self.key}: {self._examples()}",
             )
+
+    def _examples(self) -> str:
+        return self.example + (f"; over a Unix socket: {SOCKET_EXAMPLE}" if self.takes_socket else "")
 
     def check_ids(self, ids: pa.StringArray) -> None:
         """Check, before anything is sent, that the server can hold these ids.
@@ -120,6 +133,7 @@ class EngineFamily:
                 )
 
 
+SOCKET_EXAMPLE = "postgresql:///database?host=/var/run/postgresql"
 QDRANT = EngineFamily(
     name="qdrant",
     title="Qdrant",
@@ -145,6 +159,8 @@ PGVECTOR = EngineFamily(
     engine_class="visir.retrieval.remote.postgres:PostgresEngine",
     place_class="visir.retrieval.remote.settings:DatabasePlace",
     takes_user=True,
+    takes_socket=True,
+    holder="table",
     longest_id=2_690,  # a key of a B-tree has up to 2,704 bytes, its header among them
     takes_nul=False,
 )
@@ -181,8 +197,43 @@ def family_of(url: str) -> EngineFamily:
         if scheme in family.schemes:
             return family
     raise ConfigurationError(
-        f"url: {url!r} is no address of a server.", hint=" or ".join(f"like {family.example}" for family in FAMILIES)
+        f"url: {without_secret(url)!r} is no address of a server.",
+        hint=" or ".join(f"like {family.example}" for family in FAMILIES),
     )
+
+
+def without_secret(url: str) -> str:
+    """An address, right or wrong, as a message may show it: without what stands before "@", and without its query.
+
+    Example:
+        >>> without_secret("mysql://me:s3cret@here/photos?sslpassword=s3cret"), without_secret("localhost:6333")
+        ('mysql://…@here/photos?…', 'localhost:6333')
+    """
+    address, mark, _ = url.rpartition("@")[2].partition("?")
+    scheme = url.partition("//")[0] + "//" if "//" in url else ""
+    return (f"{scheme}…@{address}" if "@" in url else address) + (mark and "?…")
+
+
+def host_of(url: str) -> str:
+    """The host of an address, or the folder of its Unix socket; "" where there is neither.
+
+    Example:
+        >>> host_of("postgresql://me@here:5432/photos"), host_of("postgresql:///photos?host=/var/run/postgresql")
+        ('here', '/var/run/postgresql')
+    """
+    return urlsplit(url).hostname or socket_of(url)
+
+
+def socket_of(url: str) -> str:
+    """The folder of the Unix socket that an address of PostgreSQL names instead of a host; "" where it names none.
+
+    One folder alone: PostgreSQL's client takes a list too (host=/tmp,other.example), which would lead elsewhere.
+    """
+    parts = urlsplit(url)
+    name, _, value = parts.query.partition("=")
+    folder = unquote(value)
+    is_folder = folder.startswith("/") and folder.isprintable() and not set(folder) & set(",&=")
+    return folder if name == "host" and is_folder and not parts.hostname else ""
 
 
 def _named(place: str) -> Any:

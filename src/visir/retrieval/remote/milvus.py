@@ -248,10 +248,6 @@ class MilvusEngine(StepwiseEngine):
         """Drop the collection."""
         self._sent("drop the collection", "drop_collection")
 
-    def where(self) -> str:
-        """What the collection is called, and where."""
-        return f"the collection {self.collection!r} at {self.place.url}"
-
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
         """The command by which a person drops a collection; a token is given as `token=…` beside the address."""

@@ -256,10 +256,6 @@ class PostgresEngine(RemoteEngine):
         self._end(broken=True)
         self._client.close()
 
-    def where(self) -> str:
-        """What the table is called, and where."""
-        return f"the table {self.place.schema}.{self.collection} at {self.place.url}"
-
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
         """The command by which a person deletes a table."""

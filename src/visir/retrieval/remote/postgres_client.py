@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, secret_for, why_no_key
 from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError
-from visir.retrieval.remote.families import PGVECTOR
+from visir.retrieval.remote.families import PGVECTOR, host_of
 from visir.retrieval.remote.settings import DatabasePlace
 
 T = TypeVar("T")
@@ -138,10 +138,10 @@ class PostgresClient:
         return connection
 
     def _arguments(self) -> dict[str, Any]:
-        parts, secret = urlsplit(self.place.url), secret_for(self.place.url)
+        parts, host, secret = urlsplit(self.place.url), host_of(self.place.url), secret_for(self.place.url)
         certificate = os.environ.get(PGVECTOR.certificate)
         arguments: dict[str, Any] = {
-            "host": parts.hostname,
+            "host": host,
             "port": parts.port or PGVECTOR.port,
             "dbname": unquote(parts.path.strip("/")) or "postgres",
             "user": unquote(parts.username or "") or None,
@@ -152,9 +152,9 @@ class PostgresClient:
             "gssencmode": "disable",
             "options": f"-c statement_timeout={self.place.timeout}s -c plan_cache_mode=force_custom_plan",
         }
-        if certificate:
+        if certificate and not host.startswith("/"):  # there is no TLS on a Unix socket
             arguments |= {"sslmode": "verify-full", "sslrootcert": certificate}
-        elif not is_loopback(parts.hostname or ""):
+        elif not is_loopback(host):
             arguments["require_auth"] = "scram-sha-256,none"
         return {name: value for name, value in arguments.items() if value is not None}
 
@@ -193,7 +193,7 @@ class PostgresClient:
                 hint=f"is the name in the address right? this makes it: {_createdb(url)}",
             )
         if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
-            check = f"pg_isready -h {shlex.quote(parts.hostname or '')} -p {parts.port or PGVECTOR.port}"
+            check = f"pg_isready -h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}"
             return _Away(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
                 hint=f"is the server running, and is this its address? {check}",
@@ -205,7 +205,7 @@ def _createdb(url: str) -> str:
     """The command that makes the database of an address."""
     parts = urlsplit(url)
     user = f" -U {shlex.quote(unquote(parts.username))}" if parts.username else ""
-    where = f"-h {shlex.quote(parts.hostname or '')} -p {parts.port or PGVECTOR.port}{user}"
+    where = f"-h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}{user}"
     return f"createdb {where} {shlex.quote(unquote(parts.path.strip('/')) or 'postgres')}"
 
 

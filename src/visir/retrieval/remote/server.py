@@ -243,10 +243,6 @@ class ServerEngine(StepwiseEngine):
         """The command by which a person deletes a collection."""
         return f"curl -X DELETE {url.rstrip('/')}/collections/{collection}"
 
-    def where(self) -> str:
-        """What the collection is called, and where."""
-        return f"the collection {self.collection!r} at {self.place.url}"
-
     def _seen(self, generation: int, ids: Sequence[str] | None = None) -> Any:
         """The filter of the points (or these of them) that this generation has."""
         added = [_range(ADDED, lte=last_number(generation))]

@@ -37,6 +37,7 @@ from visir.retrieval.folder import (
     read_index,
 )
 from visir.retrieval.remote.build import COLLECTION, fact_of
+from visir.retrieval.remote.collection_names import name_collection
 from visir.retrieval.remote.edge import FILES, EdgeEngine, copy_with_holes
 from visir.retrieval.remote.engine import Engine, EngineError, Mark, RemoteEngine, Space
 from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
@@ -116,7 +117,7 @@ class RemoteStorage:
         if settings.url:
             settings.family.check_ids(ids)
         if settings.url and not settings.collection:
-            settings = replace(settings, collection=_named_after(folder, index))
+            settings = replace(settings, collection=name_collection(folder.name, index))
         with contextlib.ExitStack() as undone, new_index(folder) as change:
             content: dict[str, Any] = {**facts, "settings": asdict(settings)}
             content |= {"space": "space-1", "space files": list(space_files)}
@@ -302,9 +303,3 @@ def _destroyed(server: RemoteEngine) -> None:
     """After a build that failed: leave nothing on the server, if it still answers."""
     with contextlib.suppress(EngineError):
         server.destroy()
-
-
-def _named_after(folder: Path, index: str) -> str:
-    """A name for the collection: the folder's, and a piece of the index's number, so that no two meet by chance."""
-    stem = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in folder.name)[:40].strip("-")
-    return f"visir-{stem}-{index[:12]}" if stem else f"visir-{index[:12]}"
