@@ -43,7 +43,7 @@ docs: $(VENV)/.dev ## build the documentation into site/
 
 BENCHMARKS := search_and_measure million read_coco scenes encoding training_throughput scenes_training startup index_kinds \
 	sparse_search maxsim filtered_search second_stage sparsify_speed perturbation_speed stress_overhead library_updates \
-	page_load service_load service_cost shard_tail scale_plan calibration parity
+	page_load service_load service_cost shard_tail scale_plan calibration parity tar_headers
 
 bench: $(VENV)/.dev ## run the benchmarks that need no argument, and print their tables (the others say what they need: --help)
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
 from toys import jpeg
 
+from cut_tars import ADDS_THE_MARK, CUTS, ENDED, NO_END, cut_tar, linked_tar, tar_of
 from visir.collections import open_collection
 from visir.collections.check import check
 from visir.errors import CollectionError
@@ -124,12 +126,41 @@ def test_captions_from_the_unopened_archive(folder, write, name: str) -> None:
     assert f"captions from {name}" in found.source
 
 
-def test_a_damaged_archive_is_named(folder, write) -> None:
-    write("x/whole.tar", {f"cvpr2016_cub/{key}": text.encode() for key, text in REED.items()})
-    packed = gzip.compress((folder / "x" / "whole.tar").read_bytes())
-    path = write("x/cvpr2016_cub.tar.gz", packed[: len(packed) // 2])
-    with pytest.raises(CollectionError, match=r"cvpr2016_cub\.tar\.gz: not a readable tar"):
+PACKED = {f"cvpr2016_cub/{key}": text.encode() for key, text in reversed(REED.items())}  # a file of captions ends it
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_captions_in_an_archive_that_was_cut_are_refused(folder, write, name: str) -> None:
+    path = write(f"x/{name}", cut_tar(name, PACKED))
+    with pytest.raises(CollectionError, match=rf"{re.escape(name)}: not a readable tar \({CUTS[name]}") as caught:
         open_collection(folder, captions=path)
+    remedy = ADDS_THE_MARK if CUTS[name] == NO_END else "is the download complete?"
+    assert re.search(remedy, caught.value.hint)
+
+
+def test_captions_found_in_an_archive_that_was_cut_are_refused(folder, write) -> None:
+    (folder / "cvpr2016_cub").rename(folder / "elsewhere")
+    (folder / "elsewhere" / "text_c10").rename(folder / "elsewhere" / "hidden")
+    write("cvpr2016_cub.tar.gz", cut_tar("cut-checksum.tar.gz", PACKED))
+    with pytest.raises(CollectionError, match=rf"cvpr2016_cub\.tar\.gz: not a readable tar \({ENDED}"):
+        open_collection(folder)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_links_in_an_archive_are_told_and_what_goes_on_behind_its_end_is_refused(folder, write, pack) -> None:
+    """The captions of picture 4 are a link to those of another, which is no text of theirs."""
+    lost = "cvpr2016_cub/text_c10/002.Laysan_Albatross/Laysan_Albatross_0002_1027.txt"
+    path = write("x/captions.tar", pack(linked_tar(PACKED, lost, "cvpr2016_cub/README")))
+    found = open_collection(folder, captions=path)
+    assert found.captions.num_rows == 40
+    note = f"1 link in tars passed over, e.g. captions.tar: {lost} (pack the files themselves: tar --dereference"
+    assert note in found.source and "1 images have no file of captions" in found.source
+    path = write("x/two.tar", pack(tar_of(PACKED) + tar_of({"text_c10/009.x/more.txt": b"lost"})))
+    with pytest.raises(
+        CollectionError, match=r"two\.tar: goes on behind the mark of its end, where it is not read\."
+    ) as c:
+        open_collection(folder, captions=path)
+    assert c.value.hint == "as of tars joined by cat: unpack it with tar --ignore-zeros, and pack it again"
 
 
 def test_missing_parts_name_what_to_get(folder, tmp_path) -> None:

@@ -31,6 +31,7 @@ from encoder_toys import Means
 from fsspec.implementations.memory import MemoryFileSystem
 from PIL import Image
 
+from cut_tars import tar_of
 from s3_server import s3_server
 from verbs import say
 from visir.cli.encode import encode as encode_verb
@@ -51,16 +52,6 @@ WORKER = Path(__file__).with_name("parts_worker.py")
 def picture(*colour: int) -> bytes:
     stream = io.BytesIO()
     Image.new("RGB", (8, 8), (colour[0] % 256, colour[1] % 256, colour[2] % 256)).save(stream, "PNG")
-    return stream.getvalue()
-
-
-def tar_of(members: dict[str, bytes], mode: str = "w") -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode=mode) as tar:  # type: ignore[call-overload]
-        for name, data in members.items():
-            about = tarfile.TarInfo(name)
-            about.size = len(data)
-            tar.addfile(about, io.BytesIO(data))
     return stream.getvalue()
 
 

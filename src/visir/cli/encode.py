@@ -101,7 +101,7 @@ def encode(
 
     More than one machine can open: --parts PLACE, in as many processes as there are, each with the same command.
     """
-    from visir.cli.encoding_report import advise, print_encoding
+    from visir.cli.encoding_report import advise, print_encoding, remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.exported import check_new_place, export
@@ -153,6 +153,7 @@ def encode(
         images_here, captions_here = opened.images.num_rows, opened.captions.num_rows
         output.line(f"{opened.name}: {counted(images_here, 'images')}, {counted(captions_here, 'captions')}"
                    f"{f', split {split}' if split else ''}")  # fmt: skip
+        remark_on_tars(opened.source)
     if part is not None:
         from visir.cli.encode_shards import encode_part
         from visir.encoders.compute import ForwardOptions

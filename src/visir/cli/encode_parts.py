@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.cli import output
-from visir.collections.archives import END_REMEDY, LINKS_REMEDY
+from visir.collections.tar_notes import END_REMEDY, LINKS_REMEDY
 from visir.display import counted, named
 from visir.progress import pace
 

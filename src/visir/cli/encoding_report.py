@@ -30,6 +30,18 @@ def advise(encoder: Encoder, items: Items, role: Role) -> None:
         output.note(f"{len(items):,} {items.modality}s with PyTorch on the CPU: --device openvino {faster}")
 
 
+def remark_on_tars(source: str) -> None:
+    """Say what of the tars of a collection was not read.
+
+    Args:
+        source: The collection's.
+    """
+    from visir.collections.tar_notes import tar_notes_in
+
+    for remark in tar_notes_in(source):
+        output.note(f"  {remark}")
+
+
 def print_encoding(title: str, encoding: Encoding) -> None:
     """Print what was encoded, what was set aside, and where the vectors are."""
     from visir.records import MultiVectorEmbeddings

@@ -55,6 +55,7 @@ def build_command(
     than a million vectors of kind ivf are indexed part by part: that leaves an unfinished folder, and the same command
     goes on in it.
     """
+    from visir.cli.encoding_report import remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
     from visir.retrieval.folder import check_new_index
@@ -78,6 +79,7 @@ def build_command(
     output.line(f"{out}: {counted(info.documents, to)}, kind {info.kind}, {place_in_words(info)}")
     for line in needed_later([info.details]):
         output.note(f"  {line}")
+    remark_on_tars(opened.source)
 
 
 def add_command(
@@ -92,6 +94,7 @@ def add_command(
     """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
     import pyarrow.compute as pc
 
+    from visir.cli.encoding_report import remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_items
     from visir.retrieval.kinds import open_index
@@ -106,6 +109,7 @@ def add_command(
     index.add(vectors.select(new_ids))  # none is new: their form and dimension are checked all the same
     output.facts(index=folder, added=len(new_ids), there=len(vectors) - len(new_ids), **output.plain(index.info()))
     output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
+    remark_on_tars(opened.source)
 
 
 def delete_command(

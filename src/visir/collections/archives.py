@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 import orjson
 
 from visir.collections.readers.names import escaped
-from visir.collections.tar_headers import NO_END, NO_END_REMEDY, TarHeaders
+from visir.collections.tar_headers import TARS, TarHeaders, remedy_of
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
 from visir.storage import ContentStore, FolderKind
@@ -34,10 +34,6 @@ picture, which is packed already, hardly at all; a text that repeats itself 10 t
 SMALL = 2**24
 KEEP_INDEX_FROM = 2_000
 """Tars with at least this many members keep their index of offsets on disk; smaller ones are scanned as quickly."""
-LINKS_REMEDY = "pack the files themselves: tar --dereference --hard-dereference"
-END_REMEDY = "as of tars joined by cat: unpack it with tar --ignore-zeros, and pack it again"
-LOOK_BEHIND = 2**20
-"""Bytes behind the mark of a tar's end in which is looked for more. Programs fill up with zeros, usually to 10 kB."""
 
 _COPY = "copy the archive again"
 _UNPACKERS: dict[int, Callable[[], Any]] = {
@@ -73,7 +69,7 @@ def open_archive(path: str | Path) -> Archive:
     kind = kinds.get(path.suffix.lower())
     if kind is None:
         hint = "decompress it first: members of a compressed tar cannot be read one by one"
-        is_tar = ".tar" in path.suffixes or path.suffix == ".tgz"
+        is_tar = path.name.lower().endswith(TARS)
         raise CollectionError(
             f"{path}: not an archive that can be read from.",
             hint=hint if is_tar else f"supported: {', '.join(ARCHIVE_SUFFIXES)}",
@@ -241,11 +237,9 @@ class TarArchive:
                             f"{self.path}: the archive is truncated within {member.name!r}.", hint="copy it again"
                         )
                     index[member.name] = (member.offset_data, member.size)
-                headers.check_end(opened.offset)
-                self.goes_on = bool(self._file.read_at(opened.offset, LOOK_BEHIND).strip(b"\0"))
+                self.goes_on = headers.check_end(opened)
         except (tarfile.TarError, OSError) as fault:
-            hint = NO_END_REMEDY if str(fault) == NO_END else "copy it again"
-            raise CollectionError(f"{self.path}: damaged or truncated ({fault}).", hint=hint) from fault
+            raise CollectionError(f"{self.path}: damaged or truncated ({fault}).", hint=remedy_of(fault)) from fault
         return _as_text(index)
 
 

@@ -118,6 +118,42 @@ class Draft(SourceDraft):
         self.texts.append(text)
         self.caption_images.append(image)
 
+    def add_captions_of_row(
+        self,
+        place: str,
+        image: str,
+        texts: Sequence[object],
+        first: int,
+        *,
+        ids: Sequence[object] = (),
+        languages: Sequence[str | None] = (),
+    ) -> int:
+        """The captions that one row of a table gives an image; what is wrong with them is a fault.
+
+        Args:
+            place: The row, for faults.
+            image: The id of the image.
+            texts: The captions.
+            first: The number of the first, which is part of its id where `ids` gives none.
+            ids: Their ids.
+            languages: Their languages.
+
+        Returns:
+            The number of the next caption of the image.
+        """
+        for what, cells in (("caption ids", ids), ("languages", languages)):
+            if cells and len(cells) != len(texts):
+                self.fault(f"{place}: {len(texts)} captions, but {len(cells)} {what}")
+                return first
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                self.fault(f"{place}: a caption must be text, found {repr(text)[:40]}")
+                continue
+            own = str(ids[number]) if ids else f"{image}#{first}"
+            first += 1
+            self.add_caption(own, text, image, languages[number] if languages else None)
+        return first
+
     def set_classes(self, labels: Sequence[str | None], classes: Sequence[str]) -> None:
         """The class of each image as its fact "class", and all classes in their order."""
         order = {"classes": orjson.dumps(classes).decode()}

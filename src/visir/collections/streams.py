@@ -8,8 +8,6 @@ forgotten at once. `InputFiles` lists them; `pictures` gives the bytes of the pi
 from __future__ import annotations
 
 import contextlib
-import gzip
-import lzma
 import re
 import tarfile
 import zipfile
@@ -21,18 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from visir.collections.archives import LOOK_BEHIND, check_member_size
+from visir.collections.archives import check_member_size
 from visir.collections.cells import image_columns
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
-from visir.collections.stream_sources import COPY, Source, content_faults, decompressed
-from visir.collections.tar_headers import TarHeaders
+from visir.collections.stream_sources import COPY, Source, content_faults
+from visir.collections.tar_headers import TARS, TarHeaders
 from visir.errors import CollectionError, ImageError, nearest
 from visir.parquet import open_stream
 from visir.remote import is_url, open_remote, remote_files, remote_state
 
-TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 ENDINGS = (*TARS, ".zip", ".parquet")
 """What the names of files end in that hold pictures and need no other file."""
 ID_COLUMNS = ("image_id", "id", "key")
@@ -229,7 +226,7 @@ def _first_of_each(pictures: Iterator[StreamedPicture]) -> Iterator[StreamedPict
 def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[StreamedPicture]:
     """The first picture of each sample, whose files stand together; ids as `visir.open` has them."""
     endings, last, headers = picture_endings(), "", TarHeaders()
-    with tarfile.open(fileobj=decompressed(stream), mode="r|", tarinfo=headers.kind) as opened:
+    with headers.open(stream) as opened:
         for member in opened:
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
@@ -256,10 +253,7 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
                 if len(data) != member.size:
                     raise tarfile.ReadError(f"it ends within {name!r}")
             yield StreamedPicture(key, f"{place}: {name}", data)
-        headers.check_end(opened.offset)
-        with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError):  # no damage to a picture
-            behind: Any = opened.fileobj
-            passed.goes_on = bool(behind.read(LOOK_BEHIND).strip(b"\0"))
+        passed.goes_on = headers.check_end(opened)
 
 
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:

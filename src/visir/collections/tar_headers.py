@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
-from typing import Self
+import zlib
+from typing import IO, Any, Self
 
+from visir.collections.stream_sources import decompressed
+
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+"""What the names of tars end in, compressed or not."""
+TAR_FAULTS = (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error)
+"""What a tar that is cut or damaged raises when it is read; an `OSError` may be the fault of the disk."""
+LOOK_BEHIND = 2**20
+"""Bytes behind the mark of a tar's end in which is looked for more. Programs fill up with zeros, usually to 10 kB."""
 NO_END = "the mark of its end is missing"
 NO_END_REMEDY = "copy it again; to a tar that was written without the mark, truncate -s +1024 FILE.tar adds it"
 _OCTAL = b"01234567"
@@ -17,7 +27,7 @@ class TarHeaders:
 
     A tar is whole when a block of 512 zeros stands where a header would be. A second one, which the format asks for,
     is not needed: GNU tar, too, reads a tar with one. Without any, a tar cannot be told from one that was cut between
-    two members, and counts as truncated. Nothing more of the file is read for this.
+    two members, and counts as truncated.
 
     Args:
         brief: Whether a plain header may be read for its name and size alone: the other fields (mode, owner, time) then
@@ -32,7 +42,7 @@ class TarHeaders:
         >>> cut = io.BytesIO(stream.getvalue()[:512])
         >>> with tarfile.open(fileobj=cut, tarinfo=headers.kind) as tar:
         ...     names = tar.getnames()
-        ...     headers.check_end(tar.offset)
+        ...     goes_on = headers.check_end(tar)
         Traceback (most recent call last):
         tarfile.ReadError: the mark of its end is missing
     """
@@ -59,13 +69,28 @@ class TarHeaders:
         self.kind: type[tarfile.TarInfo] = Header
         """What `tarfile.open` takes as `tarinfo`."""
 
-    def check_end(self, offset: int) -> None:
-        """Raise `tarfile.ReadError` unless the tar, all of whose members were read, is whole.
+    def open(self, stream: IO[bytes]) -> tarfile.TarFile:
+        """The tar in a stream, compressed or not, whose members are read once, from the first to the last."""
+        return tarfile.open(fileobj=decompressed(stream), mode="r|", tarinfo=self.kind)
 
-        Args:
-            offset: Where the last header was looked for, in bytes: `offset` of the `TarFile`.
+    def check_end(self, tar: tarfile.TarFile) -> bool:
+        """Whether there is more behind the mark of the end of a tar, all of whose members were read.
+
+        Looking there (`LOOK_BEHIND`) is also what reads the end of a compressed tar: its checksum, which tells of
+        damage to the members before it.
+
+        Raises:
+            tarfile.ReadError: The tar is not whole.
+            EOFError, OSError, lzma.LZMAError, zlib.error: It is compressed, and cut or damaged.
         """
         if len(self._last) < tarfile.BLOCKSIZE:
             raise tarfile.ReadError(NO_END)
         if self._last.strip(b"\0"):
-            raise tarfile.ReadError(f"the header at byte {offset:,} is damaged")
+            raise tarfile.ReadError(f"the header at byte {tar.offset:,} is damaged")
+        behind: Any = tar.fileobj
+        return bool(behind.read(LOOK_BEHIND).strip(b"\0"))
+
+
+def remedy_of(fault: Exception, otherwise: str = "copy it again") -> str:
+    """What to do about a tar that is cut or damaged."""
+    return NO_END_REMEDY if str(fault) == NO_END else otherwise

@@ -53,7 +53,8 @@ _OPS: dict[str, Op] = {
 _SHORT = frozenset({"bis", "ab", "tot", "da", "desde", "hasta"})
 """Words that are a condition beside a currency only: "ab 50 €"."""
 _MARK = "|".join(sorted((re.escape(mark) for mark in (*SIGNS, *CODES, *_NAMES)), key=len, reverse=True))
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d{1,2})?"
+_NUMBER = r"(?>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d{1,2})?)"
+"""A number, which is never tried again with fewer digits: that took time quadratic in their count."""
 
 
 def _amount(name: str) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
 from visir.collections.readers.names import escaped
+from visir.collections.tar_notes import tar_notes_in
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
@@ -77,7 +78,7 @@ class PhotoSource:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What else people should know of it."""
-        return ()
+        return tuple(tar_notes_in(self.collection.source))
 
     def marks_now(self, entries: Sequence[SourceEntry]) -> list[str]:
         """The marks of entries as they are at this moment."""

@@ -81,7 +81,7 @@ class UpdateReport(Displayed):
             kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
         rewritten: Items that have other captions or fields now: a new price, for example. They are not encoded again.
-        remarks: Of a table of products: how it was read, and what was counted in it.
+        remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read.
         unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
 

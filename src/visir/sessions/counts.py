@@ -24,6 +24,9 @@ SESSION_COUNTS = (
 )
 """SQL of what is counted among sessions."""
 
+A_LINK = "a link"
+"""Why a member of an archive is passed over, behind its name."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LogCounts(Displayed):
@@ -42,7 +45,8 @@ class LogCounts(Displayed):
         identified: Sessions with a known customer.
         purchases: Sessions with an order.
         purchases_identified: Sessions with both.
-        passed_over: Names of files in the log's folders whose format is another.
+        passed_over: Names of files in the log's folders and archives that are not read: of another format, or links in
+            an archive, "b.csv (a link)".
     """
 
     read: int
@@ -111,6 +115,24 @@ def remarks_of(counts: Mapping[str, Any]) -> list[str]:
         remarks.append(f"{lines} rejected (malformed): no row; listed in malformed.parquet.")
     names = counts.get("passed_over", ())
     if names:
-        more = ", …" if len(names) > 5 else ""
-        remarks.append(f"{counted(len(names), 'files')} of another format passed over: {', '.join(names[:5])}{more}.")
+        kind, _, listed = passed_over_words(names).partition(": ")
+        remarks.append(f"{counted(len(names), 'files')} {kind} passed over: {listed}.")
     return remarks
+
+
+def passed_over_words(names: Sequence[str]) -> str:
+    """Why files were not read, and the first of their names.
+
+    Args:
+        names: `LogCounts.passed_over`.
+
+    Example:
+        >>> print(passed_over_words(["a.txt"]))
+        of another format: a.txt
+        >>> print(passed_over_words(["a.txt", f"b.csv ({A_LINK})"]))
+        of another format, or links in archives: a.txt, b.csv (a link)
+    """
+    kind = "of another format" + (
+        ", or links in archives" if any(name.endswith(f"({A_LINK})") for name in names) else ""
+    )
+    return f"{kind}: {', '.join(names[:5])}{', …' if len(names) > 5 else ''}"

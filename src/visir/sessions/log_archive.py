@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import lzma
 import tarfile
-import zlib
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import MAX_RATIO, SMALL
-from visir.collections.tar_headers import TarHeaders
+from visir.collections.tar_headers import TAR_FAULTS, TARS, TarHeaders, remedy_of
+from visir.collections.tar_notes import END_REMEDY, GOES_ON, LINKS_REMEDY
+from visir.display import counted
 from visir.errors import VisirError
 from visir.storage import Scratch
 
@@ -16,18 +17,26 @@ _HEADER = 512
 """Bytes that an archive spends on each member besides its content."""
 
 
+@dataclass(frozen=True)
+class UnpackedLog:
+    """What an archive was unpacked to.
+
+    Attributes:
+        folder: The folder of its members.
+        links: The names of its links, hard and symbolic, which are not unpacked.
+    """
+
+    folder: Path
+    links: tuple[str, ...]
+
+
 def is_archive(path: Path) -> bool:
     """Whether this is a tar archive by its name: `.tar`, `.tar.gz`, `.tar.xz`, `.tar.bz2`, `.tgz`."""
-    return path.is_file() and path.name.endswith((".tar", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz"))
+    return path.is_file() and path.name.endswith(TARS)
 
 
-def unpacked_folder(archive: Path, scratch: Scratch) -> Path:
-    """The folder in `scratch` that the members of an archive are unpacked into."""
-    return scratch.path / "unpacked" / archive.name
-
-
-def unpack(archive: Path, scratch: Scratch) -> Path:
-    """Unpack a tar archive into `scratch` and return the folder of its members.
+def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
+    """Unpack a tar archive into a folder of its own in `scratch`.
 
     An archive may unpack to `MAX_RATIO` times its own size, and to `SMALL` bytes in any case. Sizes are checked against
     the archive's own headers before anything of a member is written, so a decompression bomb does not fill the disk.
@@ -37,36 +46,52 @@ def unpack(archive: Path, scratch: Scratch) -> Path:
         scratch: Where the members go; it is removed with everything else in it.
 
     Raises:
-        VisirError: The archive is damaged, unpacks to more than its limit, or has a member outside of its folder.
+        VisirError: The archive is damaged, holds no file, unpacks to more than its limit, goes on behind the mark of
+            its end, or has a member outside of its folder.
     """
-    folder = unpacked_folder(archive, scratch)
+    folder = _new_folder(archive, scratch)
     hint = f"fetch it again and compare its size; where it breaks: tar -tf {archive.name}"
     packed = archive.stat().st_size
     size = 0
-    headers = TarHeaders(brief=False)
+    headers, links = TarHeaders(brief=False), list[str]()
     try:
-        with tarfile.open(archive, tarinfo=headers.kind) as members:
+        with archive.open("rb") as stream, headers.open(stream) as members:
             for member in members:
+                if member.issym() or member.islnk():  # its log is elsewhere in the archive, or not in it
+                    links.append(member.name)
                 if not (member.isfile() or member.isdir()):
-                    continue  # a link is no log, and nothing would name it when the scratch folder is cleared
+                    continue  # nothing would name it when the scratch folder is cleared
                 size += member.size + _HEADER
                 _check_size(archive, size, packed)
                 if not member.isdir():
                     name = PurePosixPath(tarfile.data_filter(member, str(folder)).name)
-                    scratch.file(f"unpacked/{archive.name}/{name}")
+                    scratch.file(f"unpacked/{folder.parent.name}/{archive.name}/{name}")
                 members.extract(member, folder, filter="data")
-            headers.check_end(members.offset)
+            goes_on = headers.check_end(members)
     except tarfile.FilterError as fault:
         raise VisirError(
             f"{archive}: an archive that reaches out of its folder: {fault}.", hint="unpack it by hand"
         ) from fault
-    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as fault:
-        raise VisirError(f"{archive}: no archive that can be unpacked: {_reason(fault)}.", hint=hint) from fault
-    except OSError as fault:
-        if fault.errno is not None:  # the disk's fault, not the archive's
+    except TAR_FAULTS as fault:
+        if isinstance(fault, OSError) and fault.errno is not None:  # the disk's fault, not the archive's
             raise
-        raise VisirError(f"{archive}: no archive that can be unpacked: {_reason(fault)}.", hint=hint) from fault
-    return folder
+        raise VisirError(
+            f"{archive}: no archive that can be unpacked: {_reason(fault)}.", hint=remedy_of(fault, hint)
+        ) from fault
+    if goes_on:
+        raise VisirError(f"{archive}: {GOES_ON}.", hint=END_REMEDY)
+    if not folder.is_dir():
+        only = f" but {counted(len(links), 'links')}" if links else ""
+        raise VisirError(f"{archive}: no file in it{only}.", hint=LINKS_REMEDY if links else "is it the right archive?")
+    return UnpackedLog(folder, tuple(links))
+
+
+def _new_folder(archive: Path, scratch: Scratch) -> Path:
+    """A folder that no other archive of this name has."""
+    number = 1
+    while (scratch.path / "unpacked" / str(number) / archive.name).exists():
+        number += 1
+    return scratch.path / "unpacked" / str(number) / archive.name
 
 
 def _check_size(archive: Path, size: int, packed: int) -> None:

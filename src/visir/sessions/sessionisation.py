@@ -23,7 +23,7 @@ from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import SESSIONS, part_name
 from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import read_events, write_malformed
-from visir.sessions.source import log_files, passed_over
+from visir.sessions.source import log_files
 from visir.storage import FolderChange, Scratch, new_folder
 
 if TYPE_CHECKING:
@@ -84,11 +84,10 @@ def sessionise(
         duckdb_engine(out, purpose, scratch=scratch, threads=threads, memory=memory, **kept_order) as engine,
     ):
         files = log_files(source, mapping, scratch)
-        tables = read_events(engine, mapping, files, scratch, buckets)
+        tables = read_events(engine, mapping, files.read, scratch, buckets)
         malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
         total = _write(engine, tables, mapping, idle_minutes, change)
-        over = passed_over(source, mapping, scratch)
-        counts = LogCounts.of(total, malformed=malformed, passed_over=over)
+        counts = LogCounts.of(total, malformed=malformed, passed_over=files.passed_over)
         signs = advice(change.folder, mapping, counts)
         engine_name = f"duckdb {version('duckdb')}"
         change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, engine_name, signs))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.sessions.log_archive import is_archive, unpack, unpacked_folder
+from visir.sessions.counts import A_LINK
+from visir.sessions.log_archive import is_archive, unpack
 from visir.sessions.mapping import LogMapping
 from visir.sessions.sql import path_literal, text_literal
 from visir.storage import Scratch
@@ -25,8 +27,22 @@ SUFFIXES = {
 """Format of a mapping → the ends of names of files that are read."""
 
 
-def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> list[Path]:
-    """The files of a log; those of a folder or an archive are sorted by name.
+@dataclass(frozen=True)
+class LogFiles:
+    """The files of a log.
+
+    Attributes:
+        read: Those that are read; those of a folder or an archive are sorted by name.
+        passed_over: Names of the others in its folders and archives, sorted: of another format, or links in an archive.
+            Names that begin with "." or "_" are left out: programs use them for marks of their own.
+    """
+
+    read: list[Path]
+    passed_over: tuple[str, ...]
+
+
+def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> LogFiles:
+    """Find the files of a log.
 
     Args:
         source: A file, a folder, a tar archive, or several of these.
@@ -37,41 +53,30 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
         VisirError: There is no such file, no file of the format, or an archive that cannot be unpacked.
     """
     if not isinstance(source, (str, Path)):
-        return [file for part in source for file in log_files(part, mapping, scratch)]
+        parts = [log_files(part, mapping, scratch) for part in source]
+        passed_over = sorted(name for part in parts for name in part.passed_over)
+        return LogFiles([file for part in parts for file in part.read], tuple(passed_over))
     path = Path(source)
+    links: tuple[str, ...] = ()
     if is_archive(path):
-        path = unpack(path, scratch)
+        unpacked = unpack(path, scratch)
+        path, links = unpacked.folder, unpacked.links
     if path.is_dir():
         suffixes = SUFFIXES[mapping.format]
-        files = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(suffixes))
-        if not files:
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        read = [file for file in files if file.name.endswith(suffixes)]
+        if not read:
             raise VisirError(
                 f"{source}: no file that ends in {' or '.join(suffixes)}.",
                 hint=f"mapping {mapping.name!r} reads {mapping.format}; is it the right one?",
             )
-        return files
+        others = {file.relative_to(path): "" for file in files if not file.name.endswith(suffixes)}
+        others |= {Path(name): f" ({A_LINK})" for name in links}
+        visible = [name for name in others if not any(part.startswith((".", "_")) for part in name.parts)]
+        return LogFiles(read, tuple(sorted(f"{name}{others[name]}" for name in visible)))
     if not path.is_file():
         raise VisirError(f"{path}: no such file or folder.", hint="check the path")
-    return [path]
-
-
-def passed_over(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> tuple[str, ...]:
-    """Names of files in a log's folders and archives that are not read, because their format is another; sorted.
-
-    Names that begin with "." or "_" are left out: programs use them for marks of their own.
-
-    Args:
-        source: As in `log_files`, which must have run before: it unpacks archives into `scratch`.
-        mapping: Its format decides which files are read.
-        scratch: The one given to `log_files`.
-    """
-    if not isinstance(source, (str, Path)):
-        return tuple(sorted(name for part in source for name in passed_over(part, mapping, scratch)))
-    path = Path(source)
-    folder = unpacked_folder(path, scratch) if is_archive(path) else path
-    names = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
-    visible = (name for name in names if not any(part.startswith((".", "_")) for part in name.parts))
-    return tuple(sorted(str(name) for name in visible if not name.name.endswith(SUFFIXES[mapping.format])))
+    return LogFiles([path], ())
 
 
 def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:

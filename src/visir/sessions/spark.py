@@ -35,7 +35,7 @@ from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import SESSIONS, part_name
 from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import reading_error
-from visir.sessions.source import log_files, passed_over
+from visir.sessions.source import log_files
 from visir.sessions.spark_log import (
     ARRIVAL,
     columns_as_duckdb_reads_them,
@@ -105,7 +105,8 @@ def sessionise_spark(
     out = Path(out).absolute()
     work = _Work(_suits(mapping), positive_minutes(idle_minutes), memory)
     with Scratch.beside(out) as scratch:
-        files = [file.absolute() for file in log_files(source, mapping, scratch)]
+        log = log_files(source, mapping, scratch)
+        files = [file.absolute() for file in log.read]
         work.expected = types_of_files(files, mapping)
         with new_folder(out, SESSIONS, replace=replace) as change, _python_of_workers(spark):
             rows, partitions = _by_visitor(spark, files, work)
@@ -114,7 +115,7 @@ def sessionise_spark(
                     change.file(f"{part}/{part_name(number)}")
             with _writable((change.folder, change.folder.parent, *(change.folder / part for part in PARTS))):
                 counts = _counted(rows.mapInArrow(partial(_written, work, change.folder), "counts string"))
-            counts = dataclasses.replace(counts, passed_over=passed_over(source, mapping, scratch))
+            counts = dataclasses.replace(counts, passed_over=log.passed_over)
             signs = advice(change.folder, mapping, counts)
             engine = f"spark {pyspark.__version__}"
             change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, engine, signs))

@@ -162,7 +162,7 @@ def _table(facts: list[dict[str, object]], *, boxes: bool, halves: bool) -> pa.T
 
 
 def _add_notes(draft: Draft, reed: ReedCaptions, keys: Mapping[Key, str]) -> None:
-    draft.notes.append(f"captions from {reed.source.name}")
+    draft.notes += [f"captions from {reed.source.name}", *reed.notes]
     without = sum(key not in reed.lines for key in keys)
     spare = [key for key in reed.lines if key not in keys]
     if without:

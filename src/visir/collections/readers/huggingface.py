@@ -94,17 +94,10 @@ def read(
             name: per_image(identifier, name, label, f"row {row['row']}", several=several)
             for name, label in row["labels"].items()
         }
-        texts, ids = row["texts"], row["caption_ids"]
-        if ids and len(ids) != len(texts):
-            draft.fault(f"{row['row']}: {len(texts)} captions, but {len(ids)} caption ids")
-            continue
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                draft.fault(f"{row['row']}: a caption must be text, found {str(text)[:40]!r}")
-                continue
-            own = str(ids[number]) if ids else f"{identifier}#{captions_of[identifier]}"
-            captions_of[identifier] += 1
-            draft.add_caption(own, text, identifier, row["language"])
+        texts, languages = row["texts"], [row["language"]] * len(row["texts"])
+        captions_of[identifier] = draft.add_captions_of_row(
+            row["row"], identifier, texts, captions_of[identifier], ids=row["caption_ids"], languages=languages
+        )
     draft.names = []
     draft.notes += [
         f"column {name!r} is left out: it differs between the rows of an image ({differs})"

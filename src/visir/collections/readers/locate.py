@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from visir.collections.archives import open_archive
+from visir.collections.archives import TarArchive, open_archive
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
 from visir.collections.readers.names import escaped
+from visir.collections.tar_notes import tar_notes
 from visir.errors import CollectionError
 from visir.remote import local_path
 
@@ -209,7 +210,8 @@ def _index(
         try:
             unread: dict[str, str] = {}
             deep = None if explicit else DEPTH
-            members = list(walk(source, deep, unread)) if source.is_dir() else open_archive(source).names()
+            opened = None if source.is_dir() else open_archive(source)
+            members = list(walk(source, deep, unread)) if opened is None else opened.names()
             note_unread(draft, unread)
         except CollectionError as fault:
             if explicit:
@@ -218,16 +220,24 @@ def _index(
             continue
         archive = None if source.is_dir() else prefix
         for member in members:
-            base = _base(member)
-            stem, _, ending = base.rpartition(".")
-            if f"{stem}.*" in names and ending.lower() in _ANY:
-                base = f"{stem}.*"
-            number = _FLICKR.sub(r"\1", base)
-            if base in names or number in names:
+            key = _key(member, names)
+            if key is not None:
                 path = member if archive is not None else (member if prefix == "." else f"{prefix}/{member}")
-                key = base if base in names else f"#{number}"
                 index.setdefault(key, []).append(PictureLocation(rank, member, path, archive))
+        if isinstance(opened, TarArchive):
+            links = [f"{source.name}: {link}" for link in opened.links if _key(link, names) is not None]
+            draft.notes += tar_notes(links, [source.name] if opened.goes_on else [])
     return index, used
+
+
+def _key(member: str, names: set[str]) -> str | None:
+    """Under which name a file is looked for; None for one that nobody looks for."""
+    base = _base(member)
+    stem, _, ending = base.rpartition(".")
+    if f"{stem}.*" in names and ending.lower() in _ANY:
+        base = f"{stem}.*"
+    number = _FLICKR.sub(r"\1", base)
+    return base if base in names else f"#{number}" if number in names else None
 
 
 def _match(draft: SourceDraft, name: str, index: dict[str, list[PictureLocation]]) -> PictureLocation | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from visir.collections.archives import open_archive
+from visir.collections.archives import TarArchive, open_archive
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import (
@@ -20,6 +20,7 @@ from visir.collections.picture_kinds import (
 )
 from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
+from visir.collections.tar_notes import tar_notes
 from visir.errors import CollectionError
 from visir.storage import MANIFEST
 
@@ -32,13 +33,14 @@ def read(path: Path) -> Draft:
 
     Image ids are paths relative to the folder. A first folder called train, val or test (or the like) is the split.
     Hidden files and folders are left out, as are files whose names do not end like a picture's; the source counts them
-    by kind. In a folder, a file whose name has no ending is a picture when it begins like one. A name that is not
-    Unicode (a byte of Latin-1 from an old disk) appears with that byte escaped, `caf\\udce9.jpg`; reading that picture
-    raises an error until it is renamed.
+    by kind, and the links of a tar. In a folder, a file whose name has no ending is a picture when it begins like one.
+    A name that is not Unicode (a byte of Latin-1 from an old disk) appears with that byte escaped, `caf\\udce9.jpg`;
+    reading that picture raises an error until it is renamed.
     """
     archive = None if path.is_dir() else path.name
     unread: dict[str, str] = {}
-    files = list(walk(path, unread=unread)) if path.is_dir() else sorted(open_archive(path).names())
+    opened = None if path.is_dir() else open_archive(path)
+    files = list(walk(path, unread=unread)) if opened is None else sorted(opened.names())
     visible = [name for name in files if not _is_hidden(name)]
     pictures = [name for name in visible if is_picture_name(name) or _is_unnamed_picture(path, name)]
     others = left_out(sorted(set(visible) - set(pictures) - _of_visir(files)))
@@ -61,6 +63,10 @@ def read(path: Path) -> Draft:
     note_unread(draft, unread)
     if others:
         draft.notes.append(others)
+    if isinstance(opened, TarArchive):
+        draft.notes += tar_notes(
+            [f"{path.name}: {name}" for name in opened.links], [path.name] if opened.goes_on else []
+        )
     return draft
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import tarfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from visir.collections.archives import ZipArchive, check_member_size
 from visir.collections.readers.locate import walk
-from visir.collections.tar_headers import TarHeaders
+from visir.collections.tar_headers import TAR_FAULTS, TARS, TarHeaders, remedy_of
+from visir.collections.tar_notes import END_REMEDY, GOES_ON, tar_notes
 from visir.errors import CollectionError
 
 ORIGIN = "cvpr2016_cub.tar.gz, linked from https://github.com/reedscot/cvpr2016"
@@ -19,7 +18,7 @@ SPLITS = ("train", "val", "test")
 _CAPTIONS = re.compile(r"(?:^|/)(\d{3})\.[^/]+/([^/]+)\.txt$")
 _LIST = re.compile(r"(?:^|/)(train|val|test)classes\.txt$")
 _NUMBERS = re.compile(r"_(\d+)_(\d+)$")
-_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+_ARCHIVES = (".zip", *TARS)
 
 Key = tuple[str, ...]
 
@@ -28,12 +27,13 @@ Key = tuple[str, ...]
 class ReedCaptions:
     """Lines of captions by picture, and the lists of classes by split (none where the distribution's part lacks them).
 
-    `lines` is keyed by `picture_key`.
+    `lines` is keyed by `picture_key`. `notes` tell what of a tar is not read.
     """
 
     source: Path
     lines: dict[Key, list[str]] = field(default_factory=dict)
     classes: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def picture_key(label: str, stem: str) -> Key:
@@ -67,7 +67,7 @@ def find_captions(folder: Path, captions: str | Path | None) -> Path:
 def read_captions(source: Path, classes: str | Path | None) -> ReedCaptions:
     """Read a folder or an archive; `classes` is a folder whose lists of classes replace those of the distribution."""
     reed = ReedCaptions(source)
-    for name, data in _members(source):
+    for name, data in _members(source, reed.notes):
         list_match, caption_match = _LIST.search(name), _CAPTIONS.search(name)
         lines = _lines(data, f"{source}: {name}")
         if list_match:
@@ -87,8 +87,8 @@ def read_captions(source: Path, classes: str | Path | None) -> ReedCaptions:
     return reed
 
 
-def _members(source: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the files of captions and of the lists of classes."""
+def _members(source: Path, notes: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the files of captions and of the lists of classes; `notes` takes what is not read."""
 
     def is_needed(name: str) -> bool:
         return bool(_LIST.search(name) or _CAPTIONS.search(name))
@@ -99,19 +99,26 @@ def _members(source: Path) -> Iterator[tuple[str, bytes]]:
         archive = ZipArchive(source)
         yield from ((name, archive.read(name)) for name in archive.names() if is_needed(name))
     else:
-        headers = TarHeaders()
+        headers, links = TarHeaders(), list[str]()
         try:
             # Once, in order: a compressed one can be read no other way.
-            with tarfile.open(source, tarinfo=headers.kind) as tar:
+            with source.open("rb") as file, headers.open(file) as tar:
                 for member in tar:
-                    if member.isreg() and is_needed(member.name) and (stream := tar.extractfile(member)) is not None:
+                    if not is_needed(member.name):
+                        continue
+                    if member.issym() or member.islnk():
+                        links.append(f"{source.name}: {member.name}")
+                    elif member.isreg() and (stream := tar.extractfile(member)) is not None:
                         check_member_size(source, member.name, member.size, member.size)
                         yield member.name, stream.read()
-                headers.check_end(tar.offset)
-        except (tarfile.TarError, EOFError, OSError, zlib.error) as fault:
+                goes_on = headers.check_end(tar)
+        except TAR_FAULTS as fault:
             raise CollectionError(
-                f"{source}: not a readable tar ({fault}).", hint="is the download complete?"
+                f"{source}: not a readable tar ({fault}).", hint=remedy_of(fault, "is the download complete?")
             ) from fault
+        if goes_on:
+            raise CollectionError(f"{source}: {GOES_ON}.", hint=END_REMEDY)
+        notes += tar_notes(links, [])
 
 
 def _lists_in(folder: Path) -> Iterator[tuple[str, list[str]]]:

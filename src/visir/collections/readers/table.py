@@ -247,17 +247,9 @@ class DraftFiller:
         languages = (
             _languages(row.get(columns.language), len(texts)) if columns.language and texts else [None] * len(texts)
         )
-        for what, cells in (("caption ids", ids), ("languages", languages)):
-            if cells and len(cells) != len(texts):
-                draft.fault(f"{place}: {len(texts)} captions, but {len(cells)} {what}")
-                return
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                draft.fault(f"{place}: a caption must be text, found {text!r}")
-                continue
-            own = str(ids[number]) if ids else f"{identifier}#{image.captions}"
-            image.captions += 1
-            draft.add_caption(own, text, identifier, languages[number])
+        image.captions = draft.add_captions_of_row(
+            place, identifier, texts, image.captions, ids=ids, languages=languages
+        )
 
     def _image(self, identifier: str, name: str | None, place: str, facts: dict[str, Any]) -> _Image:
         """An image with what a row says of it."""

@@ -10,13 +10,15 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from visir.collections.archives import END_REMEDY, LINKS_REMEDY, TarArchive
+from visir.collections.archives import TarArchive
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import picture_endings
 from visir.collections.readers.columns import CAPTION_COLUMNS
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
+from visir.collections.tar_headers import TARS
+from visir.collections.tar_notes import tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_lines
@@ -80,14 +82,9 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
                 draft.add_caption(f"{key}#{number}", text, key)
     draft.names = []
     if passed:
-        draft.notes.append(
-            f"{counted(len(passed), 'pictures')} passed over whose sample has another before, e.g. {passed[0]}"
-        )
-    if links:
-        draft.notes.append(f"{counted(len(links), 'links')} in tars passed over, e.g. {links[0]} ({LINKS_REMEDY})")
-    if going_on:
-        tars = counted(len(going_on), "tars")
-        draft.notes.append(f"{tars} with more behind the mark of the end, not read, e.g. {going_on[0]} ({END_REMEDY})")
+        pictures = counted(len(passed), "pictures")
+        draft.notes.append(f"{pictures} passed over whose sample has another before, e.g. {passed[0]}")
+    draft.notes += tar_notes(links, going_on)
     if labels:
         _set_classes(draft, labels, root)
     return draft
@@ -201,7 +198,7 @@ def _sniff(path: Path) -> bool:
         if (path / CLASS_NAMES).is_file() and any(path.glob("*/*.tar")):
             return True
         return any(path.glob("*.tar")) and not any(path.glob("*_caps.txt"))
-    return path.name.endswith((".tar", ".tar.gz", ".tgz"))
+    return path.name.endswith(TARS)
 
 
 FORMAT = Format(

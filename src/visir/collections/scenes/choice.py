@@ -87,9 +87,8 @@ def choice_scenes(
         ['A green hat is sitting on top of a blue car in the desert.',
          'A blue hat is sitting on top of a green car in the desert.']
     """
-    languages = language.split("+")
-    check_arguments(n, seed, size, 0.0, splits, languages)
-    task = _task("choice", _source(seed, size, languages), "i2t")
+    languages, source = _checked(n, seed, size, language, splits)
+    task = _task("choice", source, "i2t")
     split_of = split_names([False] * n, splits)
     for code in languages:
         counts: dict[str, int] = {}
@@ -131,9 +130,8 @@ def winoground_scenes(
         ['A green hat is sitting on top of a blue car in the desert.',
          'A blue hat is sitting on top of a green car in the desert.']
     """
-    languages = language.split("+")
-    check_arguments(n, seed, size, 0.0, splits, languages)
-    kind, source, measures = "winoground", _source(seed, size, languages), ("all_first", "item_score", "group_score")
+    languages, source = _checked(n, seed, size, language, splits)
+    kind, measures = "winoground", ("all_first", "item_score", "group_score")
     of_images, of_texts = (_task(kind, source, sides, measures) for sides in ("i2t", "t2i"))
     for code in languages:
         groups = list(_groups(n, seed, code))
@@ -175,9 +173,8 @@ def paraphrase_scenes(
          'A white armchair stands in a grassy meadow under three birds.',
          'In a meadow, three balloons float over a white armchair.']
     """
-    languages = language.split("+")
-    check_arguments(n, seed, size, 0.0, splits, languages)
-    kind, source = "paraphrase", _source(seed, size, languages)
+    languages, source = _checked(n, seed, size, language, splits)
+    kind = "paraphrase"
     of_images, of_texts = _task(kind, source, "i2t"), _task(kind, source, "t2t", ("all_first", "item_score"))
     split_of = split_names([False] * n, splits)
     for code in languages:
@@ -218,5 +215,9 @@ def _groups(n: int, seed: int, code: str) -> Iterator[tuple[int, Scene, Contrast
         index += 1
 
 
-def _source(seed: int, size: int, languages: Sequence[str]) -> str:
-    return f"generated scenes, seed {seed}, {size} px, {', '.join(GRAMMARS[code].title for code in languages)}"
+def _checked(n: int, seed: int, size: int, language: str, splits: Mapping[str, float]) -> tuple[list[str], str]:
+    """The languages, and where the task comes from; `CollectionError` lists everything that is wrong."""
+    languages = language.split("+")
+    check_arguments(n, seed, size, 0.0, splits, languages)
+    titles = ", ".join(GRAMMARS[code].title for code in languages)
+    return languages, f"generated scenes, seed {seed}, {size} px, {titles}"

@@ -13,7 +13,8 @@ import numpy as np
 from visir.errors import require
 from visir.files import next_data
 from visir.retrieval.remote.engine import Engine, EngineHit, Nearest, Space
-from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
+from visir.retrieval.remote.points import ID, Point, Vector, key_of
+from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
 from visir.storage import Scratch
 from visir.storage.removal import files_below
 
@@ -138,12 +139,8 @@ class EdgeEngine(Engine):
             for question in questions
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
-        if not vectors:
-            return [[EngineHit(id_of(hit), hit.score) for hit in answer] for answer in answers]
-        return [
-            [EngineHit(id_of(hit), hit.score, _taken(hit.vector[question.space])) for hit in answer]
-            for question, answer in zip(questions, answers, strict=True)
-        ]
+        spaces = [question.space if vectors else None for question in questions]
+        return [hits_of(answer, space) for answer, space in zip(answers, spaces, strict=True)]
 
     def fuse(
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
@@ -167,14 +164,14 @@ class EdgeEngine(Engine):
             for several in questions
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
-        return [[EngineHit(id_of(hit), hit.score) for hit in answer] for answer in answers]
+        return [hits_of(answer) for answer in answers]
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these points."""
         wanted = {key_of(id): id for id in ids}
         records = self._shard.retrieve(list(wanted), with_payload=False, with_vector=[space])
         return {
-            wanted[record.id]: _taken(record.vector[space]) if space in (record.vector or {}) else None
+            wanted[record.id]: vector_of(record.vector[space]) if space in (record.vector or {}) else None
             for record in records
         }
 
@@ -212,12 +209,6 @@ def _given(vector: Vector) -> Any:
     if isinstance(vector, np.ndarray):
         return vector.tolist()
     return _package().SparseVector(*(part.tolist() for part in vector))
-
-
-def _taken(vector: Any) -> Vector:
-    if isinstance(vector, list):
-        return np.array(vector, np.float32)
-    return np.array(vector.indices, np.int32), np.array(vector.values, np.float32)
 
 
 def _package() -> Any:

@@ -17,6 +17,7 @@ from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, 
 from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError, EngineHit, Mark, Nearest, Space
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
+from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
 from visir.retrieval.remote.qdrant_grpc import BinaryUpload
 from visir.retrieval.remote.settings import Place
 from visir.retrieval.remote.stepwise import StepwiseEngine, last_number
@@ -177,12 +178,8 @@ class ServerEngine(StepwiseEngine):
             for question in questions
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
-        if not vectors:
-            return [[EngineHit(id_of(hit), hit.score) for hit in answer.points] for answer in answers]
-        return [
-            [EngineHit(id_of(hit), hit.score, _taken(hit.vector[question.space])) for hit in answer.points]
-            for question, answer in zip(questions, answers, strict=True)
-        ]
+        spaces = [question.space if vectors else None for question in questions]
+        return [hits_of(answer.points, space) for answer, space in zip(answers, spaces, strict=True)]
 
     def fuse(
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
@@ -208,14 +205,14 @@ class ServerEngine(StepwiseEngine):
             for several in questions
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
-        return [[EngineHit(id_of(hit), hit.score) for hit in answer.points] for answer in answers]
+        return [hits_of(answer.points) for answer in answers]
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these points."""
         wanted = {str(key_of(id)): id for id in ids}
         records = self._records(self._seen(self.seen, ids), with_payload=False, with_vectors=[space])
         return {
-            wanted[str(record.id)]: _taken(record.vector[space]) if space in (record.vector or {}) else None
+            wanted[str(record.id)]: vector_of(record.vector[space]) if space in (record.vector or {}) else None
             for record in records
         }
 
@@ -338,12 +335,6 @@ def _given(vector: Vector) -> Any:
     if isinstance(vector, np.ndarray):
         return vector.tolist()
     return _models().SparseVector(indices=vector[0].tolist(), values=vector[1].tolist())
-
-
-def _taken(vector: Any) -> Vector:
-    if isinstance(vector, list):
-        return np.array(vector, np.float32)
-    return np.array(vector.indices, np.int32), np.array(vector.values, np.float32)
 
 
 def _models() -> Any:

@@ -88,6 +88,7 @@ def _show(counts: LogCounts, out: Path) -> None:
     from rich.table import Table
 
     from visir.sessions import FLAGS, REASONS
+    from visir.sessions.counts import passed_over_words
 
     def share(part: int, whole: int) -> str:
         return f"{part / whole:.2%}" if whole else ""
@@ -106,8 +107,7 @@ def _show(counts: LogCounts, out: Path) -> None:
     if counts.malformed:
         table.add_row("malformed lines", f"{counts.malformed:,}", "", "no rows; listed in malformed.parquet")
     if counts.passed_over:
-        names = ", ".join(counts.passed_over[:5]) + (", …" if len(counts.passed_over) > 5 else "")
-        table.add_row("files passed over", f"{len(counts.passed_over):,}", "", f"of another format: {names}")
+        table.add_row("files passed over", f"{len(counts.passed_over):,}", "", passed_over_words(counts.passed_over))
     table.add_row("visitors", f"{counts.visitors:,}", "", "")
     table.add_row("sessions", f"{counts.sessions:,}", "", "")
     for name, part, whole, meaning in (

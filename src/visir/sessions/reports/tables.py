@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from visir.reports.table import Cell, Column, Table
+from visir.sessions.counts import passed_over_words
 from visir.sessions.definition import FLAGS, REASONS
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
 from visir.sessions.description.differences import COUNTS_BELOW, LEAST_CASES
@@ -116,8 +117,7 @@ def rejected_table(counts: Mapping[str, Any]) -> Table:
         rows.append(["malformed lines", int(counts["malformed"]), None, "no rows; listed in malformed.parquet"])
     names = counts.get("passed_over", ())
     if names:
-        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        rows.append(["files passed over", len(names), None, f"of another format: {shown}"])
+        rows.append(["files passed over", len(names), None, passed_over_words(names)])
     return Table.of([Column("events"), Column("count", 0), Column("%", 2), Column("what it is")], rows)
 
 

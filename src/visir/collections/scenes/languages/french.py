@@ -94,11 +94,6 @@ _WAYS = {
 }
 
 
-def agreeing(name: str, noun: GenderedNoun) -> str:
-    """An adjective in the gender of a noun."""
-    return _ADJECTIVES[name][noun.gender == "f"]
-
-
 def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
     """A noun with its article; "petit" and "grand" stand before it, all other adjectives behind.
 
@@ -106,8 +101,8 @@ def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
         >>> phrase(NOUNS["turtle"], "large", "green"), phrase(NOUNS["elephant"], definite=True)
         ('une grande tortue verte', "l'éléphant")
     """
-    before = [agreeing(name, noun) for name in adjectives if name in ("small", "large")]
-    behind = [agreeing(name, noun) for name in adjectives if name not in ("small", "large")]
+    before = [noun.agreeing(_ADJECTIVES[name]) for name in adjectives if name in ("small", "large")]
+    behind = [noun.agreeing(_ADJECTIVES[name]) for name in adjectives if name not in ("small", "large")]
     text = " ".join([*before, noun.word, *behind])
     if not definite:
         return f"{'une' if noun.gender == 'f' else 'un'} {text}"
@@ -173,7 +168,7 @@ class French(SentenceGrammar):
         }
 
     def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        so, not_so = (agreeing(name, NOUNS[scene.subject]) for name in (colour, other))
+        so, not_so = (NOUNS[scene.subject].agreeing(_ADJECTIVES[name]) for name in (colour, other))
         return self.say("contrast", scene, draws, so=so, not_so=not_so)
 
     def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:

@@ -25,6 +25,10 @@ class GenderedNoun(NamedTuple):
     gender: Literal["m", "f"]
     plural: str = ""
 
+    def agreeing(self, forms: tuple[str, str]) -> str:
+        """Of the masculine and the feminine form of an adjective that of this noun."""
+        return forms[self.gender == "f"]
+
 
 class Grammar(ABC):
     """One language: the captions of a scene, and the sentences that choice tasks need.

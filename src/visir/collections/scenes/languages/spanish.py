@@ -92,11 +92,6 @@ _WAYS = {
 }
 
 
-def agreeing(name: str, noun: GenderedNoun) -> str:
-    """An adjective in the gender of a noun."""
-    return _ADJECTIVES[name][noun.gender == "f"]
-
-
 def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
     """A noun with its article; adjectives stand behind it, the last two joined by "y".
 
@@ -106,7 +101,7 @@ def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
     """
     female = noun.gender == "f"
     article = ("la" if female else "el") if definite else ("una" if female else "un")
-    words = [agreeing(name, noun) for name in adjectives]
+    words = [noun.agreeing(_ADJECTIVES[name]) for name in adjectives]
     behind = f"{', '.join(words[:-1])} y {words[-1]}" if len(words) > 1 else " ".join(words)
     return f"{article} {noun.word} {behind}".strip()
 
@@ -162,7 +157,7 @@ class Spanish(SentenceGrammar):
         }
 
     def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        so, not_so = (agreeing(name, NOUNS[scene.subject]) for name in (colour, other))
+        so, not_so = (NOUNS[scene.subject].agreeing(_ADJECTIVES[name]) for name in (colour, other))
         return self.say("contrast", scene, draws, so=so, not_so=not_so)
 
     def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
