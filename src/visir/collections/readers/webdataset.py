@@ -82,8 +82,8 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
                 draft.add_caption(f"{key}#{number}", text, key)
     draft.names = []
     if passed:
-        pictures = counted(len(passed), "pictures")
-        draft.notes.append(f"{pictures} passed over whose sample has another before, e.g. {passed[0]}")
+        count = counted(len(passed), "pictures")
+        draft.notes.append(f"{count} passed over whose sample has another before, e.g. {passed[0]}")
     draft.notes += tar_notes(links, going_on)
     if labels:
         _set_classes(draft, labels, root)
