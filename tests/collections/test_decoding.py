@@ -241,4 +241,5 @@ def test_decoding_is_as_fast_as_plain_pillow(data_dir) -> None:
         return best
 
     plain = seconds(lambda one: Image.open(io.BytesIO(one)).convert("RGB"))
-    assert seconds(lambda one: decode(one, "x")) < 1.15 * plain
+    safety = 400 * 40e-6  # what is checked of a picture costs the same for all sizes: some 16 µs of 120 for thumbnails
+    assert seconds(lambda one: decode(one, "x")) < 1.05 * plain + safety
