@@ -32,6 +32,23 @@ def test_without_a_total_there_is_no_time_left() -> None:
     assert progress.line(2.0) == "reading: 1,200 lines, 600 a second"
 
 
+def test_rates_leave_out_the_time_of_waiting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 10.0, 3610.0, 3650.0])  # begun; an hour of waiting from 10 s on; 100 images
+    monkeypatch.setattr(visir.progress.time, "monotonic", lambda: next(clock))
+    with Progress("encoding", None, "images") as advance:
+        with advance.waiting():
+            advance.say("waiting for others")
+        advance(100)
+    # 100 in 3650 - 3600 = 50 s
+    assert capsys.readouterr().err == "waiting for others\nencoding: 100 images, 2 a second\n"
+    monkeypatch.setattr(visir.progress.time, "monotonic", lambda: 0.0)
+    with quiet(), Progress("encoding", None, "images") as advance:
+        advance.say("waiting for others")
+    assert capsys.readouterr().err == ""
+
+
 def test_slow_work_has_a_rate_too() -> None:
     # 2 in 40 s: 0.05 a second, 3 a minute; 3 in 2 h: 1.5 an hour (printed 2); nothing yet: 0 an hour
     assert [pace(one) for one in (99.4, 1.0, 2 / 40, 3 / 7200, 0.0)] == [

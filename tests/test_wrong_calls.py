@@ -12,7 +12,9 @@ import pytest
 from PIL import Image
 
 import visir
-from visir.errors import VisirError
+from visir.display import quoted
+from visir.encoders import encode_parts
+from visir.errors import EncoderError, VisirError
 from visir.records import Gallery
 
 RUN = {"q": {"a": 0.5, "b": 0.25}}
@@ -161,6 +163,48 @@ def test_exchanged_arguments_and_misspelt_options_say_what_is_meant() -> None:
         scenes = visir.open("scenes:12?size=64")
         own = {"image": (scenes.images["id"], np.eye(12)), "text": (scenes.captions["id"], np.ones((60, 12)))}
         visir.evaluate(scenes, vectors=own, splits="test")
+
+
+@pytest.mark.parametrize("model", ["pixels", visir.load("pixels")], ids=["name", "encoder"])
+@pytest.mark.parametrize("kind", ["folder", "generated", "opened", "pictures", "texts"])
+def test_a_model_and_a_source_in_each_others_place(tmp_path: Path, model: object, kind: str) -> None:
+    picture = Image.new("RGB", (8, 8), "red")
+    picture.save(tmp_path / "red.png")
+    source, called = {
+        "folder": (str(tmp_path), quoted(str(tmp_path), 60)),
+        "generated": ("scenes:3?size=64", "'scenes:3?size=64'"),
+        "opened": (visir.open("scenes:3?size=64"), "a Collection"),
+        "pictures": ([picture], "a list"),
+        "texts": ({"1": "a dog"}, "a dict"),
+    }[kind]
+    what = "'pixels'" if model == "pixels" else "the encoder pixels"
+    for call, order in (
+        (lambda: visir.encode(source, model), "the model comes first: visir.encode(model, source)"),
+        (lambda: visir.search(model, source, "a dog"), "the source comes first: visir.search(source, model, query)"),
+        (
+            lambda: encode_parts(source, model, tmp_path / "parts"),
+            "the model comes first: encode_parts(model, source, parts)",
+        ),
+    ):
+        with pytest.raises(EncoderError) as fault:
+            call()
+        assert (fault.value.message, fault.value.hint) == (f"{called} is no model, and {what} is one.", order)
+
+
+def test_what_is_not_exchanged_has_its_own_error(tmp_path: Path) -> None:
+    pixels = visir.load("pixels")
+    with pytest.raises(EncoderError, match=r"pixels is an encoder: there is nothing(.|\n)*the model comes first"):
+        visir.encode(pixels, pixels)
+    with pytest.raises(
+        EncoderError, match=r"'scenes:3\?size=64' is no model, and 'bm25' is one(.|\n)*source comes first"
+    ):
+        visir.search("bm25", "scenes:3?size=64", "a dog")
+    with pytest.raises(EncoderError, match="unknown encoder 'pixel'"):
+        visir.encode("pixel", ["a dog"])
+    with pytest.raises(
+        EncoderError, match=r"a list is no model\.\n.*visir\.encode\(model, photos\) takes the model first"
+    ):
+        visir.encode(["a dog"], str(tmp_path))  # neither is one
 
 
 def test_options_of_open_in_another_call_say_where_they_belong(tmp_path: Path) -> None:

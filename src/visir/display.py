@@ -16,6 +16,7 @@ view is a new file and its name in the line of the class.
 from __future__ import annotations
 
 import io
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
@@ -180,16 +181,34 @@ def quoted(text: str, width: int = 38) -> str:
     return f"'{cut(text, width)}'"
 
 
-def counted(number: int, plural: str) -> str:
-    """A number with its noun: "1 image", "12 images".
+def counted(number: int, plural: str, verb: str = "") -> str:
+    """A number with its noun, and with its verb: "1 image", "12 images", "1 image is".
 
     Example:
         >>> counted(1, "images"), counted(1, "queries"), counted(1200, "images")
         ('1 image', '1 query', '1,200 images')
+        >>> counted(1, "images", "have"), counted(2, "images", "have")
+        ('1 image has', '2 images have')
     """
     if number != 1:
-        return f"{number:,} {plural}"
-    return f"1 {plural[:-3]}y" if plural.endswith("ies") else f"1 {plural.removesuffix('s')}"
+        return f"{number:,} {plural}" + (f" {verb}" if verb else "")
+    noun = f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
+    return f"1 {noun}" + (f" {_SINGULAR[verb]}" if verb else "")
+
+
+_SINGULAR = {"are": "is", "were": "was", "have": "has"}
+
+
+def named(name: str, reason: str) -> str:
+    """A reason with the name of what it is about, once: many reasons begin with it, or with a path that ends so.
+
+    Example:
+        >>> named("a.tar", "it is gone"), named("a.tar", "in/a.tar: it is gone")
+        ('a.tar: it is gone', 'in/a.tar: it is gone')
+    """
+    head = reason.partition(": ")[0]
+    is_named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", head)
+    return reason if is_named else f"{name}: {reason}"
 
 
 def short(value: object) -> str:

@@ -47,6 +47,7 @@ class Progress:
         self.title, self.total, self.unit = title, total, unit
         self.done = 0
         self._started = self._logged = time.monotonic()
+        self._waited = 0.0
         self._silent = _quiet.get() or bool(os.environ.get("VISIR_QUIET")) or launched_here()[0] != 0
         self._notebook = _NotebookBar() if in_notebook() and not self._silent else None
         self._bar = _terminal_bar(unit) if sys.stderr.isatty() and not self._silent and not self._notebook else None
@@ -60,10 +61,26 @@ class Progress:
         if self._bar is not None:
             self._bar.advance(self._task, done)
         elif self._notebook is not None:
-            self._notebook.show(self, time.monotonic() - self._started)
+            self._notebook.show(self, time.monotonic() - self._started - self._waited)
         elif not self._silent and (now := time.monotonic()) - self._logged >= LOG_SECONDS:
             self._logged = now
-            print(self.line(now - self._started), file=sys.stderr, flush=True)  # noqa: T201
+            print(self.line(now - self._started - self._waited), file=sys.stderr, flush=True)  # noqa: T201
+
+    def say(self, text: str) -> None:
+        """Show a line beside the progress: what the work waits for."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        elif not self._silent:
+            print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """What happens inside is no work: rates do not count its time."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited += time.monotonic() - began
 
     def line(self, seconds: float) -> str:
         """What a log shows after so many seconds: "encoding: 3,200 of 6,000 images, 99 a second, 28 s left"."""
@@ -82,7 +99,8 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
         if self._notebook is not None:
-            self._notebook.close(f"{self.line(time.monotonic() - self._started)} (stopped)" if kind else "")
+            seconds = time.monotonic() - self._started - self._waited
+            self._notebook.close(f"{self.line(seconds)} (stopped)" if kind else "")
 
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)

@@ -73,7 +73,7 @@ def test_check_passes_and_fails_with_its_status(source: Path) -> None:
     (source.parent / "1.png").write_bytes(b"")
     output = run("check", source, status=1)
     assert "error: pictures that cannot be read: 1" in output
-    assert "image '1.png' (1.png): the file is empty (0 bytes)." in output
+    assert "image '1.png': the file is empty (0 bytes)." in output
     assert "not fit for use as it is (checked: ids, " in output
     assert "(1 kinds of error" in output
     assert "pictures were not decoded" in run("check", source, "--no-decode")
@@ -118,7 +118,7 @@ def test_a_task_is_inspected_and_checked(tmp_path: Path) -> None:
     (tmp_path / "queries.csv").write_text("_id,text\nq1,dog\n")
     (tmp_path / "qrels.csv").write_text("query-id,corpus-id\nq1,d1\n")
     output = run("inspect", tmp_path)
-    assert "task t2t: 1 queries (text), 2 documents (text), 1 judgements" in output
+    assert "task t2t: 1 query (text), 2 documents (text), 1 judgement" in output
     assert "candidates: all documents" in output
     assert "no errors found" in run("check", tmp_path)
     (tmp_path / "qrels.csv").write_text("query-id,corpus-id\nq1,d3\n")

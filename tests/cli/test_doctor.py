@@ -5,9 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import pytest
+from packaging.requirements import Requirement
+from rich.console import Console
 from typer.testing import CliRunner
 
+from visir.cli import doctor
 from visir.cli.main import app
 
 
@@ -21,6 +26,31 @@ def test_doctor_says_what_is_there_and_fails_for_a_model_asked_for_that_does_not
     assert bad.exit_code == 1
     assert "no:" in bad.output
 
+
+def test_doctor_says_what_concerns_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def machine() -> str:
+        console = Console(width=200)
+        with console.capture() as captured:
+            console.print(doctor._machine())
+        return captured.get()
+
+    monkeypatch.chdir(tmp_path)  # where no developer's ../shared/data is
+    monkeypatch.delenv("VISIR_DATA", raising=False)
+    assert "cache" in machine() and "VISIR_DATA" not in machine()
+    monkeypatch.setenv("VISIR_DATA", str(tmp_path / "gone"))
+    assert f"{tmp_path}/gone (not there)" in machine()
+    monkeypatch.setenv("VISIR_DATA", str(tmp_path))
+    assert f"{tmp_path} (there)" in machine()
+    names = [name for name, _ in doctor._smallest_extras(map(Requirement, ["pyarrow", *_REQUIRED]))]
+    assert [str(name.name) for name in names] == ["pyarrow", "faiss-cpu"]
+
+
+_REQUIRED = [
+    f"{package}; extra == '{extra}'"
+    for package, extra in (
+        ("moto", "ci"), ("twine", "ci"), ("ruff", "dev"), ("pytest", "test"), ("mkdocs", "docs"), ("faiss-cpu", "hnsw")
+    )
+]  # fmt: skip
 
 _HELP_OF_ALL_VERBS = """
 import sys

@@ -47,7 +47,7 @@ def test_photos_without_captions_by_a_model_of_both(tmp_path: Path) -> None:
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
     done = run(f"photos:{tmp_path}", "--model", "colours")
     assert done.exit_code == 0, done.output
-    assert "1 images, 0 captions" in done.output and "images: 1 × " in done.output and "texts" not in done.output
+    assert "1 image, 0 captions" in done.output and "images: 1 × " in done.output and "texts" not in done.output
     for arguments in (["--model", "colours", "--modality", "both"], ["--model", "bow"]):
         asked = run(f"photos:{tmp_path}", *arguments)
         assert isinstance(asked.exception, VisirError) and "there are no texts to encode" in str(asked.exception)
@@ -63,7 +63,7 @@ def test_broken_images_are_set_aside_by_name_when_allowed(tmp_path: Path) -> Non
     done = run(f"photos:{tmp_path}", "--model", "pixels", "--skip-broken")
     assert done.exit_code == 0, done.output
     assert "images: 2 × 2,397 usable, 1 broken, 3 read in " in done.output
-    assert "set aside: b" in done.output
+    assert "set aside: image 'b.png': " in done.output
     assert "1 broken in all; they are in no gallery" in done.output
     again = run(f"photos:{tmp_path}", "--model", "pixels", "--skip-broken")
     assert "images: 2 × 2,397 usable, 1 broken, found in the store" in again.output

@@ -6,10 +6,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from manifests import content_of, rewrite
 from verbs import Said, say, say_in
+from visir.cli.encode import encode as encode_verb
 from visir.cli.index import app
 from visir.cli.search import search
 from visir.collections import open_collection
@@ -91,6 +94,59 @@ def test_an_index_of_captions_from_build_to_run(tmp_path: Path) -> None:
         assert written.answer(query) == expected.answer(query)
 
 
+def test_an_index_is_added_to_by_its_own_model_only_though_nothing_be_new(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    good("build", SMALL, "-m", "bow:64", "--to", "captions", "--out", index)
+    other = run("add", index, SMALL, "--model", "bow:32")  # all ids are known
+    assert other.status == 2
+    assert f"{index}: vectors by bow:32: the index is by bow:64, which is another model." in other.text
+    assert "encode with the model that the index was built with" in other.text
+    assert "0 added, 60 were there" in good("add", index, SMALL, "--model", "bow:64")
+
+
+def test_vectors_are_checked_before_known_ids_are_left_out(tmp_path: Path) -> None:
+    """Cards can be equal where vectors do not fit."""
+    vectors = {}
+    for size in (3, 4):
+        vectors[size] = tmp_path / f"{size}" / "own.npz"
+        vectors[size].parent.mkdir()
+        ids = open_collection(SMALL).images["id"].to_pylist()
+        np.savez(vectors[size], image=np.eye(len(ids), size, dtype=np.float32) + 1, image_ids=ids)
+    index = tmp_path / "index"
+    good("build", SMALL, "-m", f"npz:{vectors[3]}", "--out", index)
+    manifest = content_of(index)
+    manifest["encoder"] = load(f"npz:{vectors[4]}").card.to_dict()
+    rewrite(index, manifest)
+    other = run("add", index, SMALL, "--model", f"npz:{vectors[4]}")
+    assert other.status == 2 and "have dimension 4; the index, by" in other.text, other.text
+
+
+def test_vectors_without_the_broken_pictures_are_indexed(tmp_path: Path) -> None:
+    photos, vectors, index = tmp_path / "photos", tmp_path / "vectors", tmp_path / "index"
+    photos.mkdir()
+    for number in range(3):
+        Image.new("RGB", (9, 9), (number, 0, 0)).save(photos / f"{number}.png")
+    (photos / "broken.jpg").write_bytes(b"no picture")
+    done = say(encode_verb, photos, "-m", "pixels", "--skip-broken", "--out", vectors)
+    assert "set aside: image 'broken.jpg': not an image" in done.text, done.text
+    whole = run("build", photos, "-m", vectors, "--out", index)
+    assert whole.status == 2 and "no vector for 1 of 4 images of photos: 'broken.jpg'" in whole.text
+    assert "pictures that cannot be read have none: set them aside with --skip-broken" in whole.text
+    assert "3 images, kind exact" in good("build", photos, "-m", vectors, "--skip-broken", "--out", index)
+    assert "0 added, 3 were there" in good("add", index, photos, "-m", vectors, "--skip-broken")
+    again = say(encode_verb, photos, "-m", vectors, "--skip-broken")
+    assert "images: 3 × 2,397 usable, 1 broken, imported" in again.text
+    Image.new("RGB", (9, 9)).save(photos / "new.png")  # it can be read: vectors of something else are not taken
+    other = run("build", photos, "-m", vectors, "--skip-broken", "--out", tmp_path / "other")
+    assert other.status == 2 and "no vector for 1 of 4 images of photos: 'new.png'" in other.text
+    for number in range(3):
+        (photos / f"{number}.png").write_bytes(b"no picture")
+    (photos / "new.png").write_bytes(b"no picture")
+    np.savez(tmp_path / "strange.npz", image=np.ones((1, 3), np.float32), image_ids=["elsewhere.png"])
+    none = run("build", photos, "-m", f"npz:{tmp_path}/strange.npz", "--skip-broken", "--out", tmp_path / "other")
+    assert none.status == 2 and "none of its 5 images can be used" in none.text
+
+
 def test_visir_search_asks_an_index(tmp_path: Path) -> None:
     good("build", SMALL, "-m", "bow", "--to", "captions", "--kind", "hnsw", "--set", "m=8", "--out", tmp_path / "index")
     by_index = say(search, SMALL, "a red bus", "--index", tmp_path / "index", "-k", "3")
@@ -169,7 +225,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
     dense = run("export", tmp_path / "index", "--layout", "ciff", "--out", tmp_path / "x")
     assert dense.status == 2 and "holds no weighted words, which these forms are of" in dense.text
     unknown = run("delete", tmp_path / "index", "nobody")
-    assert unknown.status == 2 and "1 ids are not in the index: 'nobody'" in unknown.text
+    assert unknown.status == 2 and "1 id is not in the index: 'nobody'" in unknown.text
     queries = tmp_path / "queries.tsv"
     queries.write_text("q1\ta\nno tab here\nq1\tb\n")
     said = run("search", tmp_path / "index", "--queries", queries, "--out", tmp_path / "run.trec")

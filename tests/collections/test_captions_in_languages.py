@@ -160,7 +160,7 @@ def test_xm3600(write, tmp_path) -> None:
     assert opened.images["path"].to_pylist() == ["images/000411001ff7dd4f.jpg"]
     assert opened.facts is not None
     assert opened.facts["locale"].to_pylist() == ["fr"]
-    assert "1 images (published: 3,600), 2 languages (published: 36)" in opened.source
+    assert "1 image (published: 3,600), 2 languages (published: 36)" in opened.source
     write("bad/captions.jsonl", orjson.dumps({"image/key": "a", "en": "A boat."}) + b"\n")
     with pytest.raises(CollectionError, match=r"no captions in captions.jsonl") as refused:
         open_collection(f"xm3600:{tmp_path / 'bad'}")

@@ -58,7 +58,7 @@ def test_everything_at_once_where_a_collection_is_refused(write) -> None:
     }
     examples = {finding.kind: finding.examples for finding in report.findings}
     assert examples["images without a picture"] == ("'d.jpg'",)
-    assert "image 'a.jpg' (a.jpg): broken or truncated image" in examples["pictures that cannot be read"][0]
+    assert "image 'a.jpg': broken or truncated image" in examples["pictures that cannot be read"][0]
     assert examples["image ids that occur more than once"] == ("'a.jpg' × 2",)
 
 

@@ -109,7 +109,7 @@ def test_sugarcrepe_counts_what_is_missing(tmp_path: Path) -> None:
     source = open_source(str(folder))
     assert isinstance(source, TaskFile) and source.tasks == ("i2t",)
     assert source.queries.ids.to_pylist() == ["replace_obj/0", "swap_att/0"]
-    note = "left out: 2 of 4 items have no picture here (1 pictures: 000000000002.jpg)"
+    note = "left out: 2 of 4 items have no picture here (1 picture: 000000000002.jpg)"
     assert note in source.source and "val2017.zip" in source.source
     assert source.labels is not None and source.labels["change"].to_pylist() == ["replace", "swap"]
     with pytest.raises(CollectionError, match="2 of 4 items have no picture here") as fault:

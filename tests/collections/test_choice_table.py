@@ -144,7 +144,7 @@ def test_a_choice_that_lost_a_candidate_is_not_measured(here: Path) -> None:
     }
     report = visir.evaluate(task, blank(), skip_broken=True)
     assert report.per_query["t2i"].num_rows == 1
-    assert "1 items are not measured: one of their queries or candidates was set aside" in " ".join(report.notes)
+    assert "1 item is not measured: one of their queries or candidates was set aside" in " ".join(report.notes)
 
 
 def test_a_label_that_is_not_there_loses_no_result(here: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_official_layout_by_class(folder) -> None:
     assert first == {"id": "1#0", "text": "this bird is black , with a caf\u00e9 bill number 0 .", "image_id": "1"}
     assert second["text"].endswith(" . ")  # kept as it is
     assert found.captions["text"].to_pylist()[-1] == "this bird is dark , with a caf\u00e9 bill number 9 . "
-    assert "1 images have no file of captions" in found.source
+    assert "1 image has no file of captions" in found.source
     assert "5 images (published: 11,788), 3 classes (published: 200), 40 captions (published: 117,880)" in found.source
 
 

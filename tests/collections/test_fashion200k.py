@@ -60,7 +60,7 @@ def test_the_official_layout(folder) -> None:
         "image_id": "women/dresses/prom/90/90_0.jpeg",
     }
     assert found.captions["text"].to_pylist()[3] == "gray women's top\t"
-    assert "3 train images (published: 172,049), 1 test images (published: 29,789)" in found.source
+    assert "3 train images (published: 172,049), 1 test image (published: 29,789)" in found.source
     assert open_collection(folder / "labels").fingerprint == found.fingerprint
 
 

@@ -28,7 +28,7 @@ def test_docci(write, tmp_path) -> None:
         "train_00000": "train", "test_00000": "test", "qual_dev_00000": "qual_dev"}  # fmt: skip
     assert docci.split("test").images["path"].to_pylist() == ["images/test_00000.jpg"]
     assert docci.captions["text"].to_pylist() == ["A long text.", "Another.", "One."]
-    assert "1 images of train (published: 9,647)" in docci.source
+    assert "1 image of train (published: 9,647)" in docci.source
 
 
 def test_docci_names_what_is_missing(write, tmp_path) -> None:
@@ -71,7 +71,7 @@ def test_dci(write, tmp_path, text: str, captions: list[str]) -> None:
     dci = open_collection(tmp_path / "dci", text=text)
     assert dci.captions["text"].to_pylist() == captions
     assert dci.images["split"].to_pylist() == ["train", "val"][: len(dci)]
-    assert ("1 photos without" in dci.source) == text.startswith("summar")
+    assert ("1 photo without" in dci.source) == text.startswith("summar")
 
 
 def test_dci_of_the_folder_above_and_without_summaries(write, tmp_path) -> None:

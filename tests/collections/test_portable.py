@@ -120,7 +120,7 @@ def test_pictures_that_cannot_be_copied_are_all_named_and_nothing_is_left(toy, t
     assert "images that cannot be copied (2 faults)" in str(caught.value)
     assert "image 'b.jpg' (x/b.jpg in deep.zip): " in str(caught.value)
     assert "deep.zip: no such archive" in str(caught.value)
-    assert "image 'a.jpg' (a.jpg): cannot be read" in str(caught.value)
+    assert "image 'a.jpg': cannot be read" in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
 
 

@@ -197,7 +197,7 @@ def test_flickr_splits_beside(write, lists: tuple[str, str], text: str) -> None:
     assert found.images["split"].to_pylist() == ["train", "val", "unlisted"]
     dropped = opened(path, unlisted="drop")
     assert dropped.images["id"].to_pylist() == ["a.jpg", "b.jpg"]
-    assert "1 images in no split list left out" in dropped.source
+    assert "1 image in no split list left out" in dropped.source
     assert opened(path, splits="none").splits == ("",)
 
 

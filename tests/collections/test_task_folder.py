@@ -157,7 +157,7 @@ def test_pools_by_split(tmp_path: Path) -> None:
     source = opened(folder)
     pools = [source.split(split).task("t2t").pools for split in ("val", "test", "all")]
     assert [pool.candidates("q1") for pool in pools if pool is not None] == [["d1"], ["d2"], ["d1", "d2"]]
-    assert "1 positives are no candidates of their query" in source.source  # d1 of q1 in test
+    assert "1 positive is outside the candidates of the query" in source.source  # d1 of q1 in test
 
 
 def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -16,6 +18,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,10 +37,11 @@ from verbs import say
 from visir.cli.encode import encode as encode_verb
 from visir.collections import open_collection
 from visir.collections.streams import InputFiles
-from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load
+from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, part_list
 from visir.encoders import parts as working
 from visir.encoders.leases import LeaseState, PartLease, SharedPlace, lease_states, open_place
 from visir.encoders.part_file import read_card, read_part
+from visir.encoders.parts_waiting import waiting_line
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import EncoderCard
 from watched_streams import Watched
@@ -292,6 +296,62 @@ def test_one_that_slept_beyond_its_lease_damages_nothing(source: Path, whole: di
     assert {path: path.stat().st_mtime_ns for path in (parts / "parts").iterdir()} == made
 
 
+def test_one_that_waits_says_for_what_and_until_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VISIR_QUIET", raising=False)
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    encode_parts(Means(), source, parts, lease=1.5)
+    first = min(path.stem for path in (parts / "parts").iterdir())
+    capsys.readouterr()
+    (parts / "parts" / f"{first}.parquet").unlink()
+    place = open_place(parts)
+    taken = PartLease.take(place, first, LeaseState(first, 1, 0.0), 1.5)  # by one that gives no further sign of life
+    assert taken is not None
+    made = encode_parts(Means(), source, parts)
+    lines = capsys.readouterr().err.splitlines()
+    assert made.files == 1 and made.seconds - made.encoding_seconds > 1
+    (line,) = lines  # at once, and then only every ten minutes
+    assert re.fullmatch(
+        rf"waiting for 1 file that other processes encode: 00000\.tar, by \S+:{os.getpid()} since \S+; without a sign "
+        r"of life from there it is taken over at \d\d:\d\d:\d\d UTC",
+        line,
+    ), line
+    monkeypatch.setattr(working, "WAITING_SECONDS", 0.0)
+    (parts / "parts" / f"{first}.parquet").unlink()
+    PartLease.take(place, first, lease_states(place)[first], 1.5)
+    encode_parts(Means(), source, parts)
+    assert len(capsys.readouterr().err.splitlines()) > 1
+
+
+def test_a_line_on_waiting_names_the_part_that_is_free_first(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 3), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    place, listed = open_place(parts), part_list.listed_parts(open_place(parts))
+    for path in (parts / "leases").iterdir():
+        path.unlink()
+    assert waiting_line(place, listed, 120) == ""  # nobody works on any
+    for part, renewed in zip(listed[:2], (2_000_000_300, 2_000_000_100), strict=True):
+        PartLease.take(place, part.part, None, 120)
+        os.utime(parts / "leases" / f"{part.part}.000001", (renewed, renewed))
+    line = waiting_line(place, listed, 120)
+    # 2,000,000,100 + 120 s is 03:37:00 on 18 May 2033
+    assert line.startswith("waiting for 2 files that other processes encode: first 00001.tar, by ")
+    assert line.endswith("; without a sign of life from there it is taken over at 03:37:00 UTC")
+
+
+def test_the_rate_is_that_of_the_time_of_encoding(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 4), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    # two at once for 20 s, an hour of nothing, and one for 10 s; of the last nobody knows when it was begun
+    times = [(1000, 1010), (1000, 1020), (4600, 4610), (0, 9000)]
+    for path, (began, published) in zip(sorted((parts / "parts").iterdir()), times, strict=True):
+        since = datetime.fromtimestamp(began, UTC).isoformat() if began else "unknown"
+        (parts / "leases" / f"{path.stem}.000001").write_text(json.dumps({"since": since}))
+        os.utime(path, (published, published))
+    assert Parts(parts).status().images_per_second == 30 / 30
+
+
 def test_what_a_killed_one_had_begun_to_copy_is_cleared_away(source: Path, whole: Any, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     encode_parts(Means(), source, parts, batch_size=4, lease=1.5)
@@ -345,12 +405,14 @@ def test_a_lease_is_renewed_while_it_is_held(tmp_path: Path) -> None:
 def test_a_broken_picture_fails_its_file_or_is_listed_in_its_part(tmp_path: Path) -> None:
     source = shards(tmp_path / "in", 2)
     (source / "00000.tar").write_bytes(tar_of(members(0, 10) | {"bad.jpg": b"no picture"}))
-    with pytest.raises(CollectionError, match=r"1 of 2 files(.|\n)*00000.tar: .*bad\.jpg(.|\n)*--skip-broken"):
+    with pytest.raises(CollectionError, match=r"1 of 2 files(.|\n)*00000.tar: bad\.jpg(.|\n)*--skip-broken") as caught:
         encode_parts(Means(), source, tmp_path / "parts")
+    assert str(caught.value).count("00000.tar") == 1  # by its path, which ends in its name
     status = Parts(tmp_path / "parts").status()
     assert (status.files, status.finished, list(status.failed)) == (2, 1, ["00000.tar"])
     made = encode_parts(Means(), source, tmp_path / "parts", skip_broken=True)
     assert (made.files, made.images, made.broken) == (1, 10, 1) and made.parts.status().is_complete
+    assert made.parts.status().broken == 1
     ((name, reason),) = made.parts.broken()
     assert name == "00000.tar/bad" and "not an image" in reason
 
@@ -397,7 +459,9 @@ def test_a_file_that_is_lost_can_be_given_up(tmp_path: Path) -> None:
     )
     again = encode_parts(Means(), source, parts)
     assert again.files == 0 and again.given_up == status.given_up
-    with pytest.warns(UserWarning, match=r"1 of 4 input files were given up and have no part, e\.g\. 00001\.tar"):
+    with pytest.warns(
+        UserWarning, match=r"1 of 4 input files were given up and have no part, e\.g\. \S+/00001\.tar: is "
+    ):
         assert [len(part) for part in again.parts] == [10] * 3
     (source / "00001.tar").write_bytes(good)  # it is there again, as another content
     assert encode_parts(Means(), source, parts).files == 0
@@ -456,7 +520,7 @@ def test_how_far_parts_are_names_a_cut_part(tmp_path: Path, left: int) -> None:
     for number, path in enumerate(sorted((parts / "parts").iterdir())):
         path.write_bytes(path.read_bytes()[:left])
         os.utime(path, (number, number))
-    with pytest.raises(EmbeddingError, match=r"00000001-\w+\.parquet: damaged(.|\n)*delete it, and run the same"):
+    with pytest.raises(EmbeddingError, match=r"00000000-\w+\.parquet: damaged(.|\n)*delete it, and run the same"):
         Parts(parts).status()
 
 
@@ -732,14 +796,41 @@ def test_the_verb_encodes_and_tells_how_far_the_parts_are(source: Path, tmp_path
     assert say(encode_verb, *command, "--status", "--json").json["finished"] == 5
     (source / "more.tar").write_bytes(b"no tar")
     assert "more.tar: damaged" in say(encode_verb, *command, "--key-ids").text
-    left = say(encode_verb, *command, "--give-up", "more.tar")
+    left = say(encode_verb, "--parts", tmp_path / "parts", "--give-up", "more.tar")
     assert left.status == 0 and "5 of 6 files are finished, 1 given up" in left.text
-    assert f"given up: more.tar: {source}/more.tar: damaged" in " ".join(left.text.split())
+    assert f"given up: {source}/more.tar: damaged" in " ".join(left.text.split())
+    shown = say(encode_verb, "--parts", tmp_path / "parts", "--status")  # the folder says all that is needed
+    assert shown.status == 0 and "5 of 6 files are finished, 1 given up; images: " in shown.text
+    assert "in the time of encoding, all processes" in shown.text and "set aside" not in shown.text
+    for arguments, lacking in (
+        (["--parts", tmp_path / "parts"], ["COLLECTION: what is encoded", "--model: by what it is encoded"]),
+        ([source, "--parts", tmp_path / "parts"], ["--model: by what it is encoded"]),
+        (["--model", "pixels"], ["COLLECTION: what is encoded"]),
+    ):
+        wrong = say(encode_verb, *arguments)
+        assert wrong.status == 2 and "encode: not given" in wrong.text, wrong.text
+        assert [line[4:] for line in wrong.text.splitlines() if line.startswith("  - ")] == lacking
+        assert "visir encode COLLECTION --model MODEL" in wrong.text
     left = say(encode_verb, *command, "--key-ids", "--json")
     assert left.status == 0 and list(left.json["given_up"]) == ["more.tar"] and left.json["files"] == 6
     wrong = say(encode_verb, *command, "--split", "test", "--merge")
     assert wrong.status == 2 and "--split does not go" in wrong.text and "--merge does not go" in wrong.text
     assert "name their folder" in say(encode_verb, source, "--model", "pixels", "--status").text
+
+
+def test_pictures_that_were_set_aside_are_counted_by_the_status(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 3), tmp_path / "parts"
+    for number, count in ((0, 1), (2, 2)):
+        broken = {f"bad{row}.jpg": b"no picture" for row in range(count)}
+        (source / f"{number:05}.tar").write_bytes(tar_of(members(number, 10) | broken))
+    done = say(encode_verb, source, "--model", "pixels", "--parts", parts, "--skip-broken")
+    assert "  3 broken pictures set aside; their parts list them" in done.text
+    shown = say(encode_verb, "--parts", parts, "--status")
+    assert "3 of 3 files are finished, 3 broken pictures set aside; images: " in shown.text
+    assert say(encode_verb, "--parts", parts, "--status", "--json").json["broken"] == 3
+    next((parts / "parts").glob("00000002-*")).unlink()  # it is to be made again: what it lacks does not count
+    shown = say(encode_verb, "--parts", parts, "--status")
+    assert "2 of 3 files are finished, 1 broken picture set aside" in shown.text
 
 
 def test_the_card_is_that_of_the_encoder(source: Path, tmp_path: Path) -> None:

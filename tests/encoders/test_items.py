@@ -91,7 +91,7 @@ def test_an_encoder_says_what_it_takes(tmp_path: Path) -> None:
 
 def test_every_item_has_its_text() -> None:
     items = Items(pa.array(["a", "b"]), pa.array(["a dog", None]), title="queries", name="mine")
-    with pytest.raises(CollectionError, match=r"mine: 1 queries have no text, e\.g\. b"):
+    with pytest.raises(CollectionError, match=r"mine: 1 query has no text, e\.g\. b"):
         encode_items(load("bow:16"), items)
     with pytest.raises(CollectionError, match="there are no texts to encode"):
         encode_items(load("bow:16"), items.take(np.array([], np.int64)))

@@ -149,7 +149,7 @@ def test_kinds_that_a_model_does_not_take(tmp_path: Path) -> None:
     with pytest.raises(EncoderError) as caught:
         encode_items(visir.load("bow:16"), items(tmp_path, {**ROWS, "x": (None, None)}))
     for part in ("(3 faults)", "2 images among 6 products: i, j", "1 text with an image among 6 products: ti",
-                 "1 products have neither a text nor an image, e.g. x"):  # fmt: skip
+                 "1 product has neither a text nor an image, e.g. x"):  # fmt: skip
         assert part in str(caught.value), part
     assert not encoder.read  # nothing was encoded before
 

@@ -113,7 +113,7 @@ def test_a_run_answers_a_task_with_pools() -> None:
     run = visir.evaluate(four_texts(), SIDES).runs["t2t"]
     result = visir.evaluate(four_texts(pools), run, measures=["hit@1", "mean_rank"]).result
     assert result.per_query["t2t"]["hit@1"].to_pylist() == [0.0, 1.0]
-    assert "t2t: 4 answers of the run are no candidates of their query; they are left out" in result.notes
+    assert "t2t: left out: 4 answers of the run, outside the candidates of the query" in result.notes
     # Complete within the pools, so as exact as a search: the two protocols are one.
     searched = visir.evaluate(four_texts(pools), SIDES, measures=["hit@1", "mean_rank"]).result
     assert result.protocol.depth is None and result.protocol.fingerprint == searched.protocol.fingerprint
@@ -176,7 +176,7 @@ def test_faults_say_what_to_do() -> None:
         visir.evaluate(four_texts(), SIDES, relevance="links")
     with pytest.raises(CollectionError, match="the pools name the document 'd9', which is not in the task"):
         four_texts(Pools.of(["q1"], ["d9"]))
-    with pytest.raises(EmbeddingError, match="no text vector by by hand for 1 ids: 'd4'"):
+    with pytest.raises(EmbeddingError, match="no text vector by by hand for 1 id: 'd4'"):
         visir.evaluate(four_texts(), {**SIDES, "document": SIDES["document"].select(["d1", "d2", "d3"])})
     with pytest.raises(ConfigurationError, match="dcg_cm compares images with captions"):
         visir.evaluate(four_texts(), SIDES, measures=["dcg_cm@1"], estimator="self")
@@ -224,10 +224,10 @@ def test_a_system_of_somebody_else_is_checked() -> None:
     assert result.system == "Answers" and result.mean("t2t", "hit@1") == 1.0 and result.protocol.depth == 2
     few = visir.evaluate(four_texts(), Answers(right[:1]), measures=["hit@1"]).result
     assert "t2t: 1 of 2 queries are not answered; they count as failed" in few.notes
-    with pytest.raises(ProtocolError, match="1 documents are not in the gallery"):
+    with pytest.raises(ProtocolError, match="1 document is not in the gallery"):
         visir.evaluate(four_texts(), Answers([("q1", "zz", 1.0)]), measures=["hit@1"])
     pools = Pools.of(["q1", "q1", "q2", "q2"], ["d1", "d2", "d2", "d3"])
-    with pytest.raises(ProtocolError, match="1 answers are no candidates of their query"):
+    with pytest.raises(ProtocolError, match="1 answer is outside the candidates of the query"):
         visir.evaluate(four_texts(pools), Answers([*right, ("q2", "d4", 0.5)]), measures=["hit@1"])
 
 
@@ -236,7 +236,7 @@ def test_a_query_that_is_a_document_too_is_noted() -> None:
     vectors_of_both = vectors("text", {"a": [1, 0], "b": [0.8, 0.6]})
     task = Task("t2t", items, items, {"q": Qrels.of(["a"], ["b"])}, source="the same")
     notes = visir.evaluate(task, (vectors_of_both, vectors_of_both), measures=["hit@1"]).result.notes
-    assert any(note.startswith("t2t: 1 queries have the id of a document") for note in notes)
+    assert any(note.startswith("t2t: 1 query has the id of a document") for note in notes)
 
 
 def test_a_run_that_was_cut_before_its_candidates_end_says_so() -> None:

@@ -195,4 +195,4 @@ def test_a_broken_picture_takes_its_item_along() -> None:
     del images["1/image_0"]
     evaluation = visir.evaluate(tasks, vectors={"image": images, "text": texts}, skip_broken=True)
     assert evaluation.per_query["i2t"].num_rows == 4 and evaluation.per_query["t2i"].num_rows == 4
-    assert "i2t: 1 items are not measured: one of their queries or candidates was set aside" in evaluation.notes
+    assert "i2t: 1 item is not measured: one of their queries or candidates was set aside" in evaluation.notes

@@ -302,7 +302,7 @@ def test_a_broken_picture_is_left_out_and_counted(tmp_path: Path) -> None:
         visir.classify(place, colour_model())
     result = visir.classify(place, colour_model(), skip_broken=True)
     assert isinstance(result, Classification)
-    assert len(result.ids) == 8 and result.notes == ("1 pictures cannot be read and are left out",)
+    assert len(result.ids) == 8 and result.notes == ("1 picture left out that cannot be read",)
     assert dataclasses.is_dataclass(result)
 
 

@@ -66,7 +66,7 @@ def test_a_broken_picture_stops_or_is_set_aside(collection: Collection, tmp_path
     with pytest.raises(VisirError, match=r"blue"):
         evaluate(collection, Colours(), store=Store(tmp_path / "store"))
     result = evaluate(collection, Colours(), store=Store(tmp_path / "store"), skip_broken=True).result
-    assert "1 images could not be encoded and were set aside, with their captions: blue" in result.notes
+    assert "1 image could not be encoded; set aside, with the captions: blue" in result.notes
     assert result.per_query["t2i"]["query_id"].to_pylist() == ["green#0", "grey#0", "red#0"]
     assert result.protocol.galleries["t2i"].startswith("3 images")
 

@@ -173,7 +173,7 @@ def test_a_run_that_lists_foreign_documents_is_refused() -> None:
     collection = make_collection(4, 1)
     gallery = Gallery.stated("image", 4, "as the authors say")
     run = Run.ranked("mine", "t2i", ["i0#0", "i1#0"], ["i0", "x9"], [1.0, 2.0], gallery)
-    with pytest.raises(ProtocolError, match=r"it lists 1 images that are not in it, e\.g\. 'x9'"):
+    with pytest.raises(ProtocolError, match=r"it lists 1 image not in it, e\.g\. 'x9'"):
         evaluate(collection, run)
 
 
@@ -192,10 +192,10 @@ def test_missing_vectors_stop_or_are_set_aside() -> None:
     collection = make_collection(6, 2)
     images, texts = random_pair(collection)
     fewer = images.select(["i0", "i1", "i2", "i4", "i5"])
-    with pytest.raises(EmbeddingError, match="no image vector by random for 1 ids: 'i3'"):
+    with pytest.raises(EmbeddingError, match="no image vector by random for 1 id: 'i3'"):
         evaluate(collection, (fewer, texts))
     result = evaluate(collection, (fewer, texts), skip_broken=True).result
-    assert "1 images could not be encoded and were set aside, with their captions: i3" in result.notes
+    assert "1 image could not be encoded; set aside, with the captions: i3" in result.notes
     assert result.protocol.galleries["t2i"].startswith("5 images")
     assert len(result.per_query["t2i"]) == 10
 
@@ -208,7 +208,7 @@ def test_images_without_captions_are_candidates_but_no_queries() -> None:
     )
     system = (embed("image", ["a", "b", "c"], np.eye(3)), embed("text", ["a0", "b0"], [[1, 0, 2], [0, 1, 0]]))
     result = evaluate(collection, system).result
-    assert result.notes == ("1 images have no caption; they are candidates, but no queries",)
+    assert result.notes == ("1 image has no caption; among the candidates, but no query",)
     assert result.values("t2i", "mean_rank").tolist() == [2, 1]  # c outranks a for a0
     assert result.per_query["i2t"]["query_id"].to_pylist() == ["a", "b"]
 
@@ -275,7 +275,7 @@ def test_refusals(toy: Collection) -> None:
     with pytest.raises(ConfigurationError, match="under 'i2t' there is a run of the task 't2i'"):
         evaluate(toy, {"i2t": runs["t2i"]})
     silent = Collection.build("silent", images={"id": ["a"]})
-    with pytest.raises(CollectionError, match="silent: 1 images but no captions"):
+    with pytest.raises(CollectionError, match="silent: 1 image but no captions"):
         evaluate(silent, (images, texts))
 
 

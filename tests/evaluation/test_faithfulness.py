@@ -84,5 +84,5 @@ def test_faults_are_named() -> None:
         overlap_at(one, run("sparse", {"q": "abc"}, Gallery.of("image", ["a", "b", "c", "e"])), 2)
     with pytest.raises(RunError, match="run sparse has answers of fewer than 3 documents"):
         overlap_at(one, run("sparse", {"q": "ab"}), 3)
-    with pytest.raises(RunError, match=r"run sparse does not answer 1 queries of dense, e\.g\. 'q'"):
+    with pytest.raises(RunError, match=r"run sparse does not answer 1 query of dense, e\.g\. 'q'"):
         overlap_at(one, run("sparse", {"r": "abc"}), 3)

@@ -127,7 +127,7 @@ def test_a_picture_that_is_not_there_is_no_absent_picture(tmp_path: Path) -> Non
     with pytest.raises(ImageError, match=r"image 'd3' \(.*nowhere\.png\): cannot be read"):
         visir.evaluate(task, Colours(), compose=MODEL)
     evaluation = visir.evaluate(task, Colours(), compose=MODEL, skip_broken=True, measures=["R@1"])
-    assert any("1 documents could not be encoded and were set aside: d3" in note for note in evaluation.result.notes)
+    assert any("1 document could not be encoded; set aside: d3" in note for note in evaluation.result.notes)
 
 
 def test_items_of_nothing_and_names_among_texts(tmp_path: Path) -> None:

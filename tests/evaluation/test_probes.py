@@ -284,7 +284,7 @@ def test_what_cannot_be_probed_is_refused() -> None:
         probe_vectors(replace(collection, facts=collection.facts.slice(3)), images, texts)
     with pytest.raises(EmbeddingError, match="text vectors were given where image vectors belong"):
         probe_vectors(collection, texts, images)
-    with pytest.raises(EmbeddingError, match="no image vector by toy for 1 ids: 'i000'"):
+    with pytest.raises(EmbeddingError, match="no image vector by toy for 1 id: 'i000'"):
         probe_vectors(collection, images.select(images.ids[1:]), texts)
     with pytest.raises(VisirError, match="folds=2, but one is held out, one chooses the penalty"):
         probe_vectors(collection, images, texts, folds=2)

@@ -64,7 +64,7 @@ class Stranger(System):
 
 
 def test_the_answers_of_a_stranger_are_checked_in_a_stress_study() -> None:
-    with pytest.raises(ProtocolError, match="1 documents are not in the gallery"):
+    with pytest.raises(ProtocolError, match="1 document is not in the gallery"):
         visir.stress(COLLECTION, Stranger(), perturbations="char_swap", corruptions="none")
 
 

@@ -64,7 +64,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 
 
 def test_too_few_answers(tmp_path: Path) -> None:
-    with pytest.raises(ProtocolError, match="CIRCO takes 50 answers of each query of it2i; 1 queries have fewer"):
+    with pytest.raises(ProtocolError, match="CIRCO takes 50 answers of each query of it2i; 1 query has fewer"):
         visir.submit(circo(tmp_path), Colours(), tmp_path / "answers.json", compose="image")
     assert not (tmp_path / "answers.json").exists()
 

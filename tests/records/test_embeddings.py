@@ -85,7 +85,7 @@ def test_own_vectors_that_are_none() -> None:
 def test_select_aligns_by_id_and_names_what_is_missing() -> None:
     embeddings = made(np.arange(6, dtype=np.float32).reshape(3, 2))
     assert embeddings.select(["i2", "i0"]).vectors.tolist() == [[4, 5], [0, 1]]
-    with pytest.raises(EmbeddingError, match="no image vector by toy for 1 ids: 'zz'"):
+    with pytest.raises(EmbeddingError, match="no image vector by toy for 1 id: 'zz'"):
         embeddings.select(["i0", "zz"])
 
 

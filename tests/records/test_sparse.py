@@ -61,7 +61,7 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
 
 
 def test_unknown_ids_are_named_and_repeated_terms_refused() -> None:
-    with pytest.raises(EmbeddingError, match="for 1 ids: 'x'"):
+    with pytest.raises(EmbeddingError, match="for 1 id: 'x'"):
         made().select(["a", "x"])
     with pytest.raises(EmbeddingError, match="terms repeat: 'dog'"):
         Vocabulary("tiny", pa.array(["dog", "dog"]), np.ones(2, bool))

@@ -251,7 +251,7 @@ def test_a_mark_whose_answer_is_lost_is_known_when_the_folder_is_opened(
         patched.setattr(type(index._storage.state.engine), "mark", lost)
         with pytest.raises(EngineError, match="no answer"):
             index.add(mine.some(30, 35))
-    with pytest.raises(EmbeddingError, match="1 ids are in the index already: 'i0034'"):
+    with pytest.raises(EmbeddingError, match="1 id is in the index already: 'i0034'"):
         index.add(mine.some(34))
     assert mine.open().ids.to_pylist() == mine.ids[:35]
     index.add(mine.some(35))

@@ -40,7 +40,7 @@ def test_a_history_of_changes_is_the_index_of_what_is_left(form: str, at: Place,
     index.add(documents.select(ids[12:15]))  # again
     with pytest.raises(EmbeddingError, match="2 ids are in the index already: 'i0012', 'i0013'"):
         index.add(documents.select([*ids[20:22], *ids[12:14]]))
-    with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'i0011'"):
+    with pytest.raises(EmbeddingError, match="1 id is not in the index: 'i0011'"):
         index.delete([ids[0], ids[11]])
     left = documents.select([*ids[:10], *ids[12:15], *ids[30:]])
     for opened in (index, open_index(tmp_path / "index")):
@@ -142,9 +142,9 @@ def test_ids_may_be_any_text(form: str, at: Place, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "id", "fault"),
     [
-        ("pgvector", "a\0b", r"PostgreSQL holds no text with the character NUL, which 1 ids have: 'a\\x00b'"),
-        ("pgvector", "é" * 1346, "1 ids are too long for PostgreSQL, which takes 2,690 bytes: 'é{50}'… has 2,692"),
-        ("milvus", "é" * 32_768, "1 ids are too long for Milvus, which takes 65,535 bytes: 'é{50}'… has 65,536"),
+        ("pgvector", "a\0b", r"PostgreSQL holds no text with the character NUL, which 1 id has: 'a\\x00b'"),
+        ("pgvector", "é" * 1346, "1 id is too long for PostgreSQL, which takes 2,690 bytes: 'é{50}'… has 2,692"),
+        ("milvus", "é" * 32_768, "1 id is too long for Milvus, which takes 65,535 bytes: 'é{50}'… has 65,536"),
     ],
 )
 @pytest.mark.parametrize("form", FORMS)
@@ -160,7 +160,7 @@ def test_ids_that_the_server_does_not_hold_are_named_before_anything_is_sent(
     with pytest.raises(EmbeddingError, match=fault):
         index.add(MAKE[form]("image", given, ["x", id, "z"]))
     assert index.ids.equals(documents.ids)
-    with pytest.raises(EmbeddingError, match="1 ids are not in the index: "):
+    with pytest.raises(EmbeddingError, match="1 id is not in the index: "):
         index.delete(["i0001", id])
     queries = vectors(form, "text", 4, 2)
     found, alone = (index.search_among(queries, pa.array(ids), 3) for ids in (sorted(["i0000", id]), ["i0000"]))

@@ -271,7 +271,7 @@ def test_faults_are_named() -> None:
     assert search(texts, images).run.task == "t2i" and search(images, images).run.task == "i2i"
     with pytest.raises(RunError, match="t2i search needs a listed gallery; the size alone is known of 'all of them'"):
         search(texts, images, "t2i", gallery=Gallery.stated("image", 10, "all of them"))
-    with pytest.raises(EmbeddingError, match="no text vector by test for 1 ids: 'unknown'"):
+    with pytest.raises(EmbeddingError, match="no text vector by test for 1 id: 'unknown'"):
         search(texts, images, "t2i", qrels=Qrels.of(["unknown"], ["i00000"]))
     with pytest.raises(RunError, match="depth must be at least 1"):
         search(texts, images, "t2i", depth=0)

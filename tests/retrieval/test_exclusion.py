@@ -73,7 +73,7 @@ def test_a_run_with_the_reference_in_it() -> None:
     assert evaluation["t2t MRR"] == 0.5
     assert evaluation.runs["t2t"].top("q1") == ["b", "c"]
     assert evaluation.result.protocol.depth == 2  # what stands behind the run may be the next answer
-    assert "t2t: 1 answers of the run are excluded documents; they are left out" in evaluation.result.notes
+    assert "t2t: left out: 1 answer of the run, excluded documents" in evaluation.result.notes
 
 
 def test_an_unknown_document_is_refused() -> None:

@@ -355,7 +355,7 @@ def test_vectors_come_back_as_they_were(tmp_path: Path) -> None:
             for part in PARTS[form]:
                 assert np.array_equal(getattr(chosen, part), getattr(expected, part))
         assert index.documents().ids.to_pylist() == [*ids[:3], *ids[10:12], *ids[14:]]
-        with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'i0012'"):
+        with pytest.raises(EmbeddingError, match="1 id is not in the index: 'i0012'"):
             index.select([ids[12]])
 
 

@@ -44,5 +44,5 @@ def test_the_products_sum_to_the_score_and_a_document_without_a_match_is_no_answ
 
 
 def test_an_id_without_a_vector_is_named() -> None:
-    with pytest.raises(EmbeddingError, match="no sparse text vector by test for 1 ids: 'nobody'"):
+    with pytest.raises(EmbeddingError, match="no sparse text vector by test for 1 id: 'nobody'"):
         matched(random_sparse("text", 2, 1), "nobody", random_sparse("image", 2, 2), "i0000")

@@ -106,7 +106,7 @@ def test_vectors_come_back_from_the_engine(form: str, server: WireServer, tmp_pa
         for part in PARTS[form]:
             assert np.array_equal(getattr(chosen, part), getattr(expected, part))
         assert index.documents().ids.equals(documents.ids)
-        with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'nobody'"):
+        with pytest.raises(EmbeddingError, match="1 id is not in the index: 'nobody'"):
             index.select(["nobody"])
 
 
@@ -193,7 +193,7 @@ def test_points_that_another_program_deleted_are_named(server: WireServer, tmp_p
     ids = index.ids
     server.held.delete("photos", [str(key_of("i0003"))])
     for ask in (lambda: index.select(ids), lambda: index.delete(["i0003"])):
-        with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'i0003'"):
+        with pytest.raises(EmbeddingError, match="1 id is not in the index: 'i0003'"):
             ask()
     assert len(index.search(random_dense("text", 1, 2), 20).answer("t0000")) == 19
 
@@ -337,7 +337,7 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(
     assert len(made) == 76
     if on_server:
         assert sum("query/batch" in path for path in server.paths()) == 2  # one for each of the two searches
-    with pytest.raises(EmbeddingError, match="1 ids have only one of the two vectors: 'i0000'"):
+    with pytest.raises(EmbeddingError, match="1 id has only one of the two vectors: 'i0000'"):
         HybridCollection.build(documents[0], documents[1].select(ids[1:]))
     with pytest.raises(ConfigurationError, match="holds an index of kind 'qdrant', no collection of both forms"):
         build_index(documents[0], "qdrant", tmp_path / "one")

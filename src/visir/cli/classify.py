@@ -25,6 +25,7 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.verbs import examples
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.evaluation.classification.labelling import PictureLabels
@@ -177,6 +178,6 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
         return
     output.table(labels_table(labels, _ROWS))
     if out is not None:
-        output.note(f"labels of {len(labels):,} pictures: {out}")
+        output.note(f"labels of {counted(len(labels), 'pictures')}: {out}")
     elif len(labels) > _ROWS:
         output.note("--out labels.csv writes them all")

@@ -24,6 +24,7 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.verbs import group
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.collections.findings import Report
@@ -117,8 +118,8 @@ def convert_command(
         fingerprint=saved.fingerprint,
     )
     output.line(
-        f"{folder}: {saved.images.num_rows:,} images, {saved.captions.num_rows:,} captions, {size / 1e6:,.1f} MB, "
-        f"fingerprint {saved.fingerprint}"
+        f"{folder}: {counted(saved.images.num_rows, 'images')}, {counted(saved.captions.num_rows, 'captions')}, "
+        f"{size / 1e6:,.1f} MB, fingerprint {saved.fingerprint}"
     )
 
 
@@ -172,8 +173,9 @@ def _print_task(source: TaskFile | TaskSet) -> None:
     for line in source.source.split("; "):
         console.print(f"  {_plain(line)}")
     console.print(
-        f"task {about['task']}: {len(source.queries):,} queries ({source.queries.holding}), "
-        f"{len(source.documents):,} documents ({source.documents.holding}), {about['judgements']:,} judgements"
+        f"task {about['task']}: {counted(len(source.queries), 'queries')} ({source.queries.holding}), "
+        f"{counted(len(source.documents), 'documents')} ({source.documents.holding}), "
+        f"{counted(source.judgements.num_rows, 'judgements')}"
     )
     galleries = "the documents of the split" if source.galleries is not None else "all documents"
     excluded = "" if source.excluded is None else ", without the picture of the query"
@@ -184,8 +186,8 @@ def _print_task(source: TaskFile | TaskSet) -> None:
         part = source.split(split)
         positives = int(part.qrels(part.tasks[0]).positives.sum())
         judged = f"{positives:,} positives" if part.judgements.num_rows else "not judged: its answers are not published"
-        images = "" if source.galleries is None else f"{len(part.documents):,} documents, "
-        console.print(f"split {_plain(split or '(none)')}: {len(part.queries):,} queries, {images}{judged}")
+        images = "" if source.galleries is None else f"{counted(len(part.documents), 'documents')}, "
+        console.print(f"split {_plain(split or '(none)')}: {counted(len(part.queries), 'queries')}, {images}{judged}")
 
 
 def _print_inspection(inspection: Inspection) -> None:
@@ -228,7 +230,7 @@ def _print_report(report: Report) -> None:
         console.print(f"  captions per image: {spread}")
     if report.decoded:
         formats = ", ".join(f"{count:,} {name}" for name, count in report.formats.items())
-        console.print(f"  decoded {report.decoded:,} pictures: {formats}; {report.sizes}")
+        console.print(f"  decoded {counted(report.decoded, 'pictures')}: {formats}; {report.sizes}")
     colours = {"error": "red", "warning": "yellow", "note": "cyan"}
     for level, colour in colours.items():
         for finding in report.findings:

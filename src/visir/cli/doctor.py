@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from rich.table import Table
 
+FOR_DEVELOPERS = frozenset({"test", "docs", "dev", "ci"})
+"""Extras of those who work on visir: what they bring says nothing to somebody who uses it."""
 LOCAL_MODELS = ("pixels", "bow", "mobilenet_v2", "st:all-MiniLM-L6-v2")
 """Models that need no model hub: the ones a doctor can try anywhere."""
 
@@ -67,7 +69,7 @@ def _smallest_extras(requirements: Iterable[Requirement]) -> Iterator[tuple[Requ
         by_extra.setdefault(named[1] if named else "core", []).append(requirement)
     listed = {"visir"}
     for extra in sorted(by_extra, key=lambda item: (item != "core", len(by_extra[item]), item)):
-        if extra in ("all", "test", "docs", "dev"):
+        if extra == "all" or extra in FOR_DEVELOPERS:
             continue
         for requirement in by_extra[extra]:
             if requirement.name.lower() not in listed:
@@ -97,7 +99,8 @@ def _machine() -> Table:
     else:
         table.add_row("torch devices", "[dim]torch is not installed[/]")
     data = data_directory()
-    table.add_row("VISIR_DATA", f"{data} ({'there' if data.is_dir() else 'not there; optional'})")
+    if "VISIR_DATA" in os.environ or data.is_dir():
+        table.add_row("VISIR_DATA", f"{data} ({'there' if data.is_dir() else 'not there'})")
     table.add_row("cache", str(cache_directory()))
     return table
 

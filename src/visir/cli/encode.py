@@ -12,15 +12,16 @@ from visir.cli.options import (
     DeviceOption,
     DtypeOption,
     ImagesOption,
-    ModelOption,
+    OptionalModelOption,
+    OptionalSourceArgument,
     ReplaceOption,
     SkipBrokenOption,
-    SourceArgument,
     SplitOption,
     WorkersOption,
     out_option,
 )
 from visir.cli.verbs import examples
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.encoders.shard_folder import Shard
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     "visir encode photos/ --model openai/clip-vit-base-patch32",
     "visir encode scenes:100 --model pixels --out vectors",
     "visir encode 's3://bucket/laion/*.tar' --model openai/clip-vit-base-patch32 --parts s3://bucket/parts",
+    "visir encode --parts s3://bucket/parts --status",
 )
 def encode(
-    collection: SourceArgument,
-    model: ModelOption,
+    collection: OptionalSourceArgument = None,
+    model: OptionalModelOption = None,
     split: SplitOption = None,
     modality: Annotated[
         str | None,
@@ -121,10 +123,12 @@ def encode(
         if status:
             print_status(parts, Parts(parts).status())
             return
+        collection, model = _both(collection, model)
         encoder = load(model, device=device, dtype=dtype, revision=revision)
         options = ForwardOptions(batch_size, workers, skip_broken)
         encode_into_parts(encoder, collection, parts, options, key_ids=key_ids, replace=replace)
         return
+    collection, model = _both(collection, model)
     chosen, roles = _chosen(modality), _roles(role)
     part = Shard.of(shard) if shard is not None else None if merge else Shard.launched()
     _check_contradictions(part, shards, merge, out)
@@ -146,7 +150,8 @@ def encode(
         )
     prints = part is None or shard is not None or part.number == 1
     if prints:
-        output.line(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
+        images_here, captions_here = opened.images.num_rows, opened.captions.num_rows
+        output.line(f"{opened.name}: {counted(images_here, 'images')}, {counted(captions_here, 'captions')}"
                    f"{f', split {split}' if split else ''}")  # fmt: skip
         remark_on_tars(opened.source)
     if part is not None:
@@ -194,6 +199,17 @@ def encode(
 
 _SIDES: tuple[Modality, Modality] = ("image", "text")
 _ROLES = {"query": "queries", "document": "documents"}
+
+
+def _both(collection: str | None, model: str | None) -> tuple[str, str]:
+    """The collection and the model, which only a look at parts can do without."""
+    from visir.errors import ConfigurationError, raise_faults
+
+    named = (("COLLECTION: what is encoded", collection), ("--model: by what it is encoded", model))
+    faults = [name for name, given in named if given is None]
+    raise_faults(ConfigurationError, "encode: not given", faults, hint="visir encode COLLECTION --model MODEL")
+    assert collection is not None and model is not None, "both were checked"
+    return collection, model
 
 
 def _roles(role: str | None) -> tuple[Role, ...]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from visir.cli import output
 from visir.collections.tar_notes import END_REMEDY, LINKS_REMEDY
-from visir.display import counted
+from visir.display import counted, named
+from visir.progress import pace
 
 if TYPE_CHECKING:
     from visir.encoders import Encoder
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from visir.encoders.parts_folder import PartsStatus
 
 _SHOWN = 20
+_WAITED = 5.0
+"""So many seconds beside encoding are worth a word."""
 
 
 def encode_into_parts(
@@ -41,15 +44,19 @@ def encode_into_parts(
         ids="key" if key_ids else None,
         replace=replace,
     )
-    rate = result.images / result.seconds if result.seconds else 0.0
+    rate = result.images / result.encoding_seconds if result.encoding_seconds else 0.0
+    waited = result.seconds - result.encoding_seconds
     output.line(
-        f"{place}: {result.files:,} files with {result.images:,} images encoded here in {result.seconds:,.1f} s "
-        f"({rate:,.0f}/s)"
+        f"{place}: {counted(result.files, 'files')} with {counted(result.images, 'images')} encoded here "
+        f"in {result.encoding_seconds:,.1f} s ({rate:,.0f}/s)"
+        + (f"; {waited:,.0f} s more for listing files and waiting for other processes" if waited >= _WAITED else "")
     )
     if result.broken:
-        output.line(f"  {result.broken:,} broken pictures set aside; their parts list them")
+        output.line(f"  {counted(result.broken, 'broken pictures')} set aside; their parts list them")
     if result.passed_over:
-        output.line(f"  {result.passed_over:,} pictures passed over whose sample has another, which comes first")
+        output.line(
+            f"  {counted(result.passed_over, 'pictures')} passed over whose sample has another, which comes first"
+        )
     if result.links:
         output.line(f"  {counted(result.links, 'links')} in tars passed over ({LINKS_REMEDY})")
     if result.going_on:
@@ -75,11 +82,13 @@ def give_up_files(place: str, files: list[str]) -> None:
 def print_status(place: str, status: PartsStatus) -> None:
     """Print how far the parts are."""
     output.facts(parts=place, **output.plain(status))
-    rate = (
-        "" if status.images_per_second is None else f"; {status.images_per_second:,.0f} images a second, all processes"
-    )
+    speed = status.images_per_second
+    rate = "" if speed is None else f"; images: {pace(speed)} in the time of encoding, all processes"
+    aside = f", {counted(status.broken, 'broken pictures')} set aside" if status.broken else ""
     given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
-    output.line(f"{place}: {status.finished:,} of {status.files:,} files are finished{given_up}{rate}")
+    output.line(
+        f"{place}: {status.finished:,} of {counted(status.files, 'files', 'are')} finished{aside}{given_up}{rate}"
+    )
     for title, files in (
         ("running", status.running),
         ("expired", status.expired),
@@ -87,6 +96,6 @@ def print_status(place: str, status: PartsStatus) -> None:
         ("given up", status.given_up),
     ):
         for name, about in list(files.items())[:_SHOWN]:
-            output.line(f"  {title}: {name}: {about}")
+            output.line(f"  {title}: {named(name, about)}")
         if len(files) > _SHOWN:
             output.line(f"  {title}: … and {len(files) - _SHOWN:,} more")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.cli import output
+from visir.display import named
 
 if TYPE_CHECKING:
     from visir.encoders import Encoder
@@ -47,7 +48,7 @@ def encode_part(
     )
     output.line(_line(side, result))
     for name, reason in list(result.broken.items())[:10]:
-        output.line(f"  set aside: {name}: {reason}")
+        output.line(f"  set aside: {named(name, reason)}")
     if not result.complete:
         return
     if place is not None and not result.joined:

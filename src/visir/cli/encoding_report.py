@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.cli import output
+from visir.display import named
 
 if TYPE_CHECKING:
     from visir.encoders import Encoder, Encoding
@@ -62,7 +63,7 @@ def print_encoding(title: str, encoding: Encoding) -> None:
         source = "found in the store" if encoding.folder else "imported"
     output.line(f"{title}: {usable}, {source}")
     for name, reason in list(encoding.broken.items())[:10]:
-        output.line(f"  set aside: {name}: {reason}")
+        output.line(f"  set aside: {named(name, reason)}")
     if encoding.broken:
         output.line(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
     if encoding.folder:

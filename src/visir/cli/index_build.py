@@ -110,14 +110,15 @@ def add_command(
     from visir.collections import open_collection
     from visir.encoders import encode_items
     from visir.retrieval.kinds import open_index
+    from visir.retrieval.rows import check_same_model
 
     index = open_index(folder)
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = model_of_index(index, folder, model, device)
+    check_same_model(encoder.card, index.encoder, f"{folder}: vectors by {encoder.card.name}")  # before long work
     vectors = encode_items(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
     new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
-    if len(new_ids):
-        index.add(vectors.select(new_ids))
+    index.add(vectors.select(new_ids))  # none is new: their form and dimension are checked all the same
     output.facts(index=folder, added=len(new_ids), there=len(vectors) - len(new_ids), **output.plain(index.info()))
     output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
     remark_on_tars(opened.source)
@@ -205,6 +206,8 @@ def _report(out: Path, index: Index[Any]) -> None:
 
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
-    output.line(f"{out}: {info.documents:,} {DOCUMENT_NAMES[info.modality]}, kind {info.kind}, {place_in_words(info)}")
+    output.line(
+        f"{out}: {counted(info.documents, DOCUMENT_NAMES[info.modality])}, kind {info.kind}, {place_in_words(info)}"
+    )
     for line in needed_later([info.details]):
         output.note(f"  {line}")

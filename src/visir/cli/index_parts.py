@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.display import counted
+
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.records import Modality
@@ -51,7 +53,7 @@ def model_of_index(index: Index[Any], folder: Path, model: str | None, device: s
 def size_in_words(index: Index[Any]) -> str:
     """How much an index holds: "1,000 images in all"."""
     info = index.info()
-    return f"{info.documents:,} {DOCUMENT_NAMES[info.modality]} in all"
+    return f"{counted(info.documents, DOCUMENT_NAMES[info.modality])} in all"
 
 
 def place_in_words(info: IndexInfo) -> str:

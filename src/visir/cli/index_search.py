@@ -23,6 +23,7 @@ from visir.cli.options import (
     name_value_pairs,
     out_option,
 )
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.records import Run, Vectors
@@ -66,7 +67,7 @@ def search_command(
     if out is not None:
         write_run(run, out, replace=replace)
         output.facts(run=out.absolute(), queries=len(run), answers=len(run.indices))
-        output.line(f"{out}: {len(run):,} queries, {len(run.indices):,} answers")
+        output.line(f"{out}: {counted(len(run), 'queries')}, {counted(len(run.indices), 'answers')}")
     else:
         _show(run, query_vectors, index, text or "")
 

@@ -24,14 +24,13 @@ from visir.cli.completion import (
 DATA, COMPUTE, OUTPUT = "Data", "Compute", "Output"
 """Headings of the help."""
 
-SourceArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="COLLECTION",
-        help="A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated).",
-        show_default=False,
-    ),
-]
+_SOURCE: Any = {
+    "metavar": "COLLECTION",
+    "help": "A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated).",
+    "show_default": False,
+}
+SourceArgument = Annotated[str, typer.Argument(**_SOURCE)]
+OptionalSourceArgument = Annotated[str | None, typer.Argument(**_SOURCE)]
 RecipeArgument = Annotated[
     str | None,
     typer.Argument(

@@ -19,6 +19,7 @@ from visir.cli.options import (
     out_option,
 )
 from visir.cli.verbs import group
+from visir.display import counted
 
 
 def preview_command(
@@ -58,7 +59,7 @@ def preview_command(
     write_sheet(out, pairs, view, replace=replace)
     output.facts(sheet=out.absolute(), pairs=len(pairs), shortcuts=str(view.injected))
     output.line(f"{view.injected}")
-    output.line(f"{out}: {len(pairs)} pairs")
+    output.line(f"{out}: {counted(len(pairs), 'pairs')}")
 
 
 def audit_command(

@@ -22,6 +22,7 @@ from visir.cli.options import (
 )
 from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
 from visir.cli.verbs import examples
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.records import Collection
@@ -117,6 +118,8 @@ def _print_plan(recipe: SparseRecipe, collection: Collection, out: Path) -> None
     splits = split_for_training(collection, recipe.data, recipe.selection)
     output.line(recipe_text(recipe, "sparsify"))
     for name, split in (("train", splits.train), ("validation", splits.validation)):
-        output.line(f"{name}: {split.images.num_rows:,} images, {split.captions.num_rows:,} captions")
+        output.line(
+            f"{name}: {counted(split.images.num_rows, 'images')}, {counted(split.captions.num_rows, 'captions')}"
+        )
     print_steps(recipe, splits.train.captions.num_rows)
     output.line(f"would write: {out}")

@@ -22,6 +22,7 @@ from visir.cli.options import (
 )
 from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
 from visir.cli.verbs import examples
+from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.encoders.checkpoints import Layout
@@ -146,7 +147,7 @@ def _print_plan(planned: TrainingPlan, out: Path | None) -> None:
     recipe = planned.recipe
     output.line(recipe_text(recipe, "train"))
     for split, images in planned.images.items():
-        output.line(f"{split}: {images:,} images, {planned.captions[split]:,} captions")
+        output.line(f"{split}: {counted(images, 'images')}, {counted(planned.captions[split], 'captions')}")
     for name, count in planned.parameters.items():
         parts = [f"{count.trained:,} parameter{'' if count.trained == 1 else 's'} trained"]
         if count.first_fixed and recipe.schedule.frozen_epochs:

@@ -9,6 +9,7 @@ from typing import Literal
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
 from visir.collections.picture_fragments import Part, part_fragment
 from visir.collections.task_draft import Side, TaskDraft
+from visir.display import counted
 from visir.errors import CollectionError
 from visir.records.labels import GROUP, IMAGE
 from visir.records.task_file import TaskFile
@@ -155,7 +156,7 @@ class ChoiceDraft(SourceDraft):
         examples = ", ".join(list(absent)[:5]) + (", …" if len(absent) > 5 else "")
         problem = (
             f"{len(items) - len(whole):,} of {len(items):,} items have no picture here "
-            f"({len(absent):,} pictures: {examples})"
+            f"({counted(len(absent), 'pictures')}: {examples})"
         )
         hint = f"images=FOLDER says where they are{f' ({self.obtain})' if self.obtain else ''}"
         if self.missing == "fault" or not whole:

@@ -228,8 +228,9 @@ class ImageReader:
     def where(self, row: int) -> str:
         """The image's id and place, as errors name them."""
         path, archive = self._paths[row].as_py(), self._archives[row].as_py()
-        place = "" if path is None else f" ({path} in {Path(archive).name})" if archive else f" ({path})"
-        return f"image {self._ids[row].as_py()!r}{place}"
+        name = self._ids[row].as_py()
+        parts = [*([path] if path not in (None, name) else []), *([f"in {Path(archive).name}"] if archive else [])]
+        return f"image {name!r}" + (f" ({' '.join(parts)})" if parts else "")
 
     def read(self, row: int) -> bytes:
         """The encoded bytes as they lie on disk (a generated scene: PNG; a part of a picture, or an array: BMP)."""

@@ -106,7 +106,8 @@ def _entries(source: Any) -> Iterator[_Entry]:
         is_model = hasattr(source, "embed_images")  # of any class: models are in a later room
         raise CollectionError(
             f"cannot open a {'model' if is_model else type(source).__name__} as a collection.",
-            hint="the source comes first, then the model: visir.evaluate(source, model)"
+            hint="the source comes first, then the model: visir.evaluate(source, model); only in "
+            "visir.encode(model, source) the model comes first"
             if is_model
             else f"visir.open takes {FORMS}",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.display import listed
+from visir.display import counted, listed
 from visir.encoders.base import Encoder
 from visir.encoders.item_parts import how_to_compose
 from visir.encoders.known_models import where_to_begin
@@ -80,4 +80,5 @@ def _empty(items: Items) -> list[str]:
     if not len(ids):
         return []
     lack = "no text" if items.places is None else "neither a text nor an image"
-    return [f"{items.name}: {len(ids):,} {items.title} have {lack}, e.g. {listed(ids[:3].to_pylist(), len(ids))}"]
+    count = counted(len(ids), items.title, "have")
+    return [f"{items.name}: {count} {lack}, e.g. {listed(ids[:3].to_pylist(), len(ids))}"]

@@ -313,6 +313,10 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         """
         return None
 
+    def lacking(self, items: Items) -> pa.StringArray:
+        """The ids of the items without a vector, where vectors exist already; none where they are computed."""
+        return items.ids[:0]
+
     def base_encoder(self, modality: Modality) -> Encoder | None:
         """The encoder of whose vectors this one's are a cheap function (`project`); None when there is none.
 
@@ -333,12 +337,7 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         return self if base_encoder is None else base_encoder.root_encoder(modality)
 
     def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
-        """The vectors of items from the vectors of the base encoder.
-
-        Args:
-            items: What was encoded.
-            embeddings: Vectors of the base encoder for these items, without those of broken images.
-        """
+        """The vectors of items from those of the base encoder, which are without those of broken images."""
         modality, ids, origin = embeddings.modality, embeddings.ids, embeddings.origin
         if isinstance(embeddings, MultiVectorEmbeddings) and self.form == "multi-vector":
             flat = self.project(modality, embeddings.vectors).astype(self.kept_dtype)

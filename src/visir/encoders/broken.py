@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from visir.collections.images import ImageReader
+from visir.display import counted
 from visir.encoders.store import Entry, Store
 from visir.errors import ImageError
 from visir.records import Items
@@ -42,6 +47,24 @@ def is_readable_again(broken: Mapping[str, str], items: Items) -> bool:
     return False
 
 
+def without_broken(items: Items, suspects: pa.StringArray) -> tuple[Items, dict[str, str]]:
+    """The items without those whose image cannot be read, and id to reason of these.
+
+    Args:
+        items: Items with images.
+        suspects: The ids of the items that are looked at.
+    """
+    reader, broken = ImageReader(items), dict[str, str]()
+    rows = pc.index_in(suspects, items.ids).to_numpy()
+    for name, row in zip(suspects.to_pylist(), rows.tolist(), strict=True):
+        try:
+            reader.open(row)
+        except ImageError as fault:
+            broken[name] = fault.message
+    left = np.flatnonzero(pc.invert(pc.is_in(items.ids, pa.array(broken, pa.string()))).to_numpy(zero_copy_only=False))
+    return items.take(left), broken
+
+
 def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> None:
     """Stop when images were set aside and the caller does not allow it, or when no image is left.
 
@@ -52,7 +75,7 @@ def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> 
         return
     reasons = "; ".join(list(broken.values())[:3]) + ("; …" if len(broken) > 3 else "")
     if len(broken) == len(items):
-        raise ImageError(f"{items.name}: none of its {len(items):,} images can be used: {reasons}")
+        raise ImageError(f"{items.name}: none of its {counted(len(items), 'images')} can be used: {reasons}")
     if not skip_broken:
         raise ImageError(
             f"{items.name}: {len(broken):,} of {len(items):,} images are broken: {reasons}",

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from visir.display import Displayed
 from visir.encoders.accepted import check_accepted
+from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_broken, usable_entry
+from visir.encoders.broken import check_broken, usable_entry, without_broken
 from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
 from visir.encoders.forms import as_dense, taken
 from visir.encoders.item_parts import ItemPart, shared_part
@@ -23,11 +24,12 @@ from visir.encoders.kept_form import kept_form
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.encoders.store import Entry, Store
-from visir.errors import CollectionError, ConfigurationError, EmbeddingError, nearest, raise_faults
+from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, nearest, raise_faults
 from visir.records import Embeddings, Items, Modality, MultiVectorEmbeddings, Role, SparseEmbeddings, Vectors
 from visir.records.items import PLURALS
 
 _BLOCK = 4096
+_ORDER = "the model comes first: visir.encode(model, source)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +119,10 @@ def encode(
         >>> len(visir.encode("pixels", "scenes:3?size=64"))
         3
     """
-    encoder = model if isinstance(model, Encoder) else load(model)
+    with order_named(_ORDER, model, source):
+        encoder = model if isinstance(model, Encoder) else load(model)
+    if isinstance(source, Encoder):
+        raise EncoderError(f"{source.card.name} is an encoder: there is nothing to encode in it.", hint=_ORDER)
     items = items_of(source, encoder, modality, role, split=split, images=images)
     return encode_items(encoder, items, role, **options)
 
@@ -175,9 +180,13 @@ def encode_detailed(
 ) -> Encoding:
     """`encode_items`, and what it did: the vectors, the broken images, what was computed, and where it is kept."""
     check_option_names(options)
+    broken: dict[str, str] = {}
+    if options.get("skip_broken") and items.modality == "image" and len(lacking := encoder.lacking(items)):
+        whole, (items, broken) = items, without_broken(items, lacking)
+        check_broken(broken, whole, skip_broken=True)
     existing = encoder.existing_vectors(items)
     if existing is not None:
-        return Encoding(existing, {}, 0, 0, 0.0, None)
+        return Encoding(existing, broken, 0, 0, 0.0, None)
     check_accepted(encoder, [items])
     parts = encoder.parts(items)
     if parts is not None:

@@ -85,12 +85,13 @@ def check_finished(parts: Parts) -> None:
         begun[_LISTED:] = [f"… and {len(begun) - _LISTED:,} more"]
     given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
     lines = "".join(f"\n  - {line}" for line in begun or ["no input file is listed yet"])
+    place = shlex.quote(parts.place)
     raise EmbeddingError(
         f"{parts.place}: is not finished: {status.finished:,} of {status.files:,} input files have their part"
         f"{given_up}; the others:{lines}",
-        hint=f"visir encode SOURCE --model {shlex.quote(parts.encoder.name)} --parts {shlex.quote(parts.place)} makes "
-        "them; a file that is lost is left out by the same with --give-up FILE; in Python, Parts(place) gives "
-        "the parts that are there",
+        hint=f"visir encode SOURCE --model {shlex.quote(parts.encoder.name)} --parts {place} makes them; "
+        f"visir encode --parts {place} --give-up FILE leaves one out that is lost; in Python, Parts(place) gives the "
+        "parts that are there",
     )
 
 

@@ -4,6 +4,7 @@
     files/000001.parquet   the input files as they were listed: name, size, tag; later ones add to it
     parts/, leases/        see `parts.py` and `leases.py`
     given-up/              see `given_up.py`
+    set-aside/PART.12      so many pictures of a file are broken; its part names them
 
 Each is made by one process and never changed.
 """
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -28,7 +30,7 @@ from visir.records import EncoderCard
 from visir.storage import MANIFEST, FolderKind, Manifest
 
 PARTS = FolderKind("parts", "a folder of parts", remedy="name a new folder (--parts)", error=EmbeddingError)
-FILES, FOLDER, GIVEN_UP = "files", "parts", "given-up"
+FILES, FOLDER, GIVEN_UP, SET_ASIDE = "files", "parts", "given-up", "set-aside"
 _SCHEMA = pa.schema([("name", pa.large_string()), ("size", pa.int64()), ("tag", pa.large_string())])
 
 
@@ -119,6 +121,25 @@ def given_up_parts(place: SharedPlace, finished: Mapping[str, float]) -> set[str
         finished: The listing of the folder of parts.
     """
     return {name for name in place.listing(GIVEN_UP) if f"{name}.parquet" not in finished}
+
+
+def note_set_aside(place: SharedPlace, part: PartOf, count: int) -> None:
+    """Write down, before a part is published, how many pictures it lacks; nothing for none.
+
+    The number is in the name of a file, so that one listing has all of them.
+    """
+    if count:
+        place.create(f"{SET_ASIDE}/{part.part}.{count}", orjson.dumps({"file": part.file.name, "pictures": count}))
+
+
+def set_aside_counts(place: SharedPlace) -> dict[str, int]:
+    """Part → how many of its pictures were set aside; of several records, the largest."""
+    counts: dict[str, int] = {}
+    for name in place.listing(SET_ASIDE):
+        part, _, count = name.rpartition(".")
+        if count.isdigit():
+            counts[part] = max(counts.get(part, 0), int(count))
+    return counts
 
 
 def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = False) -> list[PartOf]:

@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
+from visir.display import counted, named
+from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.compute import ForwardOptions
 from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place
 from visir.encoders.loading import load
 from visir.encoders.part_file import LostError, write_part
-from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, given_up_parts
+from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, given_up_parts, note_set_aside
 from visir.encoders.parts_folder import Parts
+from visir.encoders.parts_waiting import waiting_line
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
 from visir.progress import Progress
 from visir.remote import UnreachableError
@@ -35,6 +38,8 @@ LEASE_SECONDS = 120.0
 RETRY_SECONDS = (1.0, 5.0, 20.0)
 """How long to wait before a place elsewhere that did not answer is tried again."""
 _LISTED_SECONDS, _WAIT_SECONDS = 10.0, 10.0
+WAITING_SECONDS = 600.0
+"""A process that waits for others says so at once, and then this often."""
 
 
 @dataclass
@@ -46,7 +51,8 @@ class PartsEncoding:
         files: How many input files it encoded.
         images: How many pictures have a vector from this process.
         broken: How many it set aside.
-        seconds: How long it worked, waiting for others included.
+        seconds: How long the call took, waiting for others included.
+        encoding_seconds: How long of this it was at files, its own failures included.
         passed_over: How many pictures of tars it passed over: of a sample with several the first is taken.
         links: How many links in tars it passed over, hard or symbolic, with the name of a picture.
         going_on: The tars with more behind the mark of their end, which is not read.
@@ -61,6 +67,7 @@ class PartsEncoding:
     links: int = 0
     going_on: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    encoding_seconds: float = 0.0
     given_up: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -119,7 +126,8 @@ def encode_parts(
     for name, value, unit in (("batch_size", batch_size, "pictures"), ("lease", lease, "seconds")):
         if value is not None and not value > 0:
             raise EncoderError(f"{name}={value!r}: a number of {unit} above 0.", hint=f"or leave {name} out")
-    encoder = _encoder_of_images(model)
+    with order_named("the model comes first: encode_parts(model, source, parts)", model, source):
+        encoder = _encoder_of_images(model)
     inputs = patiently(lambda: InputFiles(source))
     if inputs.holds(parts):
         raise EmbeddingError(f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)")
@@ -139,8 +147,8 @@ def encode_parts(
     worker.result.given_up = patiently(worker.result.parts.given_up)
     raise_faults(
         CollectionError,
-        f"{inputs.source}: {len(worker.failed):,} of {len(todo):,} files could not be encoded",
-        [f"{name}: {reason}" for name, reason in sorted(worker.failed.items())],
+        f"{inputs.source}: {len(worker.failed):,} of {counted(len(todo), 'files')} could not be encoded",
+        [named(name, reason) for name, reason in sorted(worker.failed.items())],
         hint="mend them (broken pictures: --skip-broken), and run the same again: finished files are skipped; "
         "one that cannot be mended is left out by --give-up FILE (in Python: Parts(place).give_up)",
     )
@@ -163,6 +171,7 @@ class _Worker:
         self.seconds, self.prefixed = float(plan["lease"]), plan["ids"] == "file"
         self.failed: dict[str, str] = {}
         self._began = time.time()
+        self._waiting_shown: float | None = None
 
     def work(self, parts: list[PartOf]) -> None:
         """Make parts until all are finished or have failed."""
@@ -170,8 +179,20 @@ class _Worker:
         todo = parts[first:] + parts[:first]
         with Progress(f"encoding images with {self.encoder.card.name}", None, "images") as advance:
             while todo := self._unfinished(todo):
-                if not self._take_one_by_one(todo, advance):
-                    time.sleep(min(_WAIT_SECONDS, self.seconds / 4))  # for the others, or for their leases
+                if self._take_one_by_one(todo, advance):
+                    self._waiting_shown = None
+                else:
+                    self._wait(todo, advance)
+
+    def _wait(self, parts: list[PartOf], advance: Progress) -> None:
+        """Wait for the others, or for their leases."""
+        if self._waiting_shown is None or time.monotonic() - self._waiting_shown >= WAITING_SECONDS:
+            line = patiently(lambda: waiting_line(self.place, parts, self.seconds))
+            if line:
+                self._waiting_shown = time.monotonic()
+                advance.say(line)
+        with advance.waiting():
+            time.sleep(min(_WAIT_SECONDS, self.seconds / 4))
 
     def _unfinished(self, parts: list[PartOf]) -> list[PartOf]:
         finished = patiently(lambda: self.place.listing(FOLDER))
@@ -205,6 +226,7 @@ class _Worker:
         return worked
 
     def _make(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
+        began = time.monotonic()
         with lease:
             try:
                 for generation in range(1, lease.state.generation):
@@ -220,6 +242,8 @@ class _Worker:
                 with contextlib.suppress(Exception):
                     lease.end("released")
                 raise
+            finally:
+                self.result.encoding_seconds += time.monotonic() - began
 
     def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
         about = part.file
@@ -244,6 +268,7 @@ class _Worker:
             )
             if not patiently(lease.is_held):
                 raise LostError
+            patiently(lambda: note_set_aside(self.place, part, broken))
             if patiently(lambda: self.place.publish(path, part.path, lease.writer)):
                 self.result.files += 1
                 self.result.images += images

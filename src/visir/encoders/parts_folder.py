@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from visir.display import named
 from visir.encoders.given_up import give_up, why_given_up
-from visir.encoders.leases import SharedPlace, about_lease, lease_states, open_place
+from visir.encoders.leases import LeaseState, SharedPlace, about_lease, facts_of, lease_states, open_place
 from visir.encoders.part_file import read_card, read_part
-from visir.encoders.part_list import FOLDER, PARTS, PartOf, listed_parts, read_plan
+from visir.encoders.part_list import FOLDER, PARTS, PartOf, listed_parts, read_plan, set_aside_counts
+from visir.encoders.parts_pace import images_per_second
 from visir.errors import EmbeddingError, VisirError
 from visir.records import Embeddings, EncoderCard
 from visir.remote import is_url
 from visir.storage.manifest import is_made_by_visir
 
-_MEASURED = 32
+MEASURED = 32
 """The rate is that of so many last parts."""
 
 
@@ -32,7 +34,9 @@ class PartsStatus:
         expired: Input file → who had begun it, and gave no sign of life for a lease's time.
         failed: Input file → why it could not be encoded.
         given_up: Input file → why it was given up, and by whom (`Parts.give_up`).
-        images_per_second: Of all processes together, over the last parts; None when fewer than two are finished.
+        broken: How many pictures of the finished files were set aside (`Parts.broken` names them).
+        images_per_second: Of all processes together, over the last parts, in the time in which any process was at one
+            of them; None when none is finished.
     """
 
     files: int
@@ -41,6 +45,7 @@ class PartsStatus:
     expired: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     given_up: Mapping[str, str] = field(default_factory=dict)
+    broken: int = 0
     images_per_second: float | None = None
 
     @property
@@ -95,7 +100,7 @@ class Parts:
             name, why = next(iter(given_up.items()))
             warnings.warn(
                 f"{self.place}: {len(given_up):,} of {len(parts):,} input files were given up and have no part, "
-                f"e.g. {name}: {why}",
+                f"e.g. {named(name, why)}",
                 stacklevel=2,
             )
         for part in parts:
@@ -154,15 +159,19 @@ class Parts:
                 failed[part.file.name] = about.get("reason", "unknown")
             else:
                 (running if state.is_held(seconds) else expired)[part.file.name] = who
-        rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made})
+        rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made}, states)
+        counts = set_aside_counts(self._place)
+        broken = sum(counts.get(part.part, 0) for part in made)
         running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
-        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, rate)
+        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, broken, rate)
 
-    def _rate(self, made: Mapping[PartOf, float]) -> float | None:
-        last = sorted(made.items(), key=lambda item: item[1])[-_MEASURED:]
-        if len(last) < 2 or last[-1][1] <= last[0][1]:
-            return None
-        return sum(int(self._card(part)["count"]) for part, _ in last[1:]) / (last[-1][1] - last[0][1])
+    def _rate(self, made: Mapping[PartOf, float], states: Mapping[str, LeaseState]) -> float | None:
+        last = sorted(made.items(), key=lambda item: item[1])[-MEASURED:]
+        claimed = [(part, published, states[part.part]) for part, published in last if part.part in states]
+        return images_per_second(
+            (str(facts_of(self._place, state.name).get("since", "")), published, int(self._card(part)["count"]))
+            for part, published, state in claimed
+        )
 
     def _card(self, part: PartOf) -> dict[str, Any]:
         with self._place.open(part.path) as stream:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.evaluation.broken_items import without_items
 from visir.evaluation.captions import Choice, choose
@@ -191,7 +192,7 @@ def _of_collection(part: Collection, whole: Collection, options: _Options, items
     notes = []
     without = chosen.images.num_rows - pc.count_distinct(chosen.captions["image_id"]).as_py()
     if without and "i2t" in options.tasks and options.relevance == LINKS:
-        notes.append(f"{without:,} images have no caption; they are candidates, but no queries")
+        notes.append(f"{counted(without, 'images', 'have')} no caption; among the candidates, but no query")
     if len(chosen.languages) > 1 and "i2t" in options.tasks:
         notes.append(f"i2t: captions in {len(chosen.languages)} languages are searched together; language= keeps one")
     assembly = Assembly(
@@ -245,7 +246,7 @@ def _without_images(collection: Collection, ids: pa.StringArray) -> tuple[Collec
     if not missing:
         return collection, []
     examples = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
-    note = f"{len(missing):,} images could not be encoded and were set aside, with their captions: {examples}"
+    note = f"{counted(len(missing), 'images')} could not be encoded; set aside, with the captions: {examples}"
     return collection.keep_images(left), [note]
 
 
@@ -373,6 +374,6 @@ def check_not_empty(part: Collection, split: str | None) -> None:
         raise CollectionError(f"{where}: there are no images.", hint="is it the right split?")
     if part.captions.num_rows == 0:
         raise CollectionError(
-            f"{where}: {part.images.num_rows:,} images but no captions; there is nothing to measure by.",
+            f"{where}: {counted(part.images.num_rows, 'images')} but no captions; there is nothing to measure by.",
             hint="to search images without captions, use: visir search",
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.records import GROUP, Task
 
 
@@ -25,7 +26,7 @@ def without_items(task: Task, queries: pa.StringArray, documents: pa.StringArray
     for title, ids in ((task.queries.title, queries), (task.documents.title, documents)):
         if len(ids):
             examples = ", ".join(ids[:5].to_pylist()) + (", …" if len(ids) > 5 else "")
-            notes.append(f"{len(ids):,} {title} could not be encoded and were set aside: {examples}")
+            notes.append(f"{counted(len(ids), title)} could not be encoded; set aside: {examples}")
     if not notes:
         return task, []
     if "all_first" in task.measures or (task.labels is not None and GROUP in task.labels.column_names):
@@ -60,5 +61,7 @@ def _with_their_items(
         touched = pc.or_(touched, pc.is_in(names, short))
     broken_items = items.filter(touched).drop_null().unique()
     everything = names.filter(pc.or_(touched, pc.is_in(items, broken_items)))
-    note = f"{len(broken_items):,} items are not measured: one of their queries or candidates was set aside"
+    note = (
+        f"{counted(len(broken_items), 'items', 'are')} not measured: one of their queries or candidates was set aside"
+    )
     return everything, [note] if len(broken_items) else []

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import counted
 from visir.errors import RunError
 from visir.evaluation.compare import check_comparable, paired_rows
 from visir.records import Result, Run
@@ -77,7 +78,8 @@ def overlap_at(dense: Run, sparse: Run, k: int = 10) -> NDArray[np.float64]:
     if sparse_rows.null_count:
         missing = dense.queries.filter(pc.is_null(sparse_rows))[0].as_py()
         raise RunError(
-            f"run {sparse.name} does not answer {sparse_rows.null_count:,} queries of {dense.name}, e.g. {missing!r}."
+            f"run {sparse.name} does not answer {counted(sparse_rows.null_count, 'queries')} of {dense.name}, "
+            f"e.g. {missing!r}."
         )
     place = np.arange(depth)
     dense_top = dense.indices[dense.offsets[:-1, None] + place]

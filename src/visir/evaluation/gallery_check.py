@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.errors import ProtocolError
 from visir.evaluation.folds import folds_of
 from visir.records import Gallery, Run
@@ -38,8 +39,8 @@ def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
         foreign = _not_in(run.documents, declared.ids)
         if len(foreign):
             raise ProtocolError(
-                f"{where} was not made over the declared gallery ({_said(declared)}): it lists {len(foreign):,} {kind} "
-                f"that are not in it, e.g. {_examples(foreign)}.",
+                f"{where} was not made over the declared gallery ({_said(declared)}): it lists "
+                f"{counted(len(foreign), kind)} not in it, e.g. {_examples(foreign)}.",
                 hint=HINT,
             )
     if not run.gallery.is_known:

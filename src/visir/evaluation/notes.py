@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.evaluation.systems import EncoderSystem, System, VectorSystem
 from visir.records import MultiVectorEmbeddings, Ranks, SparseEmbeddings, Task, Vectors
 
@@ -40,7 +41,8 @@ def same_items(task: Task) -> list[str]:
     if task.pools is not None or task.excluded is not None or task.skip_first:
         return []
     same = int(pc.sum(pc.is_in(task.measured_queries(), task.gallery.ids)).as_py() or 0)
-    note = f"{task.name}: {same:,} queries have the id of a document; where it is the same item, it finds itself first"
+    count = counted(same, "queries", "have")
+    note = f"{task.name}: {count} the id of a document; where it is the same item, it finds itself first"
     return [note] if same else []
 
 

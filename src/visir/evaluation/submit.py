@@ -157,8 +157,8 @@ def _check_complete(form: SubmissionFormat, part: SubmissionPart, answers: dict[
     fewer = [query for query in task.queries.ids.to_pylist() if len(answers.get(query, [])) < part.depth]
     if fewer:
         raise ProtocolError(
-            f"{form.title} takes {part.depth} answers of each query of {part.task}; {len(fewer):,} queries have fewer, "
-            f"e.g. {fewer[0]!r}: {len(answers.get(fewer[0], []))}.",
+            f"{form.title} takes {part.depth} answers of each query of {part.task}; "
+            f"{counted(len(fewer), 'queries', 'have')} fewer, e.g. {fewer[0]!r}: {len(answers.get(fewer[0], []))}.",
             hint=f"search {part.depth} deep, in the whole gallery",
         )
 

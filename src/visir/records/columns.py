@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import counted
 from visir.errors import CollectionError, EmbeddingError
 
 
@@ -195,7 +196,7 @@ def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray
     if positions.null_count:
         missing = requested.filter(pc.is_null(positions)).to_pylist()
         raise EmbeddingError(
-            f"no {vectors} for {len(missing)} ids: "
+            f"no {vectors} for {counted(len(missing), 'ids')}: "
             + ", ".join(map(repr, missing[:5]))
             + (", …" if len(missing) > 5 else ""),
             hint="encode the whole split, or restrict the gallery to what was encoded",

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.arrow import integer_array, numpy_integers
+from visir.display import counted
 from visir.errors import EmbeddingError
-from visir.records import Embeddings, Gallery, MultiVectorEmbeddings, SparseEmbeddings, strings
+from visir.records import Embeddings, EncoderCard, Gallery, MultiVectorEmbeddings, SparseEmbeddings, strings
 from visir.records.columns import is_sorted
 from visir.retrieval.index import Vectors
 from visir.retrieval.parts import Form
@@ -187,14 +188,15 @@ def check_not_indexed(ids: pa.StringArray, held: pa.StringArray) -> None:
 def already_indexed(ids: pa.StringArray) -> EmbeddingError:
     """Return the error about ids that are in an index already."""
     return EmbeddingError(
-        f"{len(ids)} ids are in the index already: {_named(ids)}.", hint="delete them first, or add the others only"
+        f"{counted(len(ids), 'ids', 'are')} in the index already: {_named(ids)}.",
+        hint="delete them first, or add the others only",
     )
 
 
 def not_indexed(ids: pa.StringArray) -> EmbeddingError:
     """Return the error about ids that are unknown to an index."""
     return EmbeddingError(
-        f"{len(ids)} ids are not in the index: {_named(ids)}.",
+        f"{counted(len(ids), 'ids', 'are')} not in the index: {_named(ids)}.",
         hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
     )
 
@@ -272,9 +274,23 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
                 f"{where} have {name} {given_space[name]}; the index, by {held.encoder.name}, has {value}.",
                 hint="encode with the model that the index was built with",
             )
-    if not held.encoder.is_same_model(given.encoder):
+    check_same_model(given.encoder, held.encoder, where)
+
+
+def check_same_model(given: EncoderCard, held: EncoderCard, where: str) -> None:
+    """Check that an index is by the model of other vectors.
+
+    Args:
+        given: The card of the model of the queries, or of the documents to add.
+        held: The card of the index.
+        where: What the message begins with.
+
+    Raises:
+        EmbeddingError: It is another model.
+    """
+    if not held.is_same_model(given):
         raise EmbeddingError(
-            f"{where}: the index is by {held.encoder.name}, which is another model.",
+            f"{where}: the index is by {held.name}, which is another model.",
             hint="encode with the model that the index was built with",
         )
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from visir.collections import open as open_anything
+from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.encoders.loading import load, load_recorded
@@ -24,6 +25,7 @@ from visir.retrieval.queries import Wanted, encode_queries, query_items, read_qu
 
 _SIDES: dict[str, Modality] = {"image": "image", "images": "image", "text": "text", "texts": "text", "captions": "text"}
 BM25 = "bm25"
+_ORDER = "the source comes first: visir.search(source, model, query)"
 
 
 def search(
@@ -86,7 +88,9 @@ def search(
     ready = source if isinstance(source, Vectors | Index) else None
     if ready is None and index is not None and not (isinstance(index, str) and index in KINDS):
         ready = index if isinstance(index, Index) else open_index(index)
-    encoder = _encoder(model, ready, _place(source if ready is source else index), needed=shown is not None)
+    words = isinstance(source, Bm25) or (isinstance(source, str) and source == BM25)
+    with order_named(_ORDER, model, source, is_model=words):
+        encoder = _encoder(model, ready, _place(source if ready is source else index), needed=shown is not None)
     opened = None if source is ready else _opened(source, split, images)
     if isinstance(opened, Index):
         ready, opened = opened, None

@@ -12,6 +12,7 @@ from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers.published import compare_counts
 from visir.collections.readers.reed_captions import SPLITS, Key, ReedCaptions, find_captions, picture_key, read_captions
+from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_lines
 
@@ -165,7 +166,7 @@ def _add_notes(draft: Draft, reed: ReedCaptions, keys: Mapping[Key, str]) -> Non
     without = sum(key not in reed.lines for key in keys)
     spare = [key for key in reed.lines if key not in keys]
     if without:
-        draft.notes.append(f"{without:,} images have no file of captions")
+        draft.notes.append(f"{counted(without, 'images', 'have')} no file of captions")
     if spare:
         draft.notes.append(f"{len(spare):,} files of captions fit no image (the first: class {'_'.join(spare[0])})")
 

@@ -12,6 +12,7 @@ from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.published import compare_counts
+from visir.display import counted
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
 
@@ -59,7 +60,7 @@ def read(path: Path, *, text: str = "extended") -> Draft:
             f"{source}: no photo has {text}.", hint="the summaries are in the folder complete/ of dci.tar.gz"
         )
     if without:
-        draft.notes.append(f"{without:,} photos without {text} left out")
+        draft.notes.append(f"{counted(without, 'photos')} without {text} left out")
     draft.facts = pa.Table.from_pylist(facts) if facts else None
     compare_counts(draft, PUBLISHED, {"images": len(draft.ids)})
     return draft

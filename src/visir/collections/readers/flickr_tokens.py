@@ -9,6 +9,7 @@ from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers.names import split_in
 from visir.collections.readers.sniffing import head, plain_name, plain_stem
+from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_lines
 
@@ -77,7 +78,7 @@ class TokenLines:
         if self.lists:
             self.draft.notes.append(f"splits from {', '.join(file.name for file in self.lists)}")
         if self._left_out:
-            self.draft.notes.append(f"{self._left_out} images in no split list left out")
+            self.draft.notes.append(f"{counted(self._left_out, 'images')} in no split list left out")
 
 
 def split_lists(folder: Path, splits: str | Path | list[str] | None, path: Path | None = None) -> list[Path]:

@@ -12,6 +12,7 @@ from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import read_rows
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
+from visir.display import counted
 from visir.errors import CollectionError
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
@@ -56,7 +57,7 @@ def read(path: Path, **columns: str | None) -> Draft:
     note_unread(draft, unread)
     draft.notes.append(f"images: {sum(present.values()):,} of {len(named):,} found")
     if left:
-        draft.notes.append(f"{left:,} pictures without metadata left out")
+        draft.notes.append(f"{counted(left, 'pictures')} without metadata left out")
     return draft
 
 

@@ -12,6 +12,7 @@ from visir.collections.readers.columns import IMAGE_COLUMNS, ColumnPicker
 from visir.collections.readers.names import SPLITS, identifier
 from visir.collections.readers.rows import OnFault, RowFault
 from visir.collections.task_draft import Side, TaskDraft
+from visir.display import counted
 from visir.records.qrels import not_negative
 
 TaskPart = Literal["queries", "documents", "judgements", "candidates"]
@@ -279,7 +280,7 @@ class TaskReader:
         if pools and max(map(len, pools.values())) <= MOST_CHOICES:
             self.draft.ties, self.draft.measures = "pessimistic", ("all_first",)
         if unreachable:
-            self.draft.notes.append(f"{unreachable:,} positives are no candidates of their query")
+            self.draft.notes.append(f"{counted(unreachable, 'positives', 'are')} outside the candidates of the query")
 
 
 def split_name(name: str) -> str:

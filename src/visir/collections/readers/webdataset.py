@@ -19,6 +19,7 @@ from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.collections.tar_headers import TARS
 from visir.collections.tar_notes import tar_notes
+from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_lines
 
@@ -81,7 +82,8 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
                 draft.add_caption(f"{key}#{number}", text, key)
     draft.names = []
     if passed:
-        draft.notes.append(f"{len(passed):,} pictures passed over whose sample has another before, e.g. {passed[0]}")
+        count = counted(len(passed), "pictures")
+        draft.notes.append(f"{count} passed over whose sample has another before, e.g. {passed[0]}")
     draft.notes += tar_notes(links, going_on)
     if labels:
         _set_classes(draft, labels, root)

@@ -125,6 +125,10 @@ class ComposedEncoder(ReadsApart):
         """Those of the encoder, where its vectors exist already and are of one modality."""
         return None if items.modality == "text+image" else self.encoder.existing_vectors(items)
 
+    def lacking(self, items: Items) -> pa.StringArray:
+        """Those of the encoder."""
+        return self.encoder.lacking(items)
+
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the encoder does it."""
         return self.encoder.truncate(texts, ending)

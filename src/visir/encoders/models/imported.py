@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
@@ -13,6 +14,8 @@ from visir.encoders.models.vector_files import VectorRows, read_vectors
 from visir.errors import EmbeddingError, EncoderError
 from visir.options import split_mark
 from visir.records import Embeddings, EncoderCard, Items, Modality, MultiVectorEmbeddings
+
+_BROKEN = "; pictures that cannot be read have none: set them aside with --skip-broken (in Python: skip_broken=True)"
 
 
 class Imported(Encoder):
@@ -86,7 +89,7 @@ class Imported(Encoder):
                     f"otherwise import ids too ({modality}_ids)",
                 )
             return rows.embeddings(modality, ids, self._cards[modality], self.origin)
-        missing = ids.filter(pc.invert(pc.is_in(ids, rows.ids)))
+        missing = self.lacking(items)
         if len(missing):
             named = ", ".join(map(repr, missing[:3].to_pylist()))
             theirs = ", ".join(map(repr, rows.ids[:3].to_pylist()))
@@ -94,11 +97,18 @@ class Imported(Encoder):
                 f"{self.card.name}: no vector for {len(missing):,} of {len(ids):,} {modality}s of {items.name}: "
                 f"{named}{', …' if len(missing) > 3 else ''}",
                 hint=f"the ids imported are such as {theirs}; they must be those of the collection "
-                "(visir data inspect shows them)",
+                f"(visir data inspect shows them){_BROKEN if modality == 'image' else ''}",
             )
         if len(ids) == len(rows.ids) and ids.equals(rows.ids):
             return rows
         return rows.select(ids)
+
+    def lacking(self, items: Items) -> pa.StringArray:
+        """The ids of the items that have no imported vector; without imported ids none."""
+        rows = self._rows.get(items.modality)
+        if rows is None or isinstance(rows, VectorRows):
+            return items.ids[:0]
+        return items.ids.filter(pc.invert(pc.is_in(items.ids, rows.ids)))
 
     def cannot(self, modality: Modality) -> EncoderError:
         """Imported vectors take no new inputs at all."""

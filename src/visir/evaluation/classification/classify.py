@@ -337,5 +337,5 @@ def _notes(without_class: int, left_out: int, broken: int) -> list[str]:
     if left_out:
         notes.append(f"{left_out:,} pictures of other classes are left out")
     if broken:
-        notes.append(f"{broken:,} pictures cannot be read and are left out")
+        notes.append(f"{counted(broken, 'pictures')} left out that cannot be read")
     return notes

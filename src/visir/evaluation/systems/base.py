@@ -9,6 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.folds import Ranked, joined_runs
 from visir.records import PLAIN, Items, Run, Task, Ties
@@ -131,14 +132,15 @@ class System(ABC):
             foreign = run.documents.filter(pc.invert(pc.is_in(run.documents, gallery)))
             if len(foreign):
                 raise ProtocolError(
-                    f"{where}: {len(foreign):,} documents are not in the gallery, e.g. {foreign[0].as_py()!r}.",
+                    f"{where}: {counted(len(foreign), 'documents', 'are')} not in the gallery, "
+                    f"e.g. {foreign[0].as_py()!r}.",
                     hint="answer with ids of task.gallery only",
                 )
         if task.pools is not None:
             others = len(run.indices) - len(within_pools(run, task.pools).indices)
             if others:
                 raise ProtocolError(
-                    f"{where}: {others:,} answers are no candidates of their query.",
+                    f"{where}: {counted(others, 'answers', 'are')} outside the candidates of the query.",
                     hint="search task.pools: visir.retrieval.pools.within_pools(run, task.pools) cuts a run to them",
                 )
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.errors import ConfigurationError
 from visir.evaluation.language import LanguageModel, language_model
 from visir.evaluation.systems.base import System
@@ -66,7 +67,8 @@ class BlindSystem(System):
         scores = self.model.log_likelihoods(distinct.dictionary.to_pylist())[distinct.indices.to_numpy()]
         if texts.null_count:
             scores = np.where(texts.is_null().to_numpy(zero_copy_only=False), scores.min(initial=0.0) - 1, scores)
-            self.notes.append(f"{texts.null_count:,} candidates have no text: {self.name} never chooses them")
+            count = counted(texts.null_count, "candidates", "have")
+            self.notes.append(f"{count} no text: {self.name} never chooses them")
         run = Run.ranked(
             self.name,
             task.name,

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import counted
 from visir.errors import ConfigurationError
 from visir.evaluation.folds import Ranked
 from visir.evaluation.gallery_check import check
@@ -133,7 +134,7 @@ def _ranks(run: Run, fold: Task, folds: int, ties: Ties, notes: list[str]) -> Ra
     if fold.excluded is not None:
         shallower = without_excluded(run, fold).depth
         if others := len(run.indices) - len(without_excluded(run, fold).indices):
-            notes.append(f"{fold.name}: {others:,} answers of the run are excluded documents; they are left out")
+            notes.append(f"{fold.name}: left out: {counted(others, 'answers')} of the run, excluded documents")
         ranks = unmarked_ranks(_ranks(run, marked(fold), folds, ties, notes), fold)
         return ranks if ranks.depth is None else replace(ranks, depth=min(ranks.depth, shallower))
     qrels = fold.judgements()
@@ -141,7 +142,8 @@ def _ranks(run: Run, fold: Task, folds: int, ties: Ties, notes: list[str]) -> Ra
         return ranks_of(run if folds == 1 else restrict(run, fold.gallery, qrels.queries), qrels, ties)
     others = len(run.indices) - len(within_pools(run, fold.pools).indices)
     if others:
-        notes.append(f"{fold.name}: {others:,} answers of the run are no candidates of their query; they are left out")
+        answers = counted(others, "answers")
+        notes.append(f"{fold.name}: left out: {answers} of the run, outside the candidates of the query")
     return ranks_in_pools(run, fold.pools, qrels, ties)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from visir.cli import output
 from visir.cli.verbs import examples
+from visir.display import counted
 from visir.library.cli.parts import LibraryFolder
 
 
@@ -23,6 +24,7 @@ def check(library: LibraryFolder) -> None:
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise LibraryError(
-            f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/background/libraries.md says what to do"
+            f"{library}: {counted(len(faults), 'faults')}:\n{listed}",
+            hint="docs/background/libraries.md says what to do",
         )
     output.line(f"{library}: everything is as it was written")

@@ -8,6 +8,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.verbs import examples
+from visir.display import counted
 from visir.library.cli.parts import LibraryFolder
 
 
@@ -33,9 +34,11 @@ def duplicates(
         groups = duplicates(opened.database, near=most)
         near_groups = [[item.files[0].path for item in opened.items(items)] for items in groups.near]
         output.answer({"exact": groups.exact, "near": near_groups, "bits": most})
-        output.line(f"exact: {len(groups.exact):,} groups of files with the same content")
+        output.line(f"exact: {counted(len(groups.exact), 'groups')} of files with the same content")
         for group in groups.exact:
             output.line("  " + "\n  ".join(group) + "\n")
-        output.line(f"near: {len(groups.near):,} groups of pictures that differ in at most {most} of 256 bits")
+        output.line(
+            f"near: {counted(len(groups.near), 'groups')} of pictures that differ in at most {most} of 256 bits"
+        )
         for paths in near_groups:
             output.line("  " + "\n  ".join(paths) + "\n")

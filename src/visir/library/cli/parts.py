@@ -12,6 +12,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import name_option
+from visir.display import counted, named
 
 if TYPE_CHECKING:
     from visir.library import UpdateReport
@@ -102,12 +103,14 @@ def print_update(folder: Path, report: UpdateReport) -> None:
     for remark in report.remarks:
         output.line(f"  {remark}")
     if report.duplicates and report.unit == "pictures":
-        output.line(f"  {report.duplicates:,} files are copies of others: visir library duplicates {folder}")
+        output.line(
+            f"  {counted(report.duplicates, 'files')} with the content of another: visir library duplicates {folder}"
+        )
     for place, reason in list(report.unavailable.items())[:10]:
         output.line(f"  unavailable: {place}: {reason}; its pictures are kept")
     if report.left_out:
         output.line(f"  {report.left_out}")
     for path, reason in list(report.broken.items())[:10]:
-        output.line(f"  set aside: {path}: {reason}")
+        output.line(f"  set aside: {named(path, reason)}")
     if len(report.broken) > 10:
         output.line(f"  … and {len(report.broken) - 10:,} more that cannot be read")

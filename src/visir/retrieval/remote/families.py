@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError
 
 if TYPE_CHECKING:
@@ -118,15 +119,15 @@ class EngineFamily:
             if len(long):
                 first = long[0].as_py()
                 raise EmbeddingError(
-                    f"{len(long):,} ids are too long for {self.title}, which takes {self.longest_id:,} bytes: "
-                    f"{first[:50]!r}… has {len(first.encode()):,}.",
+                    f"{counted(len(long), 'ids', 'are')} too long for {self.title}, which takes "
+                    f"{self.longest_id:,} bytes: {first[:50]!r}… has {len(first.encode()):,}.",
                     hint="give these documents shorter ids",
                 )
         if not self.takes_nul:
             wrong = ids.filter(pc.match_substring(ids, "\0"))
             if len(wrong):
                 raise EmbeddingError(
-                    f"{self.title} holds no text with the character NUL, which {len(wrong):,} ids have: "
+                    f"{self.title} holds no text with the character NUL, which {counted(len(wrong), 'ids', 'have')}: "
                     f"{wrong[0].as_py()[:50]!r}.",
                     hint="give these documents other ids",
                 )

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings, modality_of
 from visir.retrieval.answers import Hits, run_of
@@ -250,7 +251,8 @@ def _check_same_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> N
     other = set(dense.ids.to_pylist()) ^ set(sparse.ids.to_pylist())
     if other:
         raise EmbeddingError(
-            f"{len(other)} ids have only one of the two vectors: {', '.join(map(repr, sorted(other)[:5]))}"
+            f"{counted(len(other), 'ids', 'have')} only one of the two vectors: "
+            f"{', '.join(map(repr, sorted(other)[:5]))}"
             f"{', …' if len(other) > 5 else ''}.",
             hint=f"encode every {what} with both models",
         )

@@ -1,0 +1,54 @@
+"""A model and a source in each other's place: `visir.encode` takes the model first, `visir.search` the source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from visir.display import quoted
+from visir.encoders.base import Encoder
+from visir.encoders.families import family_of
+from visir.errors import EncoderError
+from visir.remote import is_url
+
+
+@contextmanager
+def order_named(order: str, model: object, source: object, *, is_model: bool = False) -> Iterator[None]:
+    """A context in which a model is loaded. Where the source is one instead, the error says which comes first.
+
+    Args:
+        order: The hint: "the model comes first: visir.encode(model, source)".
+        model: What was given as the model.
+        source: What was given as the source.
+        is_model: Whether the source is a model of another kind than encoders.
+
+    Raises:
+        EncoderError: As the block raises it, or that the two stand in each other's place.
+    """
+    try:
+        yield
+    except EncoderError as fault:
+        if (is_model or names_model(source)) and not names_model(model):
+            raise EncoderError(f"{_called(model)} is no model, and {_called(source)} is one.", hint=order) from fault
+        raise
+
+
+def names_model(thing: object) -> bool:
+    """Whether this is an encoder, or a name in the form of one; nothing is loaded or fetched."""
+    if isinstance(thing, str | os.PathLike):
+        name = os.path.expanduser(os.fspath(thing))  # noqa: PTH111 (Path raises where there is no such user)
+        try:
+            return not is_url(name) and bool(family_of(name))
+        except EncoderError:
+            return False
+    return isinstance(thing, Encoder)
+
+
+def _called(thing: object) -> str:
+    if isinstance(thing, str | os.PathLike):
+        return quoted(os.fspath(thing), 60)
+    if isinstance(thing, Encoder):
+        return f"the encoder {thing.card.name}"
+    name = type(thing).__name__
+    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"

@@ -1,0 +1,51 @@
+"""How fast parts are made: pictures in the time in which somebody worked on them, idle hours left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+
+def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
+    """The pictures of parts, divided by the time in which any process worked on one of them.
+
+    Args:
+        work: Of each part when its process began (as ISO 8601; "" where that is not known), when the part was
+            published, in seconds since 1970, and how many pictures it has.
+
+    Returns:
+        None where the time is not known, or too short to be told.
+
+    Example:
+        >>> images_per_second([("1970-01-01T00:00:10+00:00", 20.0, 50), ("1970-01-01T00:00:15+00:00", 30.0, 70)])
+        6.0
+    """
+    spans, images = list[tuple[float, float]](), 0
+    for since, published, count in work:
+        began = _seconds(since)
+        if began is not None:
+            spans.append((began, max(began, published)))
+            images += count
+    seconds = covered(spans)
+    return images / seconds if seconds > 0 else None
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """How long the spans are together, where they overlap counted once.
+
+    Example:
+        >>> covered([(0, 2), (1, 4), (10, 11)])  # from 0 to 4, and from 10 to 11
+        5.0
+    """
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _seconds(time: str) -> float | None:
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except ValueError:
+        return None
