@@ -132,8 +132,12 @@ def test_vectors_without_the_broken_pictures_are_indexed(tmp_path: Path) -> None
     whole = run("build", photos, "-m", vectors, "--out", index)
     assert whole.status == 2 and "no vector for 1 of 4 images of photos: 'broken.jpg'" in whole.text
     assert "pictures that cannot be read have none: set them aside with --skip-broken" in whole.text
-    assert "3 images, kind exact" in good("build", photos, "-m", vectors, "--skip-broken", "--out", index)
-    assert "0 added, 3 were there" in good("add", index, photos, "-m", vectors, "--skip-broken")
+    built = good("build", photos, "-m", vectors, "--skip-broken", "--out", index)
+    assert "3 images, kind exact" in built
+    assert "1 broken in all" in built
+    added = good("add", index, photos, "-m", vectors, "--skip-broken")
+    assert "0 added, 3 were there" in added
+    assert "set aside: image 'broken.jpg': not an image" in added
     again = say(encode_verb, photos, "-m", vectors, "--skip-broken")
     assert "images: 3 × 2,397 usable, 1 broken, imported" in again.text
     Image.new("RGB", (9, 9)).save(photos / "new.png")  # it can be read: vectors of something else are not taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from visir.cli import output
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from visir.encoders import Encoder, Encoding
     from visir.records import Items, Role
 
+_SHOWN = 10
 _MANY = {"image": 2_000, "text": 20_000}
 """From so many on, a compiled network saves more time than its compilation takes, several times over."""
 
@@ -62,9 +64,18 @@ def print_encoding(title: str, encoding: Encoding) -> None:
     else:
         source = "found in the store" if encoding.folder else "imported"
     output.line(f"{title}: {usable}, {source}")
-    for name, reason in list(encoding.broken.items())[:10]:
-        output.line(f"  set aside: {named(name, reason)}")
-    if encoding.broken:
-        output.line(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
+    print_set_aside(encoding.broken)
     if encoding.folder:
         output.line(f"  kept in {encoding.folder}")
+
+
+def print_set_aside(broken: Mapping[str, str]) -> None:
+    """Print which pictures `--skip-broken` has set aside.
+
+    Args:
+        broken: Id → reason.
+    """
+    for name, reason in list(broken.items())[:_SHOWN]:
+        output.line(f"  set aside: {named(name, reason)}")
+    if broken:
+        output.line(f"  {len(broken):,} broken in all; they are in no gallery")

@@ -64,9 +64,9 @@ def build_command(
 
     Of a folder of parts nothing is encoded, and no model is needed. The parts must be finished.
     """
-    from visir.cli.encoding_report import remark_on_tars
+    from visir.cli.encoding_report import print_set_aside, remark_on_tars
     from visir.collections import open_collection
-    from visir.encoders import encode_items, load
+    from visir.encoders import encode_detailed, load
     from visir.encoders.parts_folder import is_parts
     from visir.errors import ConfigurationError
     from visir.retrieval.folder import check_new_index
@@ -89,8 +89,12 @@ def build_command(
     encoder = load(model, device=device)
     chosen = kind_for(encoder.form, encoder.card.name, kind)
     chosen.check_settings(settings)
-    vectors = encode_items(encoder, opened.items(modality), skip_broken=skip_broken)
-    _report(out, build_index(vectors, chosen.name, out, **settings))
+    encoding = encode_detailed(encoder, opened.items(modality), skip_broken=skip_broken)
+    output.facts(broken=encoding.broken)
+    index = build_index(encoding.embeddings, chosen.name, out, **settings)
+    _report(out, index)
+    print_set_aside(encoding.broken)
+    _remark_on_servers(index)
     remark_on_tars(opened.source)
 
 
@@ -106,9 +110,9 @@ def add_command(
     """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
     import pyarrow.compute as pc
 
-    from visir.cli.encoding_report import remark_on_tars
+    from visir.cli.encoding_report import print_set_aside, remark_on_tars
     from visir.collections import open_collection
-    from visir.encoders import encode_items
+    from visir.encoders import encode_detailed
     from visir.retrieval.kinds import open_index
     from visir.retrieval.rows import check_same_model
 
@@ -116,11 +120,14 @@ def add_command(
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = model_of_index(index, folder, model, device)
     check_same_model(encoder.card, index.encoder, f"{folder}: vectors by {encoder.card.name}")  # before long work
-    vectors = encode_items(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
+    encoding = encode_detailed(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
+    vectors = encoding.embeddings
     new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
     index.add(vectors.select(new_ids))  # none is new: their form and dimension are checked all the same
-    output.facts(index=folder, added=len(new_ids), there=len(vectors) - len(new_ids), **output.plain(index.info()))
+    done = {"added": len(new_ids), "there": len(vectors) - len(new_ids), "broken": encoding.broken}
+    output.facts(index=folder, **done, **output.plain(index.info()))
     output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
+    print_set_aside(encoding.broken)
     remark_on_tars(opened.source)
 
 
@@ -198,16 +205,21 @@ def _build_of_parts(
     _report(out, index)
     without = f"; without a vector: {summary.left_out()}" if summary.left_out() else ""
     output.line(f"  of {counted(summary.files, 'parts')} by {parts.encoder.name}{without}")
+    _remark_on_servers(index)
 
 
 def _report(out: Path, index: Index[Any]) -> None:
-    """Print what was built, and what later commands need."""
-    from visir.retrieval.remote.addresses import needed_later
-
+    """Print what was built."""
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
     output.line(
         f"{out}: {counted(info.documents, DOCUMENT_NAMES[info.modality])}, kind {info.kind}, {place_in_words(info)}"
     )
-    for line in needed_later([info.details]):
+
+
+def _remark_on_servers(index: Index[Any]) -> None:
+    """Say what later commands need."""
+    from visir.retrieval.remote.addresses import needed_later
+
+    for line in needed_later([index.info().details]):
         output.note(f"  {line}")

@@ -72,10 +72,11 @@ def search(
     searched at once, by its own model; its filters and further options are in `visir library search`, those of an
     index in `visir index search`. With a model of weighted words (visir sparsify) the terms that matched are shown.
     """
+    from visir.cli.encoding_report import print_set_aside
     from visir.cli.matched_terms import matched_terms
     from visir.cli.vectors import picture_vector
     from visir.collections import open_collection
-    from visir.encoders import encode_items, load
+    from visir.encoders import encode_detailed, load
     from visir.errors import ConfigurationError, nearest, raise_faults
     from visir.retrieval.kinds import open_index
 
@@ -105,12 +106,16 @@ def search(
         sides = ["images"]
     for side in sides:
         modality: Modality = "image" if side == "images" else "text"
-        chosen = built or _exact(encode_items(encoder, opened.items(modality), skip_broken=skip_broken))
+        chosen, broken = built, dict[str, str]()
+        if chosen is None:
+            encoding = encode_detailed(encoder, opened.items(modality), skip_broken=skip_broken)
+            chosen, broken = _exact(encoding.embeddings), dict(encoding.broken)
         run = chosen.search(vectors, k)
         ranked = run.answer("query")
         terms = matched_terms(vectors, chosen.select([document for document, _ in ranked]), ranked)
         unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
         show_answers(f"{side} for “{text or image}”", side, _answers(ranked, terms, opened, side), unit=unit)
+        print_set_aside(broken)
 
 
 def _exact(candidates: Vectors) -> Index[Any]:
