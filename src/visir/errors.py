@@ -50,6 +50,16 @@ class VisirError(Exception):
         return [*lines, f"\x1b[31m{type(self).__name__}\x1b[39m: {safe(str(self))}"]
 
 
+def docs_page(name: str) -> str:
+    """The address of a page of the documents, for hints: who has installed visir has no docs/.
+
+    Example:
+        >>> docs_page("background/libraries")
+        'https://visir-project.github.io/visir/background/libraries/'
+    """
+    return f"https://visir-project.github.io/visir/{name}/"
+
+
 def _where(place: traceback.FrameSummary) -> str:
     """The line of a cell, or of a file."""
     name = Path(place.filename)

@@ -31,7 +31,7 @@ from visir.encoders.part_list import listed_parts
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, VisirError
 from visir.library.cli.make import make
 from visir.records import Embeddings
-from visir.retrieval import build_index, open_index
+from visir.retrieval import add_parts, build_index, open_index
 from visir.retrieval.folder import IndexFolderError
 from visir.storage.removal import files_below
 
@@ -216,7 +216,10 @@ def test_what_is_about_encoding_is_refused_all_at_once(parts: Path, tmp_path: Pa
 
 def test_of_a_collection_the_model_is_asked_for(source: Path, tmp_path: Path) -> None:
     said = run("build", source, "--out", tmp_path / "index")
-    assert said.status == 2 and "--model is missing: a collection is encoded first." in said.text
+    assert (
+        said.status == 2
+        and f"--model is missing: {source} is no folder of parts, so it is to be encoded first." in said.text
+    )
 
 
 def test_kinds_and_settings_are_refused_before_anything_is_read(parts: Path, tmp_path: Path) -> None:
@@ -441,3 +444,45 @@ def test_parts_are_opened_by_their_folder(parts: Path) -> None:
     assert isinstance(opened, Parts) and opened.place == str(parts)
     with pytest.raises(EmbeddingError, match=r"not of a str\.(.|\n)*of a folder of parts: visir\.encoders\.Parts"):
         build_index(str(parts))  # type: ignore[arg-type]
+
+
+def test_what_an_index_of_parts_lacks_is_added(source: Path, parts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.index"
+    assert run("build", parts, "--out", out).status == 0
+    again = run("add", out, parts)
+    assert again.status == 0 and "0 added, 15 were there" in again.text, again.text
+    write_tar(source / "3.tar", {"a.png": picture(3), "b.png": b"no picture"})
+    encode_parts("colours", source, parts, skip_broken=True)
+    added = run("add", out, parts, "--model", "colours")
+    assert added.status == 0 and "1 added, 15 were there" in added.text, added.text
+    assert "of 4 parts by colours; without a vector: 1 broken picture set aside" in added.text
+    vectors = at_once(parts)
+    assert same_run(open_index(out).search(vectors, 5), build_index(vectors).search(vectors, 5))
+    assert open_index(out).ids.to_pylist() == sorted(vectors.ids.to_pylist())
+
+
+def test_parts_that_do_not_fit_an_index_are_not_added(source: Path, parts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.index"
+    index = build_index(Parts(parts), out=out)
+    encode_parts("pixels", source, tmp_path / "other")
+    with pytest.raises(EmbeddingError, match="the index is by colours, which is another model"):
+        add_parts(index, Parts(tmp_path / "other"))
+    with pytest.raises(EmbeddingError, match=r"an index takes vectors with ids .*not a Parts") as fault:
+        index.add(Parts(parts))
+    assert "add_parts(index, parts)" in str(fault.value)
+    (source / "3.tar").write_bytes(b"")
+    with pytest.raises(CollectionError, match="could not be encoded"):
+        encode_parts("colours", source, parts)
+    refused = run("add", out, parts)
+    assert refused.status == 2 and "3 of 4 input files have their part" in refused.text, refused.text
+    wrong = run("add", out, parts, "--model", "pixels", "--skip-broken")
+    assert "--skip-broken does not go with a folder of parts" in wrong.text
+    assert len(open_index(out).ids) == 15
+
+
+def test_a_folder_of_parts_is_no_place_for_an_index(parts: Path) -> None:
+    before = beside(parts)
+    refused = run("build", parts, "--out", parts)
+    assert "is a folder of kind 'parts', not an index" in refused.text
+    assert "name a new folder" in refused.text and "delete" not in refused.text
+    assert beside(parts) == before

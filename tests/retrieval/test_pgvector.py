@@ -253,6 +253,26 @@ def test_a_database_that_is_not_there_is_named_with_the_command_that_makes_it(
     assert len(build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=url).ids) == 5
 
 
+def test_a_user_with_few_rights_learns_who_must_do_what(server: PostgresServer, tmp_path: Path) -> None:
+    """First the extension, by a superuser; then the schema, by the right to make one. Both hints are followed here."""
+    server.ask("CREATE DATABASE few")
+    server.ask(f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}'")  # the password that the environment holds here
+    few = server.url.replace("/postgres", "/few")
+    url, out = few.replace("//me@", "//plain@"), tmp_path / "index"
+    with pytest.raises(EngineError, match="permission denied to create extension") as caught:
+        build_index(random_dense("image", 5, 1), "pgvector", out, url=url)
+    assert "a superuser makes it once in this database, as in psql: CREATE EXTENSION vector" in str(caught.value)
+    import psycopg
+
+    with psycopg.connect(few, password=PASSWORD, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION vector")
+    with pytest.raises(EngineError, match="permission denied for database few") as caught:
+        build_index(random_dense("image", 5, 1), "pgvector", out, url=url)
+    assert "GRANT CREATE ON DATABASE" in str(caught.value)
+    server.ask("GRANT CREATE ON DATABASE few TO plain")
+    assert len(build_index(random_dense("image", 5, 1), "pgvector", out, url=url).ids) == 5
+
+
 @pytest.mark.parametrize(
     ("url", "fault"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,9 +12,11 @@ from visir.cli.index_parts import (
     DOCUMENT_NAMES,
     FolderArgument,
     model_of_index,
-    place_in_words,
+    remark_on_servers,
+    report_index,
     size_in_words,
 )
+from visir.cli.indexed_parts import add_of_parts, build_of_parts, check_options_of_parts
 from visir.cli.options import (
     DeviceOption,
     ImagesOption,
@@ -29,11 +31,9 @@ from visir.cli.options import (
     name_value_pairs,
     single_or_all,
 )
-from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.records import Modality
-    from visir.retrieval.index import Index
 
 
 def build_command(
@@ -78,12 +78,13 @@ def build_command(
     if kind is not None:
         KINDS.get(kind).check_settings(settings)
     if is_parts(collection):
-        _check_options_of_parts(modality, split, images, skip_broken, device is not None and model is None)
-        _build_of_parts(collection, model, device, kind, out, settings)
+        check_options_of_parts(modality, split, images, skip_broken, device is not None and model is None)
+        build_of_parts(collection, model, device, kind, out, settings)
         return
     if model is None:
         raise ConfigurationError(
-            "--model is missing: a collection is encoded first.", hint="--model MODEL; visir models lists them"
+            f"--model is missing: {collection} is no folder of parts, so it is to be encoded first.",
+            hint="--model MODEL (visir models lists them); if parts are meant, check the name",
         )
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = load(model, device=device)
@@ -92,9 +93,9 @@ def build_command(
     encoding = encode_detailed(encoder, opened.items(modality), skip_broken=skip_broken)
     output.facts(broken=encoding.broken)
     index = build_index(encoding.embeddings, chosen.name, out, **settings)
-    _report(out, index)
+    report_index(out, index)
     print_set_aside(encoding.broken)
-    _remark_on_servers(index)
+    remark_on_servers(index)
     remark_on_tars(opened.source)
 
 
@@ -107,16 +108,25 @@ def add_command(
     device: DeviceOption = None,
     skip_broken: SkipBrokenOption = False,
 ) -> None:
-    """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
+    """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it.
+
+    Of a folder of parts (visir encode --parts) nothing is encoded. Ids of parts begin with the name of their file. So
+    add parts to an index of parts, and not the files that they were encoded from: those have other ids.
+    """
     import pyarrow.compute as pc
 
     from visir.cli.encoding_report import print_set_aside, remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_detailed
+    from visir.encoders.parts_folder import is_parts
     from visir.retrieval.kinds import open_index
     from visir.retrieval.rows import check_same_model
 
     index = open_index(folder)
+    if is_parts(collection):
+        check_options_of_parts("image", split, images, skip_broken, device is not None and model is None)
+        add_of_parts(index, folder, collection, model, device)
+        return
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = model_of_index(index, folder, model, device)
     check_same_model(encoder.card, index.encoder, f"{folder}: vectors by {encoder.card.name}")  # before long work
@@ -158,68 +168,3 @@ def _modality_of(to: str) -> Modality:
         if name == to:
             return modality
     raise ConfigurationError(f"--to {to}: there is no such side.", hint=nearest(to, DOCUMENT_NAMES.values()))
-
-
-def _check_options_of_parts(
-    modality: Modality, split: str | None, images: list[str] | None, skip_broken: bool, only_device: bool
-) -> None:
-    """Refuse what is about encoding."""
-    from visir.errors import ConfigurationError, raise_faults
-
-    given = {
-        "--to captions": modality != "image",
-        "--split": split is not None,
-        "--images": images is not None,
-        "--skip-broken": skip_broken,
-        "--device without --model": only_device,
-    }
-    raise_faults(
-        ConfigurationError,
-        "index build",
-        [f"{name} does not go with a folder of parts" for name, is_given in given.items() if is_given],
-        hint="parts are vectors of pictures already: all of them are indexed",
-    )
-
-
-def _build_of_parts(
-    place: str, model: str | None, device: str | None, kind: str | None, out: Path, settings: dict[str, Any]
-) -> None:
-    """Index a folder of parts, and print what was done."""
-    from visir.encoders import Parts, load
-    from visir.errors import EmbeddingError
-    from visir.retrieval.kinds import kind_for
-    from visir.retrieval.parts_index import index_of_parts
-
-    parts = Parts(place)
-    if model is not None:
-        mine = load(model, device=device).stored_card
-        differing = mine.differences(parts.encoder, "image")
-        if differing:
-            raise EmbeddingError(
-                f"{place}: made by {parts.encoder.name}, not by {mine.name} (they differ in {', '.join(differing)}).",
-                hint="leave --model out: the parts say which model made them",
-            )
-    index, summary = index_of_parts(parts, kind_for("dense", parts.encoder.name, kind), out, **settings)
-    left_out = {"broken": summary.broken, "given_up": dict(summary.given_up)}
-    output.facts(parts=place, files=summary.files, **left_out)
-    _report(out, index)
-    without = f"; without a vector: {summary.left_out()}" if summary.left_out() else ""
-    output.line(f"  of {counted(summary.files, 'parts')} by {parts.encoder.name}{without}")
-    _remark_on_servers(index)
-
-
-def _report(out: Path, index: Index[Any]) -> None:
-    """Print what was built."""
-    info = index.info()
-    output.facts(out=out.absolute(), **output.plain(info))
-    output.line(
-        f"{out}: {counted(info.documents, DOCUMENT_NAMES[info.modality])}, kind {info.kind}, {place_in_words(info)}"
-    )
-
-
-def _remark_on_servers(index: Index[Any]) -> None:
-    """Say what later commands need."""
-    from visir.retrieval.remote.addresses import needed_later
-
-    for line in needed_later([index.info().details]):
-        output.note(f"  {line}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli import output
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -65,3 +66,20 @@ def place_in_words(info: IndexInfo) -> str:
     there = info.details.get("bytes on the server")
     size = "" if there is None else f"{there / 1e6:,.1f} MB " if there >= 1e6 else f"{there / 1e3:,.0f} kB "
     return f"{size}in {info.place}"
+
+
+def report_index(out: Path, index: Index[Any]) -> None:
+    """Print what was built."""
+    info = index.info()
+    output.facts(out=out.absolute(), **output.plain(info))
+    output.line(
+        f"{out}: {counted(info.documents, DOCUMENT_NAMES[info.modality])}, kind {info.kind}, {place_in_words(info)}"
+    )
+
+
+def remark_on_servers(index: Index[Any]) -> None:
+    """Say what later commands need."""
+    from visir.retrieval.remote.addresses import needed_later
+
+    for line in needed_later([index.info().details]):
+        output.note(f"  {line}")

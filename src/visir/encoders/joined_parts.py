@@ -36,12 +36,14 @@ class PartsSummary:
     Attributes:
         place: The folder of parts.
         files: How many input files have a part.
+        vectors: How many vectors the parts hold.
         broken: How many pictures were set aside; `Parts.broken` lists them.
         given_up: Input file → why it was given up.
     """
 
     place: str
     files: int
+    vectors: int
     broken: int
     given_up: Mapping[str, str]
 
@@ -143,7 +145,7 @@ def join_parts(parts: Parts, path: Path) -> tuple[Embeddings, PartsSummary]:
     except EmbeddingError:
         _check_no_repeats(parts, joined, names, list(itertools.accumulate(map(len, ids))))
         raise
-    return vectors, PartsSummary(parts.place, files, broken, parts.given_up())
+    return vectors, PartsSummary(parts.place, files, len(joined), broken, parts.given_up())
 
 
 def _check_same(parts: Parts, file: str, vectors: Embeddings, dimension: int) -> None:

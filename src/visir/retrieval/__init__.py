@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from visir.retrieval.kinds import build_index, index_kinds, open_index
     from visir.retrieval.multi_vector.alignment import alignment
     from visir.retrieval.multi_vector.pooling import pool_tokens
+    from visir.retrieval.parts_index import add_parts
     from visir.retrieval.shard_runs import merge_shards
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "Index": "visir.retrieval.index",
+        "add_parts": "visir.retrieval.parts_index",
         "alignment": "visir.retrieval.multi_vector.alignment",
         "build_index": "visir.retrieval.kinds",
         "index_kinds": "visir.retrieval.kinds",
@@ -37,6 +39,7 @@ __getattr__, __dir__ = lazy(
 
 __all__ = [
     "Index",
+    "add_parts",
     "alignment",
     "build_index",
     "index_kinds",

@@ -1,4 +1,4 @@
-"""An index of a finished folder of parts (`visir encode --parts`), made by one call.
+"""An index of a finished folder of parts (`visir encode --parts`), made by one call; and what one lacks, added.
 
 The vectors of all parts are joined in one file beside the index, which is removed at the end, and the index is built of
 that file as of any other vectors: of the same vectors it is the same index, and what its kind does after a kill it does
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from visir.retrieval.folder import IndexFolderError, check_new_index
+from visir.retrieval.rows import check_same_model
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
 
@@ -58,3 +60,37 @@ def index_of_parts(
         index = kind.build(vectors, out, **options)
         del vectors  # it maps the file that is about to be removed
     return index, summary
+
+
+def add_parts(index: Index[Any], parts: Parts) -> tuple[int, PartsSummary]:
+    """Add the vectors of a finished folder of parts that an index does not hold yet, in one change.
+
+    The vectors of all parts are joined in a temporary file. Those that are added are held in memory.
+
+    Args:
+        index: An index of pictures by the same model. What it holds is left as it is.
+        parts: A finished folder of parts.
+
+    Returns:
+        How many were added, and what has a vector in the parts and what has none.
+
+    Raises:
+        EmbeddingError: The parts are not finished, or by another model; or an id stands in two of them.
+
+    Example:
+        >>> import visir
+        >>> from visir.encoders import Parts
+        >>> index = visir.retrieval.open_index("laion.index")  # doctest: +SKIP
+        >>> added, summary = add_parts(index, Parts("s3://bucket/parts"))  # doctest: +SKIP
+    """
+    from visir.encoders.joined_parts import check_finished, join_parts
+
+    check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
+    check_finished(parts)
+    with Scratch.temporary("parts") as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, scratch.file("vectors"))
+        new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
+        new = vectors.select(new_ids)
+        del vectors  # it maps the file that is about to be removed
+    index.add(replace(new, vectors=np.array(new.vectors)))
+    return len(new_ids), summary

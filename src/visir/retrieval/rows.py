@@ -256,6 +256,12 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
     Raises:
         EmbeddingError: The encoder, the space or the form differs, or the modality of documents.
     """
+    if not isinstance(given, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
+        raise EmbeddingError(
+            f"an index takes vectors with ids (Embeddings), not a {type(given).__name__}.",
+            hint="of an array: Embeddings.of(ids, array); of texts and pictures: visir.encode(model, …); of a folder "
+            "of parts: visir.retrieval.add_parts(index, parts)",
+        )
     where = f"{given.modality} vectors by {given.encoder.name}"
     if added and given.modality != held.modality:
         raise EmbeddingError(

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
 from visir.files import read_json
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
@@ -114,7 +114,7 @@ class Sample:
             faults.append(f"min_pages {self.min_pages}: a buffer of 2 leaves no step to predict at")
         if self.n is not None and self.n < 1:
             faults.append(f"n {self.n}: at least one session")
-        raise_faults(ConfigurationError, "sample of sessions", faults, hint="see docs/background/purchase-intent.md")
+        raise_faults(ConfigurationError, "sample of sessions", faults, hint=docs_page("background/purchase-intent"))
 
     @property
     def steps(self) -> range:

@@ -72,15 +72,12 @@ def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = Fa
     current = Path(os.path.realpath("."))
     if replace and (current == target or target in current.parents):
         raise kind.error(f"{target}: is the folder that you are in, and would be replaced.", hint="cd somewhere else")
-    if not replace:
-        raise kind.error(
-            f"{target}: exists already (a folder of kind {manifest.kind!r}).",
-            hint=kind.exists,
-        )
     if manifest.kind != kind.name:
         raise kind.error(
             f"{target}: is a folder of kind {manifest.kind!r}, not {kind.title}.", hint="name a new folder"
         )
+    if not replace:
+        raise kind.error(f"{target}: exists already (a folder of kind {kind.name!r}).", hint=kind.exists)
     changed = manifest.changed(target)
     if changed:
         raise kind.error(

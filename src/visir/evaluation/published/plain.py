@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
 from visir.files import read_json
 
 FOLDER = Path(__file__).parent / "plain"
@@ -136,7 +136,8 @@ def read_plain(path: Path) -> PlainTable:
     known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
     if not isinstance(content, dict):
         raise ConfigurationError(
-            f"{path}: expected an object with {', '.join(known)}.", hint="see docs/background/published-values.md"
+            f"{path}: expected an object with {', '.join(known)}.",
+            hint=f"see {docs_page('background/published-values')}",
         )
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in known[:4] if not content.get(key)]
@@ -159,7 +160,10 @@ def read_plain(path: Path) -> PlainTable:
             faults.append(f"doubt {index + 1}: no cell has these names")
         doubtful.append(doubt)
     raise_faults(
-        ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/background/published-values.md"
+        ConfigurationError,
+        str(path),
+        faults,
+        hint=f"mend the file; its form is in {docs_page('background/published-values')}",
     )
     return PlainTable(
         path.stem,

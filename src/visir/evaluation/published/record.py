@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.display import Displayed
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
 from visir.files import read_bytes, read_json
 
 TASKS = ("i2t", "t2i", "both", "category")
@@ -180,7 +180,8 @@ def load(name_or_path: str | Path) -> Published:
     elif not path.suffix and (_HERE / "plain" / f"{name_or_path}.json").is_file():
         raise VisirError(
             f"{name_or_path}: this table is not of systems and tasks of search, so no result compares with it.",
-            hint="read it with visir.evaluation.published.open_table; docs/background/published-values.md prints it",
+            hint="read it with visir.evaluation.published.open_table; it is printed on "
+            + docs_page("background/published-values"),
         )
     elif not path.is_file():
         raise VisirError(
@@ -201,7 +202,7 @@ def _parse(path: Path, content: Any) -> Published:
     known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
     if not isinstance(content, dict):
         raise ConfigurationError(
-            f"{path}: expected an object with {', '.join(known)}.", hint="see docs/background/significance.md"
+            f"{path}: expected an object with {', '.join(known)}.", hint=f"see {docs_page('background/significance')}"
         )
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
@@ -232,7 +233,7 @@ def _parse(path: Path, content: Any) -> Published:
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
     doubtful = tuple(_doubt(entry, index, rows, faults) for index, entry in enumerate(content.get("doubtful", ())))
-    hint = "mend the file; its form is in docs/background/significance.md"
+    hint = f"mend the file; its form is in {docs_page('background/significance')}"
     raise_faults(ConfigurationError, str(path), faults, hint=hint)
     return Published(
         path.stem,

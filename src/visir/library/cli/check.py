@@ -16,6 +16,7 @@ def check(library: LibraryFolder) -> None:
 
     Read every byte of a library and compare it with its checksums.
     """
+    from visir.errors import docs_page
     from visir.library.check import check
     from visir.library.layout import LibraryError
 
@@ -25,6 +26,6 @@ def check(library: LibraryFolder) -> None:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise LibraryError(
             f"{library}: {counted(len(faults), 'faults')}:\n{listed}",
-            hint="docs/background/libraries.md says what to do",
+            hint=f"{docs_page('background/libraries')} says what to do",
         )
     output.line(f"{library}: everything is as it was written")

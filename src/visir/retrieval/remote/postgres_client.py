@@ -178,10 +178,10 @@ class PostgresClient:
                 hint=f"a longer wait: timeout={2 * self.place.timeout}",
             )
         if state == "42501":
-            return EngineError(
-                f"{url}: may not {what}: {text}",
-                hint="the user needs the right to make a schema in this database: GRANT CREATE ON DATABASE … TO …",
-            )
+            hint = "the user needs the right to make a schema in this database: GRANT CREATE ON DATABASE … TO …"
+            if "extension" in text:
+                hint = "a superuser makes it once in this database, as in psql: CREATE EXTENSION vector"
+            return EngineError(f"{url}: may not {what}: {text}", hint=hint)
         if state == "42P01":
             return EngineError(
                 f"{url}: cannot {what}: the table does not exist: {text}",

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
+from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults, require
 from visir.files import json_bytes, read_json
 from visir.fingerprint import DIGEST_BYTES, hash_json
 from visir.progress import Progress
@@ -67,7 +67,9 @@ class StudyPlan:
         faults += [f"scheme {scheme!r}: {nearest(scheme, SCHEMES)}" for scheme in self.schemes if scheme not in SCHEMES]
         if self.folds < 2:
             faults.append(f"{self.folds} folds: at least 2")
-        raise_faults(ConfigurationError, "prediction study", faults, hint="see docs/background/purchase-intent.md")
+        raise_faults(
+            ConfigurationError, "prediction study", faults, hint=f"see {docs_page('background/purchase-intent')}"
+        )
 
 
 @dataclass(frozen=True)
