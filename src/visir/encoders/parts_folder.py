@@ -212,9 +212,9 @@ class Parts:
     def _work(self, part: PartOf, published: float, state: LeaseState) -> tuple[str, float, int]:
         """When its process began a part and had finished it, and how many pictures it has."""
         noted = about_lease(self._place, state) if state.ending == "made" else {}
-        ended = seconds_of(noted.get("since", ""))
-        if "began" in noted and ended is not None:
-            return noted["began"], ended, int(noted["images"])
+        ended, images = seconds_of(str(noted.get("since", ""))), str(noted.get("images", ""))
+        if ended is not None and images.isdecimal():
+            return str(noted.get("began", "")), ended, int(images)
         # Of an earlier version: the time of the file, which is another one in a copy of the folder.
         since = str(facts_of(self._place, state.name).get("since", ""))
         return since, published, int(self._card(part)["count"])
