@@ -154,7 +154,7 @@ def test_links_in_an_archive_are_told_and_what_goes_on_behind_its_end_is_refused
     found = open_collection(folder, captions=path)
     assert found.captions.num_rows == 40
     note = f"1 link in tars passed over, e.g. captions.tar: {lost} (pack the files themselves: tar --dereference"
-    assert note in found.source and "1 images have no file of captions" in found.source
+    assert note in found.source and "1 image has no file of captions" in found.source
     path = write("x/two.tar", pack(tar_of(PACKED) + tar_of({"text_c10/009.x/more.txt": b"lost"})))
     with pytest.raises(
         CollectionError, match=r"two\.tar: goes on behind the mark of its end, where it is not read\."

@@ -114,7 +114,7 @@ def test_what_cannot_be_compared_with_the_disk_is_not_served_for_long(place: Pat
     library, away = place / "photos", place / "away"
     with process(library, reload=0.1, stale=0.6) as (_, port):
         service = Asked(port)
-        assert service.ready()[1]["status"] == "current"
+        until(lambda: service.ready()[1]["status"] == "current")
         picture = f"{AT}/items/{next(iter(service.items()))}/thumbnail"
         had = {"If-None-Match": service.client.get(picture).headers["etag"]}
         assert service.client.get(picture, headers=had).status_code == 304
