@@ -433,3 +433,20 @@ def test_what_is_no_vectors_is_named_with_the_way_to_them(given: object) -> None
     match = rf"not of a {type(given).__name__}\.(.|\n)*Embeddings\.of(.|\n)*visir\.encode(.|\n)*Parts\(folder\)"
     with pytest.raises(EmbeddingError, match=match):
         build_index(given, "exact")  # type: ignore[arg-type]
+
+
+def test_hints_name_a_folder_with_a_space_as_a_shell_takes_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my index"
+    documents = random_dense("image", 5, 1)
+    build_index(documents, "exact", folder)
+    with pytest.raises(IndexFolderError, match="exists already") as caught:
+        build_index(documents, "exact", folder)
+    assert f"(visir index search '{folder}'); else name a new folder" in str(caught.value)
+    parts = FolderKind("parts", "a folder of parts", remedy="make it again")
+    with new_folder(tmp_path / "my parts", parts):
+        pass
+    for read in (read_index, lambda place: load(str(place))):
+        with pytest.raises(VisirError, match="a folder of parts") as fault:
+            read(tmp_path / "my parts")
+        assert f"visir index build '{tmp_path / 'my parts'}' --out NEW" in str(fault.value)
+    assert f"'parquet:{tmp_path / 'my parts'}/parts/PART.parquet'" in str(fault.value)
