@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import visir
 from manifests import content_of, rewrite
 from verbs import Said, say, say_in
 from visir.cli.encode import encode as encode_verb
@@ -18,6 +19,7 @@ from visir.cli.search import search
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
+from visir.errors import VisirError
 from visir.retrieval import kinds
 from visir.retrieval.exact import search as search_exact
 from visir.retrieval.formats import read_run
@@ -170,6 +172,21 @@ def test_images_are_indexed_and_found_by_a_picture(tmp_path: Path) -> None:
     assert said.status == 0, said.text
     first = next(line for line in said.text.splitlines() if line.strip().startswith("1 "))
     assert wanted in first and "1.0000" in first
+    text = good("search", tmp_path / "index", "--image", picture, "-k", "2")
+    assert wanted in next(line for line in text.splitlines() if line.strip().startswith("1 "))
+
+
+def test_an_address_is_no_folder_to_write_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for out in ("s3://bucket/index", "file:///index"):
+        refused = run("build", SMALL, "-m", "pixels", "--out", out)
+        assert refused.status == 2
+        assert f"{out.replace(':///', '://')}: an address; this is written to a local disk alone" in refused.text
+    (tmp_path / "photos").mkdir()
+    ImageReader(open_collection(SMALL)).open(0).save(tmp_path / "photos" / "a.png")
+    with pytest.raises(VisirError, match="an address"):
+        visir.index("photos", "pixels", out="s3://bucket/photos.visir")
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
 
 
 def test_weighted_words_are_indexed_explained_and_exported(tmp_path: Path, weighted: Path) -> None:
@@ -219,7 +236,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
          "kinds for dense vectors: exact, hnsw"),
         (("info", tmp_path / "nothing"), "nothing: no such folder"),
         (("delete", filled), "no document is named"),
-        (("search", filled), "ask with a text or with --queries FILE, one of the two"),
+        (("search", filled), "ask with a text, with --image FILE or with --queries FILE: one of the three"),
         (("search", filled, "--queries", "q.tsv"), "where is the run to be written"),
         (("search", filled, "a dog"), "holds no index (no visir.json)"),
     ):  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine_places import SERVERS, Place
 from library_toys import SCENES, draw, head_over, vectors_of_scenes
 from typer.testing import CliRunner
 
+import visir
 from visir.cli.main import app
 from visir.library import update
 from visir.library.check import check
@@ -174,6 +176,17 @@ def test_an_update_says_which_index_stays_on_the_server_and_how_it_comes_back(
     assert "  sparse index: inverted, in the library's folder\n" in back and "  dense index: ivf" in back
     assert "comes here by" not in back and f'DROP TABLE "visir"."{names["sparse"]}"' in back
     assert not any(place.on_server for place in places_of(library).values()) and check(library) == []
+
+
+@SERVERS
+def test_in_python_a_warning_says_what_is_left_on_the_server(on_server: Path, at: Place) -> None:
+    [left] = at.names()
+    with pytest.warns(UserWarning, match="no longer used, and left on its server: .*" + re.escape(left)):
+        library = visir.index(on_server, kind="exact")
+    assert len(library) == 6 and at.names() == [left]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        visir.index(on_server)
 
 
 def test_which_kinds_bring_the_rest_here() -> None:

@@ -182,8 +182,9 @@ def test_what_strangers_have_there_stays_as_it_is(at: Place, tmp_path: Path) -> 
     at.make_strange("photos")
     before = at.read_strange("photos")
     documents = random_dense("image", 20, 1)
-    with pytest.raises(EngineError, match=r"photos.* exists already"):
+    with pytest.raises(EngineError, match=r"photos.* exists already, and visir has not made it") as caught:
         at.build(documents, "dense", tmp_path / "index", collection="photos")
+    assert "delete" not in str(caught.value).lower() and "drop" not in str(caught.value).lower()
     assert not (tmp_path / "index").exists()
     index = at.build(documents, "dense", tmp_path / "index", collection="mine")
     index.delete(documents.ids[:3])

@@ -273,6 +273,15 @@ def test_a_user_with_few_rights_learns_who_must_do_what(server: PostgresServer, 
     assert len(build_index(random_dense("image", 5, 1), "pgvector", out, url=url).ids) == 5
 
 
+def test_tls_that_the_server_does_not_have(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGSSLMODE", "require")
+    with pytest.raises(EngineError, match="server does not support SSL") as caught:
+        build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=server.url)
+    assert "PGSSLMODE" in str(caught.value) and "is the server running" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("url", "fault"),
     [

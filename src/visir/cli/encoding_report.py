@@ -69,13 +69,14 @@ def print_encoding(title: str, encoding: Encoding) -> None:
         output.line(f"  kept in {encoding.folder}")
 
 
-def print_set_aside(broken: Mapping[str, str]) -> None:
+def print_set_aside(broken: Mapping[str, str], lacking: str = "they are in no gallery") -> None:
     """Print which pictures `--skip-broken` has set aside.
 
     Args:
         broken: Id → reason.
+        lacking: What that means.
     """
     for name, reason in list(broken.items())[:_SHOWN]:
         output.line(f"  set aside: {named(name, reason)}")
     if broken:
-        output.line(f"  {len(broken):,} broken in all; they are in no gallery")
+        output.line(f"  {len(broken):,} broken in all; {lacking}")

@@ -94,7 +94,7 @@ def build_command(
     output.facts(broken=encoding.broken)
     index = build_index(encoding.embeddings, chosen.name, out, **settings)
     report_index(out, index)
-    print_set_aside(encoding.broken)
+    print_set_aside(encoding.broken, "they are not in the index")
     remark_on_servers(index)
     remark_on_tars(opened.source)
 
@@ -137,7 +137,7 @@ def add_command(
     done = {"added": len(new_ids), "there": len(vectors) - len(new_ids), "broken": encoding.broken}
     output.facts(index=folder, **done, **output.plain(index.info()))
     output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
-    print_set_aside(encoding.broken)
+    print_set_aside(encoding.broken, "they are not in the index")
     remark_on_tars(opened.source)
 
 

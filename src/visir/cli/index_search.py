@@ -34,6 +34,9 @@ def search_command(
     folder: FolderArgument,
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
     queries: QueriesOption = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, instead of a text.")
+    ] = None,
     k: CountOption = 10,
     out: Annotated[Path | None, out_option("a run, named .trec, .parquet or .json")] = None,
     replace: ReplaceOption = False,
@@ -41,35 +44,37 @@ def search_command(
     setting: IndexSetOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Search an index with one text, or with a file of them.
+    """Search an index with one text, with a picture, or with a file of texts.
 
     visir search COLLECTION --index FOLDER shows captions, and where the pictures are.
     """
-    from visir.cli.vectors import read_queries
+    from visir.cli.vectors import picture_vector, read_queries
     from visir.errors import ConfigurationError, raise_faults
     from visir.retrieval.formats import write_run
     from visir.retrieval.kinds import open_index
     from visir.storage import check_new_file
 
     faults = []
-    if (text is None) == (queries is None):
-        faults.append("ask with a text or with --queries FILE, one of the two")
+    if [text, queries, image].count(None) != 2:
+        faults.append("ask with a text, with --image FILE or with --queries FILE: one of the three")
     if queries is not None and out is None:
         faults.append("where is the run to be written (--out run.trec)?")
     raise_faults(ConfigurationError, "index search", faults, hint='visir index search FOLDER "a dog on a beach"')
     if out is not None:
         check_new_file(out, replace=replace)
     index = open_index(folder)
-    query_vectors = model_of_index(index, folder, model, device).encode_inputs(
-        "text", read_queries(queries) if queries else {"query": text or ""}
-    )
+    encoder = model_of_index(index, folder, model, device)
+    if image is not None:
+        query_vectors = picture_vector(encoder, image)
+    else:
+        query_vectors = encoder.encode_inputs("text", read_queries(queries) if queries else {"query": text or ""})
     run = index.search(query_vectors, k, **name_value_pairs(setting))
     if out is not None:
         write_run(run, out, replace=replace)
         output.facts(run=out.absolute(), queries=len(run), answers=len(run.indices))
         output.line(f"{out}: {counted(len(run), 'queries')}, {counted(len(run.indices), 'answers')}")
     else:
-        _show(run, query_vectors, index, text or "")
+        _show(run, query_vectors, index, str(image or text))
 
 
 def export_command(

@@ -115,7 +115,7 @@ def search(
         terms = matched_terms(vectors, chosen.select([document for document, _ in ranked]), ranked)
         unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
         show_answers(f"{side} for “{text or image}”", side, _answers(ranked, terms, opened, side), unit=unit)
-        print_set_aside(broken)
+        print_set_aside(broken, "they were not searched")
 
 
 def _exact(candidates: Vectors) -> Index[Any]:

@@ -79,5 +79,5 @@ def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> 
     if not skip_broken:
         raise ImageError(
             f"{items.name}: {len(broken):,} of {len(items):,} images are broken: {reasons}",
-            hint="mend them, or set them aside, counted: --skip-broken",
+            hint="mend them, or set them aside, counted: --skip-broken (for training, take them out of the list)",
         )

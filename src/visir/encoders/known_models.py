@@ -148,8 +148,9 @@ def where_to_begin() -> str:
         return f"a model of pictures and texts that is on this machine: {', '.join(here)}"
     return (
         f"begin with {first.name} ({first.title}; {first.megabytes} MB from the hub) or {other.name} ({other.title}; "
-        f"{other.megabytes:,} MB). Without the hub no model here answers texts: copy a model's folder here and name "
-        "its path, or train one: visir train scenes-heads --out heads (a small one; visir train --list has more)"
+        f"{other.megabytes:,} MB). Without the hub, colours answers names of colours, to try things out; for more, "
+        "copy a model's folder here and name its path, or train one: visir train scenes-heads --out heads (a small "
+        "one; visir train --list has more)"
     )
 
 

@@ -132,7 +132,9 @@ def sorted_out(
             broken[name] = result.message
         else:
             raise ImageError(
-                result.message, hint=f"{result.hint}; or set broken images aside, counted: --skip-broken"
+                result.message,
+                hint=f"{result.hint}; or set broken images aside, counted: --skip-broken (for training, take them out "
+                "of the list)",
             ) from result
     return pixels, broken
 

@@ -257,6 +257,6 @@ def hub_unreachable(name: str, cause: BaseException) -> EncoderError:
         f"{name}: {no_folder(name)}not on this machine, and the hub could not be reached ({type(cause).__name__}).",
         hint=f"{meant_folder(name)}connect to the network once (later loads come from the local cache), or copy the "
         f"model's folder here and pass its path;\n    {where_to_begin()}.\n    Without a download: pixels, "
-        "mobilenet_v2[:FOLDER] and onnx:FILE take pictures only, bow takes texts only, npz:FILE has vectors made "
-        "elsewhere",
+        "mobilenet_v2[:FOLDER] and onnx:FILE take pictures only, colours takes pictures and names of "
+        "colours, bow takes texts only, npz:FILE has vectors made elsewhere",
     )

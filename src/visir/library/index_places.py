@@ -60,6 +60,12 @@ def places_of(folder: Path) -> dict[str, IndexPlace]:
     return {system: IndexPlace(content["kind"], content.get("settings", {})) for system, content in contents.items()}
 
 
+def removals(before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> list[str]:
+    """The commands that delete what an update has left on servers, where nothing uses it any more."""
+    used = {place.collection for place in after.values()}
+    return [place.removal for place in before.values() if place.on_server and place.collection not in used]
+
+
 def kinds_here(before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> list[str]:
     """The kinds of index that bring the rest of a library into its folder, where an update has brought a part of it.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.library.default_model import default_model
+from visir.library.index_places import places_of, removals
 from visir.library.layout import LibraryError, default_folder, is_library
 from visir.library.library import Library
 from visir.library.searcher import Searcher
@@ -93,6 +95,7 @@ def index(
         default = default_model(source, [images] if isinstance(images, str | Path) else images, split)
         names[0] = default.name
         print(f"model {default.name}: {default.reason}", file=sys.stderr, flush=True)  # noqa: T201
+    before = places_of(folder)
     report = update(
         place,
         folder,
@@ -109,6 +112,8 @@ def index(
         device=device,
         loaded=loaded,
     )
+    for removal in removals(before, places_of(folder)):
+        warnings.warn(f"{folder}: no longer used, and left on its server: {removal}", stacklevel=2)
     snapshot = LibrarySnapshot.open(folder.absolute())
     library = Library(Searcher(snapshot, device=device, loaded=loaded), loaded=loaded, device=device)
     library.report = report

@@ -12,6 +12,7 @@ from visir.storage.change import FolderChange
 from visir.storage.claims import is_begun
 from visir.storage.disk import UMASK, disk_faults, to_disk
 from visir.storage.folder import some_of
+from visir.storage.locks import check_local
 from visir.storage.manifest import MANIFEST, FolderError, FolderKind, Manifest
 from visir.storage.removal import files_below
 from visir.storage.scratch import NEW, Scratch, check_alone, swap
@@ -51,6 +52,7 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
 
 def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -> None:
     """Raise the kind's error unless `new_folder` may put something there: before the work rather than after it."""
+    check_local(Path(target), kind.error)
     target = Path(os.path.realpath(target))
     if not target.exists():
         return
@@ -115,6 +117,7 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
 def check_new_file(target: str | Path, *, replace: bool = False) -> None:
     """Raise `FolderError` unless `new_file` may put a file there: before the work rather than after it."""
     target = Path(target)
+    check_local(target, FolderError)
     if target.is_symlink():
         raise FolderError(f"{target}: is a symbolic link.", hint="name the file itself")
     if target.is_dir():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import sys
 import time
@@ -20,6 +21,7 @@ from visir.errors import VisirError
 _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 1.0
 """Nothing is said of a shorter wait: threads of one process write one after the other, too."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _FAR = 1 << 40
 """Windows locks bytes, and nobody else can read those: one far behind the end of every file."""
 
@@ -54,6 +56,7 @@ def locked_or(path: Path, fault: VisirError) -> Iterator[None]:
 
 def make_folder(folder: Path, *, elsewhere: str = "") -> None:
     """Make a folder and those above it; one that is there is left as it is."""
+    check_local(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
@@ -61,6 +64,23 @@ def make_folder(folder: Path, *, elsewhere: str = "") -> None:
             f"{folder}: cannot be made ({fault.strerror}).",
             hint=f"name a place on a local disk that can be written{f': {elsewhere}' if elsewhere else ''}",
         ) from fault
+
+
+def check_local(path: Path, error: type[VisirError] = VisirError) -> None:
+    """Raise an error for an address: `s3://bucket/x`, taken as a path, is a folder `s3:` here, which nobody means.
+
+    Example:
+        >>> check_local(Path("s3://bucket/photos.index"))
+        Traceback (most recent call last):
+        visir.errors.VisirError: s3://bucket/photos.index: an address; this is written to a local disk alone.
+          → name a local folder, and copy what is in it there afterwards
+    """
+    for folder in (path, *path.parents):
+        if _SCHEME.fullmatch(folder.name) and not folder.exists():
+            raise error(
+                f"{folder.name}//{path.relative_to(folder)}: an address; this is written to a local disk alone.",
+                hint="name a local folder, and copy what is in it there afterwards",
+            )
 
 
 def hold(path: Path, busy: str | VisirError, *, elsewhere: str = "") -> IO[bytes]:

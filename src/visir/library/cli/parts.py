@@ -57,7 +57,7 @@ def update_once(folder: Path, source: str | None, **options: Any) -> None:
 
 def _print_places(folder: Path, before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> None:
     """Print where the indexes lie, where a server is left or gone to, and what is needed there."""
-    from visir.library.index_places import kinds_here
+    from visir.library.index_places import kinds_here, removals
     from visir.retrieval.remote.addresses import needed_later
 
     if before != after and any(place.on_server for place in (*before.values(), *after.values())):
@@ -68,10 +68,8 @@ def _print_places(folder: Path, before: Mapping[str, IndexPlace], after: Mapping
         output.line(
             f"  what is still on the server comes here by: visir library update {shlex.quote(str(folder))} {options}"
         )
-    used = {place.collection for place in after.values()}
-    for place in before.values():
-        if place.on_server and place.collection not in used:
-            output.line(f"  no longer used, and left there: {place.removal}")
+    for removal in removals(before, after):
+        output.line(f"  no longer used, and left there: {removal}")
     for line in needed_later(place.settings for place in after.values()):
         output.note(f"  {line}")
 

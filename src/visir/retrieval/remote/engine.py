@@ -294,7 +294,10 @@ class RemoteEngine(Engine):
         """Warn if the server holds another number of documents than visir has put there."""
         if held == documents:
             return
-        fewer = "were documents deleted there past visir? Add those that are missing again"
+        fewer = (
+            "were documents deleted there past visir? An update of a library adds them again; to a single index, add "
+            "those that are missing"
+        )
         more = "did another program put some there?"
         warnings.warn(
             f"{self.where()} holds {held:,} documents; by this index's own changes it should hold {documents:,}. "
@@ -329,6 +332,10 @@ class RemoteEngine(Engine):
             raise EngineError(
                 f"{self.where()} is half-made: a build was killed, or is still running.",
                 hint=f"if none is running, {delete}; or name another: collection=NAME",
+            )
+        if not mark.index:
+            raise EngineError(
+                f"{self.where()} exists already, and visir has not made it.", hint="name another: collection=NAME"
             )
         raise EngineError(
             f"{self.where()} exists already.", hint=f"name another (collection=NAME), or {delete} if nobody needs it"

@@ -192,6 +192,10 @@ class PostgresClient:
                 f"{url}: there is no such database: {text}",
                 hint=f"is the name in the address right? this makes it: {_createdb(url)}",
             )
+        if "server does not support SSL" in text:
+            return EngineError(
+                f"{url}: cannot {what}: {text}", hint="turn TLS on there, or unset what asks for it here (PGSSLMODE)"
+            )
         if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
             check = f"pg_isready -h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}"
             return _Away(
