@@ -169,9 +169,7 @@ def test_what_is_behind_the_end_is_read_in_pieces(tmp_path: Path, kind: str) -> 
     tar(tmp_path / "x.tar")
     whole = (tmp_path / "x.tar").read_bytes()
     source, headers = Watched(whole + bytes(5 * 2**20) + b"x" + bytes(5 * 2**20)), TarHeaders()
-    with (
-        headers.open(source) if kind == "stream" else tarfile.open(fileobj=source, tarinfo=headers.kind) as opened
-    ):
+    with headers.open(source) if kind == "stream" else tarfile.open(fileobj=source, tarinfo=headers.kind) as opened:
         assert [member.name for member in opened] == NAMES
         assert headers.check_end(opened)
     assert source.most <= PIECE
