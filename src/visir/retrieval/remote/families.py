@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError
+from visir.retrieval.remote.shown_address import without_secret
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,7 +144,6 @@ class EngineFamily:
 
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~%:@+,=-]*")
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 SOCKET_EXAMPLE = "postgresql:///database?host=/var/run/postgresql"
 QDRANT = EngineFamily(
     name="qdrant",
@@ -212,34 +212,6 @@ def family_of(url: str) -> EngineFamily:
         f"url: {without_secret(url)!r} is no address of a server.",
         hint=" or ".join(f"like {family.example}" for family in FAMILIES),
     )
-
-
-def without_secret(url: str) -> str:
-    """An address, right or wrong, as a message may show it: without what may be a secret.
-
-    That is what stands before "@" and behind "?", "#" or ";". Of an address that cannot be told apart from its secret
-    (the port is no number, "@" or "=" stands where no address has one), no more than the scheme is shown.
-
-    Example:
-        >>> without_secret("mysql://me:s3cret@here/photos?sslpassword=s3cret"), without_secret("localhost:6333")
-        ('mysql://…@here/photos?…', 'localhost:6333')
-        >>> without_secret("http://me:s3cret"), without_secret("host=here password=s3cret")
-        ('http://…', '…')
-    """
-    start = _SCHEME.match(url)
-    scheme = start[0] if start else ""
-    address, mark, rest = _cut(url.removeprefix(scheme))
-    _, at, shown = address.rpartition("@")
-    _, _, port = shown.partition("/")[0].rpartition("]")[2].partition(":")
-    if "=" in address or "@" in rest or (at and not scheme) or (port and not (port.isascii() and port.isdecimal())):
-        return f"{scheme}…"
-    return f"{scheme}{at and '…@'}{shown}{mark and f'{mark}…'}"
-
-
-def _cut(address: str) -> tuple[str, str, str]:
-    """What is before the first "?", "#" or ";" of an address, which of them it is, and what follows."""
-    found = re.search("[?#;]", address)
-    return (address[: found.start()], found[0], address[found.end() :]) if found else (address, "", "")
 
 
 def host_of(url: str) -> str:
