@@ -201,6 +201,10 @@ def test_what_is_not_exchanged_has_its_own_error(tmp_path: Path) -> None:
         visir.search("bm25", "scenes:3?size=64", "a dog")
     with pytest.raises(EncoderError, match="unknown encoder 'pixel'"):
         visir.encode("pixel", ["a dog"])
+    with pytest.raises(EncoderError, match=r"unknown encoder 'pixles'(.|\n)*did you mean 'pixels'"):
+        visir.search("photos/a", "pixles", "a dog")  # "photos/a" has the form of a name on the hub
+    with pytest.raises(EncoderError, match=r"and 'openai/clip-vit-base-patch32' is one\."):
+        visir.search("openai/clip-vit-base-patch32", "scenes:3?size=64", "a dog")
     with pytest.raises(
         EncoderError, match=r"a list is no model\.\n.*visir\.encode\(model, photos\) takes the model first"
     ):

@@ -25,7 +25,8 @@ from visir.storage import ContentStore, FolderKind
 COPIES = FolderKind("copy", "a copy of a place elsewhere", remedy="delete it: it is copied again")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
-_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "https": "aiohttp"}
+_PACKAGES = dict.fromkeys(("gs", "gcs"), "gcsfs") | dict.fromkeys(("az", "abfs"), "adlfs") | {"s3": "s3fs"}
+_PACKAGES |= dict.fromkeys(("http", "https"), "aiohttp")
 _TAGS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 """Under these names file systems tell something that changes when a file does."""
 
@@ -279,8 +280,9 @@ def _reaching(url: str) -> Iterator[None]:
     except (VisirError, MemoryError):
         raise
     except ImportError as fault:
-        package = _PACKAGES.get(protocol, "the package of that file system")
-        raise VisirError(f"{url}: {fault}", hint=f"pip install 'visir[remote]' {package}") from fault
+        package = _PACKAGES.get(protocol)
+        more = f" {package}" if package else ", and the package of that file system"
+        raise VisirError(f"{url}: {fault}", hint=f"pip install 'visir[remote]'{more}") from fault
     except ValueError as fault:
         raise VisirError(f"{url}: {fault}", hint="an address begins with s3://, gs://, https://, …") from fault
     except Exception as fault:  # the file systems of fsspec raise what their drivers raise: no common base

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -348,8 +349,36 @@ def test_the_rate_is_that_of_the_time_of_encoding(tmp_path: Path) -> None:
     for path, (began, published) in zip(sorted((parts / "parts").iterdir()), times, strict=True):
         since = datetime.fromtimestamp(began, UTC).isoformat() if began else "unknown"
         (parts / "leases" / f"{path.stem}.000001").write_text(json.dumps({"since": since}))
+        (parts / "leases" / f"{path.stem}.000001.made").unlink()  # an earlier version wrote none
         os.utime(path, (published, published))
     assert Parts(parts).status().images_per_second == 30 / 30
+
+
+def test_the_rate_is_the_same_in_a_copy_and_for_files_that_take_less_than_a_second(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    for path, second in zip(sorted((parts / "parts").iterdir()), (1000.0, 2000.5), strict=True):
+        note = parts / "leases" / f"{path.stem}.000001.made"
+        wrote = json.loads(note.read_bytes())
+        assert wrote["images"] == "10" and all(re.search(r":\d\d\.\d{3}\+", wrote[key]) for key in ("began", "since"))
+        assert datetime.fromisoformat(wrote["began"]) <= datetime.fromisoformat(wrote["since"])
+        began, since = (datetime.fromtimestamp(time, UTC).isoformat() for time in (second, second + 0.125))
+        note.write_text(json.dumps({"began": began, "since": since, "images": "10"}))
+    shutil.copytree(parts, tmp_path / "copy", copy_function=shutil.copy)  # the files have other times
+    for folder in (parts, tmp_path / "copy"):
+        assert Parts(folder).status().images_per_second == 20 / 0.25
+
+
+def test_a_part_that_somebody_has_deleted_is_made_again_at_once(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    before = contents(parts)
+    (first, _) = sorted((parts / "parts").iterdir())
+    first.unlink()
+    status = Parts(parts).status()
+    assert (status.finished, dict(status.running), dict(status.expired), dict(status.failed)) == (1, {}, {}, {})
+    again = encode_parts(Means(), source, parts)
+    assert again.files == 1 and again.seconds < 60 and contents(parts) == before  # a lease is one of 120 s
 
 
 def test_what_a_killed_one_had_begun_to_copy_is_cleared_away(source: Path, whole: Any, tmp_path: Path) -> None:
@@ -520,6 +549,7 @@ def test_how_far_parts_are_names_a_cut_part(tmp_path: Path, left: int) -> None:
     for number, path in enumerate(sorted((parts / "parts").iterdir())):
         path.write_bytes(path.read_bytes()[:left])
         os.utime(path, (number, number))
+        (parts / "leases" / f"{path.stem}.000001.made").unlink()  # else no part is read for it
     with pytest.raises(EmbeddingError, match=r"00000000-\w+\.parquet: damaged(.|\n)*delete it, and run the same"):
         Parts(parts).status()
 
@@ -831,6 +861,26 @@ def test_pictures_that_were_set_aside_are_counted_by_the_status(tmp_path: Path) 
     next((parts / "parts").glob("00000002-*")).unlink()  # it is to be made again: what it lacks does not count
     shown = say(encode_verb, "--parts", parts, "--status")
     assert "2 of 3 files are finished, 1 broken picture set aside" in shown.text
+
+
+def test_what_was_set_aside_before_it_was_noted_is_counted_or_said_to_be_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    (source / "00001.tar").write_bytes(tar_of(members(1, 10) | {"a.jpg": b"no picture", "b.jpg": b"none"}))
+    encode_parts(Means(), source, parts, skip_broken=True)
+    shutil.rmtree(parts / "set-aside")
+    for note in (parts / "leases").glob("*.made"):
+        note.unlink()
+    assert Parts(parts).status().broken == 2
+    monkeypatch.setattr("visir.encoders.parts_folder.CARDS_READ", 1)
+    assert Parts(parts).status().broken is None
+    shown = say(encode_verb, "--parts", parts, "--status")
+    assert "2 of 2 files are finished, broken pictures not counted (an earlier version made the parts" in shown.text
+    assert say(encode_verb, "--parts", parts, "--status", "--json").json["broken"] is None
+    (source / "more.tar").write_bytes(tar_of(members(2, 3)))
+    monkeypatch.setattr("visir.encoders.parts_folder.CARDS_READ", 2)  # a new part has its note, and needs no card
+    assert encode_parts(Means(), source, parts).parts.status().broken == 2
 
 
 def test_the_card_is_that_of_the_encoder(source: Path, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from visir.encoders.leases import PartLease, open_place
 from visir.encoders.part_list import listed_parts
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, VisirError
 from visir.library.cli.make import make
+from visir.library.cli.search import search as search_verb
 from visir.records import Embeddings
 from visir.retrieval import add_parts, build_index, open_index
 from visir.retrieval.folder import IndexFolderError
@@ -222,6 +223,37 @@ def test_of_a_collection_the_model_is_asked_for(source: Path, tmp_path: Path) ->
     )
 
 
+def test_what_hides_whether_it_is_parts_is_said(
+    source: Path, parts: Path, memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index"
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "visir.json").write_text("{")
+    said = run("build", tmp_path / "cut", "--out", index)
+    assert said.status == 2 and f"{tmp_path / 'cut'}/visir.json: damaged: not valid JSON" in said.text
+    assert "name a folder of parts that is whole; or, with --model MODEL, what is to be encoded" in said.text
+    build_index(Parts(parts), "exact", tmp_path / "other")
+    said = run("build", tmp_path / "other", "--out", index)
+    assert f"{tmp_path / 'other'}/visir.json: of a folder of kind 'index', not a folder of parts." in said.text
+    said = run("build", "memory://bucket/photos", "--out", index)
+    assert "--model is missing: memory://bucket/photos is no folder of parts" in said.text
+
+    def unreachable(*_: Any, **__: Any) -> bytes:
+        raise ConnectionRefusedError("nobody answers")
+
+    monkeypatch.setattr(type(memory), "cat_file", unreachable)
+    said = run("build", "memory://bucket/parts", "--out", index)
+    assert said.status == 2 and "--model" not in said.text
+    assert "memory://bucket/parts/visir.json: cannot be reached (ConnectionRefusedError: nobody answers)." in said.text
+
+    def unreadable(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", unreadable)
+    said = run("build", parts, "--out", index)
+    assert said.status == 2 and f"{parts}/visir.json: cannot be read (Permission denied)." in said.text
+
+
 def test_kinds_and_settings_are_refused_before_anything_is_read(parts: Path, tmp_path: Path) -> None:
     shutil.rmtree(parts / "parts")  # reading it would say that they are not finished
     with pytest.raises(ConfigurationError, match="an index of kind 'inverted' holds sparse vectors; those by colours"):
@@ -412,6 +444,45 @@ def test_of_a_file_that_was_encoded_again_the_new_part_counts(parts: Path, sourc
     assert len(names) == 12 and [name for name in names if name.startswith("1.tar")] == ["1.tar/new"]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_part_that_is_gone_since_the_run_was_found_finished_is_an_error(
+    source: Path, tmp_path: Path, memory: Any, elsewhere: bool
+) -> None:
+    place = "memory://bucket/parts" if elsewhere else str(tmp_path / "parts")
+    encode_parts("colours", source, place)
+    parts = Parts(place)
+    finished = joined_parts.check_finished(parts)
+    gone = finished.made[1]
+    if elsewhere:
+        memory.rm(f"/bucket/parts/{gone.path}")
+    else:
+        (tmp_path / "parts" / gone.path).unlink()
+    with pytest.raises(EmbeddingError) as fault:
+        joined_parts.join_parts(parts, finished, tmp_path / "vectors")
+    assert fault.value.message == f"{place}/{gone.path}: the part of 1.tar is gone: somebody has removed it meanwhile."
+    assert fault.value.hint.startswith("run the same again: it says what is missing then")
+
+
+def test_what_others_list_since_the_run_was_found_finished_is_left_out(
+    source: Path, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was listed, and one that was replaced, between the look and the reading: 15 vectors as before."""
+    expected = at_once(parts)
+    join = joined_parts.join_parts
+
+    def meanwhile(*arguments: Any) -> Any:
+        write_tar(source / "1.tar", {"new.png": picture(3)})
+        write_tar(source / "3.tar", {"x.png": b"broken"})
+        with pytest.raises(CollectionError):
+            encode_parts("colours", source, parts, replace=True)
+        return join(*arguments)
+
+    monkeypatch.setattr(joined_parts, "join_parts", meanwhile)
+    index: Any = build_index(Parts(parts))
+    assert index.ids.to_pylist() == sorted(expected)
+    assert np.array_equal(index.select(expected.ids).vectors, expected.vectors)
+
+
 # -- a folder of parts where something else is wanted
 
 
@@ -437,6 +508,29 @@ def test_other_verbs_say_what_to_do_with_parts(parts: Path, tmp_path: Path) -> N
     build_index(Parts(parts), "exact", tmp_path / "index")
     with pytest.raises(CollectionError, match=r"index: an index: vectors, without pictures or captions; not a coll"):
         encode("colours", tmp_path / "index", "image")
+
+
+def test_other_verbs_say_it_of_an_address_before_anything_is_copied(
+    parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("visir.collections.sources.local_copy")
+    address = parts.as_uri()
+    what, action = f"{address}: a folder of parts: the vectors of pictures", f"visir index build {address} --out NEW"
+    searched = say(search_verb, address, "red", "-m", "colours")
+    made = say(make, address, "-m", "colours", "--out", tmp_path / "library")
+    encoded = say(encode_verb, address, "-m", "colours")
+    copied = say(encode_verb, address, "-m", "colours", "--parts", tmp_path / "other")
+    for said in (searched, made, encoded, copied):
+        assert said.status == 2 and what in said.text and action in said.text, said.text
+    assert visir.open(address).place == address and isinstance(visir.open(address), Parts)
+    with pytest.raises(CollectionError, match=r"made \(parts\) takes no split="):
+        visir.open(address, split="test")
+    for place in (address, parts, Parts(parts)):
+        with pytest.raises(CollectionError, match=r"parts: a folder of parts: (.|\n)*not a collection\."):
+            visir.search(place, "colours", "red")
+    build_index(Parts(parts), "exact", tmp_path / "index")
+    with pytest.raises(CollectionError, match=r"/index: an index: (.|\n)*copy it to a disk here, and name the copy"):
+        visir.open((tmp_path / "index").as_uri())
 
 
 def test_parts_are_opened_by_their_folder(parts: Path) -> None:

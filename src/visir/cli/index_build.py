@@ -67,7 +67,7 @@ def build_command(
     from visir.cli.encoding_report import print_set_aside, remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
-    from visir.encoders.parts_folder import is_parts
+    from visir.encoders.parts_folder import check_parts_can_be_told, is_parts
     from visir.errors import ConfigurationError
     from visir.retrieval.folder import check_new_index
     from visir.retrieval.kinds import KINDS, build_index, kind_for
@@ -82,6 +82,7 @@ def build_command(
         build_of_parts(collection, model, device, kind, out, settings)
         return
     if model is None:
+        check_parts_can_be_told(collection)
         raise ConfigurationError(
             f"--model is missing: {collection} is no folder of parts, so it is to be encoded first.",
             hint="--model MODEL (visir models lists them); if parts are meant, check the name",

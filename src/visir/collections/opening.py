@@ -13,6 +13,7 @@ from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.in_memory import read_memory, table_in_memory
 from visir.collections.judgements.pairs import judge
+from visir.collections.own_folders import kind_elsewhere
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
 from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
@@ -27,6 +28,7 @@ from visir.errors import CollectionError
 from visir.files import is_there
 from visir.plugins import load_target
 from visir.records import Collection, SplitRule, TaskFile, TaskSet
+from visir.remote import is_url
 from visir.storage.manifest import read_manifest
 
 AnySource: TypeAlias = Collection | TaskFile | TaskSet
@@ -104,18 +106,27 @@ def open(
         ['all red', 'a red picture']
     """
     if isinstance(source, (str, Path)) and format is None:
-        manifest = read_manifest(Path(source)) if is_there(source) and Path(source).is_dir() else None
-        if manifest is not None and manifest.kind in _FOLDERS:
+        kind = _kind_of_folder(source)
+        if kind in _FOLDERS:
             given = {"images": images, "split": split, "language": language, "judgements": judgements}
             unused = [name for name, value in given.items() if value is not None]
             if unused:
-                raise CollectionError(f"{source}: a folder that visir made ({manifest.kind}) takes no {unused[0]}=.")
-            return load_target(_FOLDERS[manifest.kind])(source, **options)
+                raise CollectionError(f"{source}: a folder that visir made ({kind}) takes no {unused[0]}=.")
+            return load_target(_FOLDERS[kind])(source, **options)
         if _is_mteb_result(Path(source)):
             return load_target("visir.evaluation.mteb.results:read_mteb")(source)
     return open_source(
         source, images=images, format=format, split=split, language=language, judgements=judgements, **options
     )
+
+
+def _kind_of_folder(place: str | Path) -> str | None:
+    """The kind of a folder that visir made; of an address that of parts alone, since nothing else is read there."""
+    if is_url(place):
+        kind = kind_elsewhere(str(place))
+        return kind if kind == "parts" else None
+    manifest = read_manifest(Path(place)) if is_there(place) and Path(place).is_dir() else None
+    return None if manifest is None else manifest.kind
 
 
 def _is_mteb_result(path: Path) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from visir.errors import CollectionError
-from visir.storage.manifest import is_made_by_visir
+from visir.errors import CollectionError, VisirError
+from visir.remote import RemoteFolder, is_url
+from visir.storage import MANIFEST, Manifest, is_made_by_visir
 
 _KINDS = {
     "parts": (
@@ -24,14 +25,32 @@ _KINDS = {
 
 
 def check_no_own_folder(path: str | Path, wanted: str = "a collection") -> None:
-    """Raise `CollectionError` for a folder of a kind that holds no source.
+    """Raise `CollectionError` for a folder of a kind that holds no source; nothing of it is copied.
 
     Args:
-        path: A file or folder, or nothing.
+        path: A file or folder, or nothing; or an address.
         wanted: What is wanted instead.
     """
+    elsewhere = kind_elsewhere(str(path)) if is_url(path) else None
     for kind, (title, hint) in _KINDS.items():
-        if is_made_by_visir(path, kind):
-            raise CollectionError(
-                f"{path}: {title}; not {wanted}.", hint=hint.format(path=shlex.quote(str(path)), name=str(path))
-            )
+        if elsewhere == kind or (not is_url(path) and is_made_by_visir(path, kind)):
+            action = hint.format(path=shlex.quote(str(path)), name=str(path))
+            if elsewhere == "index":
+                action = f"copy it to a disk here, and name the copy; {action}"
+            raise CollectionError(f"{path}: {title}; not {wanted}.", hint=action)
+
+
+def kind_elsewhere(url: str) -> str | None:
+    """The kind of the folder at an address, by one small file in it, `visir.json`.
+
+    Args:
+        url: The address, with or without options behind a question mark.
+
+    Returns:
+        None for what visir did not make, and for an address that does not answer: whoever reads it says that.
+    """
+    try:
+        data = RemoteFolder(url.partition("?")[0]).read(MANIFEST)
+        return None if data is None else Manifest.from_bytes(data, url).kind
+    except VisirError:
+        return None

@@ -107,7 +107,7 @@ def find_source(
         CollectionError: Where there is nothing, several sources lie in one folder, or no format fits.
         VisirError: Where a format of this name is unknown, or a place elsewhere cannot be reached.
     """
-    spec = _copied_here(spec)
+    spec = _copied_here(spec, f"a {kind.name}")
     prefix, text = _prefix(spec, kind)
     if prefix is not None and format is not None and prefix != format:
         raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
@@ -123,9 +123,12 @@ def find_source(
     return FoundSource(named, path, options)
 
 
-def _copied_here(spec: str) -> str:
+def _copied_here(spec: str, wanted: str) -> str:
     match = _ELSEWHERE.fullmatch(spec)
-    return spec if match is None else f"{match['format'] or ''}{local_copy(match['url'])}{match['query'] or ''}"
+    if match is None:
+        return spec
+    check_no_own_folder(match["url"], wanted)
+    return f"{match['format'] or ''}{local_copy(match['url'])}{match['query'] or ''}"
 
 
 def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:

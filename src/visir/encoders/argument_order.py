@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from visir.display import quoted
 from visir.encoders.base import Encoder
 from visir.encoders.families import family_of
+from visir.encoders.known_models import named_like
+from visir.encoders.model_facts import cached_folder
 from visir.errors import EncoderError
+from visir.files import is_there
+from visir.options import split_mark
 from visir.remote import is_url
 
 
@@ -29,7 +34,7 @@ def order_named(order: str, model: object, source: object, *, is_model: bool = F
     try:
         yield
     except EncoderError as fault:
-        if (is_model or names_model(source)) and not names_model(model):
+        if (is_model or _is_model(source)) and not names_model(model):
             raise EncoderError(f"{_called(model)} is no model, and {_called(source)} is one.", hint=order) from fault
         raise
 
@@ -43,6 +48,17 @@ def names_model(thing: object) -> bool:
         except EncoderError:
             return False
     return isinstance(thing, Encoder)
+
+
+def _is_model(thing: object) -> bool:
+    """Whether this is a model for certain: "a/b" may be a folder as well, unless that model is known or here."""
+    if not names_model(thing) or isinstance(thing, Encoder):
+        return isinstance(thing, Encoder)
+    name = os.fspath(cast("str | os.PathLike[str]", thing))
+    bare, _ = split_mark(name)
+    if not family_of(name).pattern or ":" in bare or is_there(bare):
+        return True
+    return bare in named_like(bare) or cached_folder(bare) is not None
 
 
 def _called(thing: object) -> str:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.display import counted
+from visir.encoders.part_list import PartOf
 from visir.encoders.parts_folder import Parts
 from visir.errors import EmbeddingError
 from visir.progress import Progress
@@ -66,15 +67,31 @@ class PartsSummary:
             )
 
 
-def check_finished(parts: Parts) -> None:
+@dataclass(frozen=True)
+class FinishedParts:
+    """The parts of a finished run, by one look at it: these are read, whatever other processes do meanwhile.
+
+    Attributes:
+        made: The parts.
+        given_up: Input file → why it was given up.
+    """
+
+    made: list[PartOf]
+    given_up: Mapping[str, str]
+
+
+def check_finished(parts: Parts) -> FinishedParts:
     """Check that every input file has its part, or was given up.
+
+    Returns:
+        The parts, for `join_parts`.
 
     Raises:
         EmbeddingError: The run is not finished; the message says how far it is, and what finishes it.
     """
-    status = parts.status()
+    status, made = parts.look()
     if status.files and status.is_complete:
-        return
+        return FinishedParts(made, status.given_up)
     begun = [
         *(f"{name}: could not be encoded: {reason}" for name, reason in status.failed.items()),
         *(f"{name}: is being encoded by {who}" for name, who in status.running.items()),
@@ -97,24 +114,25 @@ def check_finished(parts: Parts) -> None:
     )
 
 
-def join_parts(parts: Parts, path: Path) -> tuple[Embeddings, PartsSummary]:
+def join_parts(parts: Parts, finished: FinishedParts, path: Path) -> tuple[Embeddings, PartsSummary]:
     """Write the vectors of all parts into one file.
 
     Args:
-        parts: A folder of parts that `check_finished` has let pass; empty parts are passed over.
+        parts: A folder of parts.
+        finished: What `check_finished` found in it; empty parts are passed over.
         path: The new file, of plain numbers. It must be there as long as the vectors are used.
 
     Returns:
         The vectors, memory-mapped, in the order in which the input files were listed; and what they are of.
 
     Raises:
-        EmbeddingError: Ids repeat; there is no vector; or a part is damaged, or of another model.
+        EmbeddingError: Ids repeat; there is no vector; or a part is gone by now, damaged, or of another model.
     """
     names: list[str] = []
     ids: list[pa.StringArray] = []
     files = broken = size = dimension = 0
     with path.open("wb") as stream, Progress(f"reading the parts of {parts.place}", None, "vectors") as advance:
-        for file, vectors, card in parts.read():
+        for file, vectors, card in parts.read(finished.made):
             files += 1
             broken += len(card["broken"])
             if len(vectors) == 0:
@@ -145,7 +163,7 @@ def join_parts(parts: Parts, path: Path) -> tuple[Embeddings, PartsSummary]:
     except EmbeddingError:
         _check_no_repeats(parts, joined, names, list(itertools.accumulate(map(len, ids))))
         raise
-    return vectors, PartsSummary(parts.place, files, len(joined), broken, parts.given_up())
+    return vectors, PartsSummary(parts.place, files, len(joined), broken, finished.given_up)
 
 
 def _check_same(parts: Parts, file: str, vectors: Embeddings, dimension: int) -> None:

@@ -2,6 +2,7 @@
 
     leases/PART.000001            the first claim; its time of change says when its holder was last alive
     leases/PART.000001.failed     its holder gave up, and why
+    leases/PART.000001.made       or its holder has made the part: from when until when, and of how many pictures
     leases/PART.000002            the second claim, made when the first had failed, was given back or had expired
 
 A claim is a file that one process alone can make, so no two hold the same one. Nothing is replaced or removed, so a
@@ -30,7 +31,7 @@ from visir.remote import RemoteFolder, is_url
 from visir.storage import SharedFolder
 
 FOLDER = "leases"
-_NAME = re.compile(r"(.+)\.(\d{6})(\.failed|\.released)?")
+_NAME = re.compile(r"(.+)\.(\d{6})(\.failed|\.released|\.made)?")
 
 
 class SharedPlace(Protocol):
@@ -76,7 +77,7 @@ class LeaseState:
         part: The part.
         generation: The number of the claim.
         renewed: When its holder was last alive, or gave it up; seconds since 1970.
-        ending: "failed" or "released"; empty while it is held.
+        ending: "failed", "released" or "made"; empty while it is held.
     """
 
     part: str
@@ -105,7 +106,7 @@ def lease_states(place: SharedPlace) -> dict[str, LeaseState]:
 
 
 def about_lease(place: SharedPlace, state: LeaseState) -> Mapping[str, str]:
-    """What a claim, or its ending, says: "owner", "since", "reason"."""
+    """What a claim, or its ending, says: "owner", "since", "reason"; of a part that was made "began" and "images"."""
     return facts_of(place, f"{state.name}.{state.ending}" if state.ending else state.name)
 
 
@@ -166,9 +167,9 @@ class PartLease:
         self._lost = self._lost or self.place.exists(self._next)
         return not self._lost
 
-    def end(self, ending: str, reason: str = "") -> None:
-        """Give the part up: "failed" for a `reason`, or "released"."""
-        self.place.create(f"{self.state.name}.{ending}", about_process(reason=reason))
+    def end(self, ending: str, reason: str = "", **facts: str) -> None:
+        """Say that nobody works on the part any more: "made", "failed" for a `reason`, or "released"."""
+        self.place.create(f"{self.state.name}.{ending}", about_process(reason=reason, **facts))
 
     def __enter__(self) -> PartLease:
         self._thread.start()
@@ -192,7 +193,9 @@ class PartLease:
 
 def about_process(**facts: str) -> bytes:
     """What a claim says: who makes it, when, and further facts."""
-    return orjson.dumps(
-        {"owner": f"{socket.gethostname()}:{os.getpid()}", "since": datetime.now(UTC).isoformat(timespec="seconds")}
-        | facts
-    )
+    return orjson.dumps({"owner": f"{socket.gethostname()}:{os.getpid()}", "since": this_moment()} | facts)
+
+
+def this_moment() -> str:
+    """The time, to a thousandth of a second: small files are encoded in less than one."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

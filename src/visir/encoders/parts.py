@@ -21,7 +21,7 @@ from visir.display import counted, named
 from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.compute import ForwardOptions
-from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place
+from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place, this_moment
 from visir.encoders.loading import load
 from visir.encoders.part_file import LostError, write_part
 from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, given_up_parts, note_set_aside
@@ -226,13 +226,16 @@ class _Worker:
         return worked
 
     def _make(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
-        began = time.monotonic()
+        began, since = time.monotonic(), this_moment()
         with lease:
             try:
                 for generation in range(1, lease.state.generation):
                     self.place.clear(FOLDER, f"{part.part}.{generation:06}")
+                facts = {}
                 if not patiently(lambda: self.place.exists(part.path)):  # it may have been finished meanwhile
-                    patiently(lambda: self._encode(part, lease, advance))
+                    images = patiently(lambda: self._encode(part, lease, advance))
+                    facts = {} if images is None else {"began": since, "images": str(images)}
+                patiently(lambda: lease.end("made", **facts))
             except LostError:
                 return
             except (ImageError, CollectionError, EmbeddingError) as fault:
@@ -245,7 +248,8 @@ class _Worker:
             finally:
                 self.result.encoding_seconds += time.monotonic() - began
 
-    def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
+    def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> int | None:
+        """How many pictures have a vector in the part; None where another process has published it."""
         about = part.file
         facts: dict[str, Any] = {"source": {"name": about.name, "size": about.size, "tag": about.tag}}
         prefix = f"{part.file.name}/" if self.prefixed else ""
@@ -269,14 +273,16 @@ class _Worker:
             if not patiently(lease.is_held):
                 raise LostError
             patiently(lambda: note_set_aside(self.place, part, broken))
-            if patiently(lambda: self.place.publish(path, part.path, lease.writer)):
-                self.result.files += 1
-                self.result.images += images
-                self.result.broken += broken
-                self.result.passed_over += passed.count
-                self.result.links += passed.links
-                self.result.going_on += [about.name] if passed.goes_on else []
-                advance(images)
+            if not patiently(lambda: self.place.publish(path, part.path, lease.writer)):
+                return None
+            self.result.files += 1
+            self.result.images += images
+            self.result.broken += broken
+            self.result.passed_over += passed.count
+            self.result.links += passed.links
+            self.result.going_on += [about.name] if passed.goes_on else []
+            advance(images)
+            return images
 
 
 def patiently(call: Callable[[], T]) -> T:

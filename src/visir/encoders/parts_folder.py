@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from visir.collections.own_folders import kind_elsewhere
 from visir.display import named
 from visir.encoders.given_up import give_up, why_given_up
 from visir.encoders.leases import LeaseState, SharedPlace, about_lease, facts_of, lease_states, open_place
 from visir.encoders.part_file import read_card, read_part
 from visir.encoders.part_list import FOLDER, PARTS, PartOf, listed_parts, read_plan, set_aside_counts
-from visir.encoders.parts_pace import images_per_second
-from visir.errors import EmbeddingError, VisirError
+from visir.encoders.parts_pace import images_per_second, seconds_of
+from visir.errors import EmbeddingError
 from visir.records import Embeddings, EncoderCard
-from visir.remote import is_url
+from visir.remote import UnreachableError, is_url
 from visir.storage.manifest import is_made_by_visir
 
 MEASURED = 32
 """The rate is that of so many last parts."""
+CARDS_READ = 100
+"""Of so many parts, at most, that say nowhere else how many pictures were set aside, the cards are read for it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class PartsStatus:
         expired: Input file → who had begun it, and gave no sign of life for a lease's time.
         failed: Input file → why it could not be encoded.
         given_up: Input file → why it was given up, and by whom (`Parts.give_up`).
-        broken: How many pictures of the finished files were set aside (`Parts.broken` names them).
+        broken: How many pictures of the finished files were set aside (`Parts.broken` names them); None where many
+            parts were made by a version that did not note it, and it was not counted.
         images_per_second: Of all processes together, over the last parts, in the time in which any process was at one
             of them; None when none is finished.
     """
@@ -45,7 +49,7 @@ class PartsStatus:
     expired: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     given_up: Mapping[str, str] = field(default_factory=dict)
-    broken: int = 0
+    broken: int | None = 0
     images_per_second: float | None = None
 
     @property
@@ -56,12 +60,27 @@ class PartsStatus:
 
 def is_parts(place: str | Path) -> bool:
     """Whether a place is a folder of parts, here or elsewhere; for elsewhere one small file is asked for."""
-    if not is_url(place):
-        return is_made_by_visir(place, PARTS.name)
-    try:
-        return read_plan(open_place(place)) is not None
-    except VisirError:  # something else, or it does not answer: whoever opens it says that
-        return False
+    return kind_elsewhere(str(place)) == PARTS.name if is_url(place) else is_made_by_visir(place, PARTS.name)
+
+
+def check_parts_can_be_told(place: str | Path) -> None:
+    """Raise what hides whether a place is a folder of parts.
+
+    Args:
+        place: A folder or an address that `is_parts` does not take for parts.
+
+    Raises:
+        UnreachableError: The address does not answer.
+        VisirError: Its `visir.json` is damaged, cannot be read, or is that of another kind of folder.
+    """
+    if is_url(place) or is_made_by_visir(place):
+        try:
+            read_plan(open_place(place))
+        except EmbeddingError as fault:
+            raise EmbeddingError(
+                fault.message,
+                hint="name a folder of parts that is whole; or, with --model MODEL, what is to be encoded",
+            ) from fault
 
 
 class Parts:
@@ -107,12 +126,17 @@ class Parts:
             if f"{part.part}.parquet" in finished:
                 yield self._read(part)[0]
 
-    def read(self) -> Iterator[tuple[str, Embeddings, dict[str, Any]]]:
-        """The input file, the vectors and the card of each finished part, without a warning."""
-        finished = self._place.listing(FOLDER)
-        for part in listed_parts(self._place):
-            if f"{part.part}.parquet" in finished:
-                yield part.file.name, *self._read(part)
+    def read(self, parts: Iterable[PartOf]) -> Iterator[tuple[str, Embeddings, dict[str, Any]]]:
+        """The input file, the vectors and the card of each of these parts, without a warning.
+
+        Args:
+            parts: Finished parts, as `look` gives them.
+
+        Raises:
+            EmbeddingError: One is gone by now, or damaged.
+        """
+        for part in parts:
+            yield part.file.name, *self._read(part)
 
     def broken(self) -> Iterator[tuple[str, str]]:
         """The id of each picture that was set aside, with the reason."""
@@ -141,6 +165,10 @@ class Parts:
 
     def status(self) -> PartsStatus:
         """How far they are; nothing is touched."""
+        return self.look()[0]
+
+    def look(self) -> tuple[PartsStatus, list[PartOf]]:
+        """How far they are, and the finished parts that this was said of, in the order in which files were listed."""
         seconds = float(self.plan["lease"])
         finished, states = self._place.listing(FOLDER), lease_states(self._place)
         parts = listed_parts(self._place)
@@ -151,7 +179,7 @@ class Parts:
             if part.file.name in given_up:
                 continue
             state = states.get(part.part)
-            if state is None or state.ending == "released":
+            if state is None or state.ending in ("released", "made"):  # one that was made was removed since
                 continue
             about = about_lease(self._place, state)
             who = f"{about.get('owner', 'unknown')}, since {about.get('since', 'unknown')}"
@@ -160,23 +188,52 @@ class Parts:
             else:
                 (running if state.is_held(seconds) else expired)[part.file.name] = who
         rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made}, states)
-        counts = set_aside_counts(self._place)
-        broken = sum(counts.get(part.part, 0) for part in made)
+        broken = self._set_aside(made, states)
         running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
-        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, broken, rate)
+        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, broken, rate), made
+
+    def _set_aside(self, made: Iterable[PartOf], states: Mapping[str, LeaseState]) -> int | None:
+        """How many pictures were set aside: by the notes of all parts, or by the cards of a few that have none."""
+        counts, count, unsure = set_aside_counts(self._place), 0, list[PartOf]()
+        for part in made:
+            count += counts.get(part.part, 0)
+            state = states.get(part.part)
+            if part.part not in counts and (state is None or state.ending != "made"):
+                unsure.append(part)  # of an earlier version, or its process was killed in the last moment
+        if len(unsure) > CARDS_READ:
+            return None
+        return count + sum(len(self._card(part)["broken"]) for part in unsure)
 
     def _rate(self, made: Mapping[PartOf, float], states: Mapping[str, LeaseState]) -> float | None:
         last = sorted(made.items(), key=lambda item: item[1])[-MEASURED:]
         claimed = [(part, published, states[part.part]) for part, published in last if part.part in states]
-        return images_per_second(
-            (str(facts_of(self._place, state.name).get("since", "")), published, int(self._card(part)["count"]))
-            for part, published, state in claimed
-        )
+        return images_per_second(self._work(part, published, state) for part, published, state in claimed)
+
+    def _work(self, part: PartOf, published: float, state: LeaseState) -> tuple[str, float, int]:
+        """When its process began a part and had finished it, and how many pictures it has."""
+        noted = about_lease(self._place, state) if state.ending == "made" else {}
+        ended, images = seconds_of(str(noted.get("since", ""))), str(noted.get("images", ""))
+        if ended is not None and images.isdecimal():
+            return str(noted.get("began", "")), ended, int(images)
+        # Of an earlier version: the time of the file, which is another one in a copy of the folder.
+        since = str(facts_of(self._place, state.name).get("since", ""))
+        return since, published, int(self._card(part)["count"])
 
     def _card(self, part: PartOf) -> dict[str, Any]:
-        with self._place.open(part.path) as stream:
+        with self._open(part) as stream:
             return read_card(stream, f"{self.place}/{part.path}")
 
     def _read(self, part: PartOf) -> tuple[Embeddings, dict[str, Any]]:
-        with self._place.open(part.path) as stream:
+        with self._open(part) as stream:
             return read_part(stream, f"{self.place}/{part.path}")
+
+    def _open(self, part: PartOf) -> IO[bytes]:
+        try:
+            return self._place.open(part.path)
+        except (OSError, UnreachableError) as fault:
+            if not isinstance(fault.__cause__ if isinstance(fault, UnreachableError) else fault, FileNotFoundError):
+                raise
+            raise EmbeddingError(
+                f"{self.place}/{part.path}: the part of {part.file.name} is gone: somebody has removed it meanwhile.",
+                hint="run the same again: it says what is missing then, and what makes it",
+            ) from fault

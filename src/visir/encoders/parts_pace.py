@@ -11,7 +11,7 @@ def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
 
     Args:
         work: Of each part when its process began (as ISO 8601; "" where that is not known), when the part was
-            published, in seconds since 1970, and how many pictures it has.
+            finished, in seconds since 1970, and how many pictures it has.
 
     Returns:
         None where the time is not known, or too short to be told.
@@ -21,10 +21,10 @@ def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
         6.0
     """
     spans, images = list[tuple[float, float]](), 0
-    for since, published, count in work:
-        began = _seconds(since)
+    for since, finished, count in work:
+        began = seconds_of(since)
         if began is not None:
-            spans.append((began, max(began, published)))
+            spans.append((began, max(began, finished)))
             images += count
     seconds = covered(spans)
     return images / seconds if seconds > 0 else None
@@ -44,7 +44,8 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def _seconds(time: str) -> float | None:
+def seconds_of(time: str) -> float | None:
+    """A time in ISO 8601, in seconds since 1970; None where it is none."""
     try:
         return datetime.fromisoformat(time).timestamp()
     except ValueError:

@@ -51,10 +51,10 @@ def index_of_parts(
     kind.check_settings(options)
     if out is not None:
         check_new_index(Path(out))
-    check_finished(parts)
+    finished = check_finished(parts)
     place = Scratch.temporary("parts") if out is None else Scratch.beside(Path(os.path.realpath(out)))
     with place as scratch, disk_faults(scratch.path, IndexFolderError):
-        vectors, summary = join_parts(parts, scratch.file("vectors"))
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
         if out is None:
             vectors = replace(vectors, vectors=np.array(vectors.vectors))
         index = kind.build(vectors, out, **options)
@@ -86,9 +86,9 @@ def add_parts(index: Index[Any], parts: Parts) -> tuple[int, PartsSummary]:
     from visir.encoders.joined_parts import check_finished, join_parts
 
     check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
-    check_finished(parts)
+    finished = check_finished(parts)
     with Scratch.temporary("parts") as scratch, disk_faults(scratch.path, IndexFolderError):
-        vectors, summary = join_parts(parts, scratch.file("vectors"))
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
         new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
         new = vectors.select(new_ids)
         del vectors  # it maps the file that is about to be removed

@@ -9,10 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 
 from visir.collections import open as open_anything
+from visir.collections.own_folders import check_no_own_folder
 from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.encoders.loading import load, load_recorded
+from visir.encoders.parts_folder import Parts
 from visir.encoders.sources import items_of
 from visir.errors import ConfigurationError, RunError, nearest
 from visir.records import Collection, EncoderCard, Gallery, Modality, Run, VectorForm, Vectors
@@ -116,6 +118,8 @@ def _opened(source: Any, split: str | None, images: object) -> Any:
     opened = source
     if isinstance(source, str | Path) or split is not None or images is not None:
         opened = open_anything(source, split=split, images=images)
+    if isinstance(opened, Parts):
+        check_no_own_folder(opened.place)
     if hasattr(opened, "search") and not isinstance(opened, Index):
         place = f"visir.open({str(source)!r})" if isinstance(source, str | Path) else "library"
         raise ConfigurationError(

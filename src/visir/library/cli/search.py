@@ -102,6 +102,10 @@ def search(context: typer.Context, **options: Any) -> None:
             from visir.collections.sources import find_source
 
             find_source(place, COLLECTIONS)  # a place that does not exist is the first thing to say
+        else:
+            from visir.collections.own_folders import check_no_own_folder
+
+            check_no_own_folder(place)
         search_collection(**options)
         return
     faults = [f"{flag}: {place} is a library, which has its own model and pictures" for flag in _not_for_it(context)]
