@@ -15,6 +15,8 @@ import visir
 from visir.cli import data, index
 from visir.collections.archives import TarArchive
 from visir.collections.streams import InputFiles
+from visir.collections.tar_headers import PIECE, TarHeaders
+from visir.collections.tar_notes import tar_notes
 from visir.errors import CollectionError
 from visir.library import cli as library
 
@@ -133,3 +135,49 @@ def test_headers_of_links_and_long_names_are_no_end(tmp_path: Path) -> None:
             made.addfile(link)
         opened = TarArchive(tmp_path / "x.tar")
         assert list(opened.names()) == [f"{'é' * 150}.jpg", "b.jpg"] and opened.links == ["c.jpg"]
+
+
+@pytest.mark.parametrize("zeros", [0, 3 * 2**20])
+def test_a_second_tar_is_noticed_behind_any_number_of_zeros(tmp_path: Path, zeros: int) -> None:
+    path = tmp_path / "x.tar"
+    tar(path)
+    whole = path.read_bytes() + bytes(zeros)
+    path.write_bytes(whole)
+    first = TarArchive(path)
+    assert list(first.names()) == NAMES and not first.goes_on
+    path.write_bytes(whole + whole)
+    both = TarArchive(path)
+    assert list(both.names()) == NAMES and both.goes_on
+
+
+class Watched(io.BytesIO):
+    """Writes down how much is asked of it at once."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.most, self.got = 0, 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.most, self.got = max(self.most, len(data)), self.got + len(data)
+        return data
+
+
+@pytest.mark.parametrize("kind", ["stream", "file"])
+def test_what_is_behind_the_end_is_read_in_pieces(tmp_path: Path, kind: str) -> None:
+    """A stream to its end; a file until it is known that it goes on."""
+    tar(tmp_path / "x.tar")
+    whole = (tmp_path / "x.tar").read_bytes()
+    source, headers = Watched(whole + bytes(5 * 2**20) + b"x" + bytes(5 * 2**20)), TarHeaders()
+    with headers.open(source) if kind == "stream" else tarfile.open(fileobj=source, tarinfo=headers.kind) as opened:
+        assert [member.name for member in opened] == NAMES
+        assert headers.check_end(opened)
+    assert source.most <= PIECE
+    assert (source.got > 10 * 2**20) is (kind == "stream") and source.got > 5 * 2**20
+
+
+def test_a_link_of_two_lines_is_told_on_one() -> None:
+    (note,) = tar_notes(["x.tar: a\nb.jpg"], [])
+    assert note.startswith(r"1 link in tars passed over, e.g. x.tar: a\u000ab.jpg (")
+    (note,) = tar_notes([], ["x\ny.tar"])
+    assert r"e.g. x\u000ay.tar (" in note

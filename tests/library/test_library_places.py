@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import sys
 import warnings
@@ -204,7 +205,7 @@ def test_which_kinds_bring_the_rest_here() -> None:
 def test_a_library_whose_collection_was_deleted_says_how_it_gets_it_again(at: Place, on_server: Path) -> None:
     [name] = at.names()
     drop(on_server / "dense")
-    hint = f"move dense out of {on_server} and run visir library update {on_server}: it is made anew"
+    hint = f"move dense out of {on_server} and run visir library update {shlex.quote(str(on_server))}: it is made anew"
     for ask in (lambda: LibrarySnapshot.open(on_server), lambda: update(None, on_server)):
         with pytest.raises(EngineError, match=f"{name}.* does not exist") as no:
             ask()
@@ -237,5 +238,6 @@ def test_an_open_library_whose_collection_is_deleted_says_the_same(at: Place, on
             with pytest.raises(EngineError, match="does not exist") as no:
                 searcher.find(**query)
             assert no.value.hint == (
-                f"move dense out of {on_server} and run visir library update {on_server}: it is made anew"
+                f"move dense out of {on_server} and run visir library update {shlex.quote(str(on_server))}: "
+                "it is made anew"
             )

@@ -41,6 +41,21 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_library_of_one_picture_whose_name_has_a_space(photos: Path, tmp_path: Path) -> None:
+    for number in range(1, 4):
+        (photos / f"{number}.png").unlink()
+    library = tmp_path / "my photos.visir"
+    said = run("make", photos, "--model", "pixels", "--out", library)
+    assert said.status == 0 and f"{library}: 1 picture; files: 1 added" in said.text
+    shutil.copy(photos / "0.png", photos / "copy.png")
+    said = run("update", library)
+    assert f"1 file with the content of another: visir library duplicates '{library}'" in said.text
+    (path,) = (library / "dense").glob("part-*/vectors.npy")
+    path.unlink()
+    said = run("search", library, "red")
+    assert f"move the part that is named out of {library} and run visir library update '{library}'" in said.text
+
+
 def test_make_a_library_update_it_look_at_it(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     said = run("make", photos, "--model", "pixels")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -25,7 +28,7 @@ from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.addresses import is_loopback, needed_later
 from visir.retrieval.remote.build import COLLECTION
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import PGVECTOR, QDRANT
+from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
 from visir.storage import Scratch, sweep
 from visir.storage.locks import release
 
@@ -266,21 +269,76 @@ def test_an_address_is_one_line_of_plain_text(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "shown"),
     [
-        "mysql://me:s3cret@here/photos",
-        "me:s3cret@here",
-        "http://me:s3cret@here: 6333",
-        "http://me:s3cret@here:port",
-        "http://me:s3cret/?#@here:port?api-key=s3cret",
-        "mysql://here/photos?password=s3cret",
+        ("localhost:6333", "localhost:6333"),
+        ("localhost", "localhost"),
+        ("[::1]:6333/x", "[::1]:6333/x"),
+        ("mysql://here:3306/photos", "mysql://here:3306/photos"),
+        ("mysql://me:s3cret@here/photos", "mysql://…@here/photos"),
+        ("mysql://me:s3c/ret@here:3306", "mysql://…@here:3306"),
+        ("mysql://here/photos?password=s3cret", "mysql://here/photos?…"),
+        ("mysql://here?password=s3cret#s3cret", "mysql://here?…"),
+        ("localhost:6333/#s3cret", "localhost:6333/#…"),
+        ("qdrant://host;api-key=s3cret", "qdrant://host;…"),
+        ("me:s3cret@here", "…"),
+        ("me:s3cret@localhost:5432//db", "…"),
+        ("s3cret//me@localhost:5432", "…"),
+        ("host=localhost user=me password=s3cret dbname=x", "…"),
+        ("me:s3cret", "…"),
+        ("http://me:s3cret", "http://…"),
+        ("http://me:s3cret@here: 6333", "http://…"),
+        ("http://me:s3cret@here:port", "http://…"),
+        ("http://me:12;s3cret@here:port", "http://…"),
+        ("mysql://here?key=12@s3cret", "mysql://…"),
+        ("http://me:s3cret/?#@here:port?api-key=s3cret", "http://…"),
     ],
 )
-def test_a_wrong_address_is_shown_without_its_password(url: str, tmp_path: Path) -> None:
+def test_a_wrong_address_is_shown_without_its_secret(url: str, shown: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is no address of a server") as fault:
         build_index(random_dense("image", 2, 1), "qdrant", tmp_path / "index", url=url)
-    assert "here" in str(fault.value)
+    assert fault.value.message.startswith(f"url: {shown!r} is no address of a server")
     assert "s3cret" not in str(fault.value)
+
+
+@pytest.mark.parametrize("path", [";id;", "$(id)", "`id`", "a'b", "a&id", "a|id", "a>b", "a{b,c}", "a\\b"])
+def test_the_path_of_qdrant_holds_nothing_that_a_shell_reads(path: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no address of a server of Qdrant") as fault:
+        QDRANT.check_address(f"http://127.0.0.1:6333/{path}")
+    assert "its path takes letters, digits" in str(fault.value)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/qdrant", "/team%20a/qdrant-1/", "/~me/v1.2_x", "/a:b@c+d,e=f"])
+def test_honest_prefixes_of_qdrant_are_taken(path: str) -> None:
+    QDRANT.check_address(f"https://host{path}")
+
+
+_HOSTILE = ["b c", ";id;", "$(id)", "a'b", 'a"b', "a/../b", "a?b#c", "`id`", "a\\b"]
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_the_command_that_removes_a_collection_is_about_it_alone(name: str) -> None:
+    """As a shell takes it apart: the same words, whatever the collection is called."""
+    command = QDRANT.engine().removal("http://127.0.0.1:6333/;id;", name, {})
+    *words, address = shlex.split(command)
+    assert words == ["curl", "-X", "DELETE"]
+    start = "http://127.0.0.1:6333/;id;/collections/"
+    assert address.startswith(start) and unquote(address.removeprefix(start)) == name
+    assert not set(address.removeprefix(start)) & set(" /?#;$'\"`\\")
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_so_are_those_that_remove_a_table(name: str) -> None:
+    url = f"postgresql://{quote(name, safe='')}@/{name}?host=/tmp/{name}"
+    words = shlex.split(PGVECTOR.engine().removal(url, name, {"schema": name}))
+    quoted = '"' + name.replace('"', '""') + '"'
+    assert words == ["psql", url, "-c", f"DROP TABLE {quoted}.{quoted}"]
+    url = f"milvus://localhost:19530/{name}"
+    python, option, code = shlex.split(MILVUS.engine().removal(url, name, {}))
+    assert (python, option) == ("python", "-c")
+    called = ast.parse(code).body[-1].value  # type: ignore[attr-defined]
+    assert called.func.attr == "drop_collection" and ast.literal_eval(called.args[0]) == name
+    assert ast.literal_eval(called.func.value.args[0]).startswith("http://localhost:19530/")
 
 
 def test_what_later_commands_need(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,14 @@ from index_data import (
     vectors,
 )
 
+from visir.encoders import load
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import Embeddings, EncoderCard, SparseEmbeddings
 from visir.retrieval.exact import search
-from visir.retrieval.folder import IndexFolderError
+from visir.retrieval.folder import IndexFolderError, read_index
 from visir.retrieval.kinds import KINDS, build_index, form_of, kinds_for, open_index, settings_of_kind
 from visir.retrieval.settings import settings_of
-from visir.storage import MANIFEST, Manifest
+from visir.storage import MANIFEST, FolderKind, Manifest, new_folder
 
 EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages)) and lies_in_a_folder(kind)]
 EXACT = [name for name in EVERY if KINDS.get(name).exact]
@@ -433,3 +434,20 @@ def test_what_is_no_vectors_is_named_with_the_way_to_them(given: object) -> None
     match = rf"not of a {type(given).__name__}\.(.|\n)*Embeddings\.of(.|\n)*visir\.encode(.|\n)*Parts\(folder\)"
     with pytest.raises(EmbeddingError, match=match):
         build_index(given, "exact")  # type: ignore[arg-type]
+
+
+def test_hints_name_a_folder_with_a_space_as_a_shell_takes_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my index"
+    documents = random_dense("image", 5, 1)
+    build_index(documents, "exact", folder)
+    with pytest.raises(IndexFolderError, match="exists already") as caught:
+        build_index(documents, "exact", folder)
+    assert f"(visir index search '{folder}'); else name a new folder" in str(caught.value)
+    parts = FolderKind("parts", "a folder of parts", remedy="make it again")
+    with new_folder(tmp_path / "my parts", parts):
+        pass
+    for read in (read_index, lambda place: load(str(place))):
+        with pytest.raises(VisirError, match="a folder of parts") as fault:
+            read(tmp_path / "my parts")
+        assert f"visir index build '{tmp_path / 'my parts'}' --out NEW" in str(fault.value)
+    assert f"'parquet:{tmp_path / 'my parts'}/parts/PART.parquet'" in str(fault.value)

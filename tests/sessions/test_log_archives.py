@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
+import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,8 @@ from visir.errors import VisirError
 from visir.sessions import LogCounts, LogMapping, sessionise
 from visir.sessions.cli.make import make as make_verb
 from visir.sessions.counts import remarks_of
+from visir.storage import Scratch, sweep
+from visir.storage.locks import release
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -83,6 +88,7 @@ def test_what_goes_on_behind_its_end_is_refused(tmp_path: Path, pack: type[bytes
     for joined in (
         pack(tar_of(LOGS) + tar_of({"d.csv": log(9)})),
         pack(tar_of(LOGS)) + pack(tar_of({"d.csv": log(9)})),
+        pack(tar_of(LOGS) + bytes(3 * 2**20) + tar_of({"d.csv": log(9)})),
     ):
         (tmp_path / "log.tar").write_bytes(joined)
         with pytest.raises(
@@ -112,3 +118,72 @@ def test_two_archives_of_one_name_are_two_logs(tmp_path: Path) -> None:
         (tmp_path / day / "log.tar").write_bytes(tar_of({"a.csv": log(rows)}))
     both = [tmp_path / "monday" / "log.tar", tmp_path / "tuesday" / "log.tar"]
     assert sessionise(both, MAPPING, tmp_path / "out").read == 109
+
+
+def tar_named(*names: str) -> bytes:
+    """A tar of small files of these names, and of folders where a name ends in "/"."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in names:
+            about = tarfile.TarInfo(name.rstrip("/"))
+            about.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            about.mode = 0o755 if name.endswith("/") else 0o644
+            about.size = 0 if name.endswith("/") else 3
+            tar.addfile(about, io.BytesIO(b"abc"))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["ok.csv", f"{'x' * 300}.csv"], f"its member {'x' * 100}… cannot be unpacked: File name too long."),
+        (["ok.csv", "y/" * 2_100 + "a.csv"], f"its member {'y/' * 50}… cannot be unpacked: File name too long."),
+        (["ok.csv", "a.csv", "a.csv/b.csv"], "its member a.csv/b.csv cannot be unpacked: File exists."),
+        (["ok.csv", "a.csv/", "a.csv"], "its member a.csv cannot be unpacked: Is a directory."),
+        (["ok.csv", "a.csv/b.csv", "a.csv"], "its member a.csv cannot be unpacked: Is a directory."),
+        (["ok.csv", "a\udce9.csv"], r"its member a\udce9.csv cannot be unpacked: Invalid or incomplete multibyte"),
+        (["ok.csv", f"\n{'x' * 300}"], rf"its member \u000a{'x' * 99}… cannot be unpacked: File name too long."),
+    ],
+)
+def test_a_member_that_no_file_can_be_called_leaves_nothing(tmp_path: Path, names: list[str], said: str) -> None:
+    (tmp_path / "log.tar").write_bytes(tar_named(*names))
+    with pytest.raises(VisirError, match="unpack it by hand under another name") as caught:
+        sessions_of(tmp_path / "log.tar")
+    assert caught.value.message.startswith(f"{tmp_path / 'log.tar'}: {said}")
+    assert [one.name for one in tmp_path.iterdir()] == ["log.tar"]
+
+
+def test_a_claimed_name_that_is_too_long_is_swept(tmp_path: Path) -> None:
+    """As a version that claimed such a name before the system had refused it has left it, when it was killed."""
+    scratch = Scratch.beside(tmp_path / "out")
+    scratch.file("unpacked/ok.csv").write_bytes(b"abc")
+    scratch.claims.add(f"unpacked/{'x' * 300}.csv", "y/" * 2_100 + "a.csv")
+    release(scratch.claims._stream)
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("zeros", [0, 3 * 2**20])
+def test_a_compressed_archive_is_read_to_its_end(tmp_path: Path, zeros: int) -> None:
+    """However many zeros it is filled up with (tar's --blocking-factor)."""
+    packed = bytearray(gzip.compress(tar_of(LOGS) + bytes(zeros)))
+    (tmp_path / "log.tar.gz").write_bytes(packed)
+    assert sessions_of(tmp_path / "log.tar.gz").read == 180
+    shutil.rmtree(tmp_path / "out")
+    (tmp_path / "log.tar.gz").write_bytes(packed[:-4])
+    with pytest.raises(VisirError, match="ended before the end-of-stream marker"):
+        sessions_of(tmp_path / "log.tar.gz")
+    packed[-8] ^= 1
+    (tmp_path / "log.tar.gz").write_bytes(packed)
+    with pytest.raises(VisirError, match="CRC check failed"):
+        sessions_of(tmp_path / "log.tar.gz")
+    assert [one.name for one in tmp_path.iterdir()] == ["log.tar.gz"]
+
+
+def test_what_macos_keeps_of_a_file_is_no_log(tmp_path: Path) -> None:
+    fork = b"\0\x05\x16\x07\0\x02\0\0Mac OS X        "
+    (tmp_path / "log.tar").write_bytes(tar_of({"._a.csv": fork, "x/._b.csv": fork, "._read me": fork, "a.csv": log(9)}))
+    counts = sessions_of(tmp_path / "log.tar")
+    kept = "(what macOS keeps of a file)"
+    assert (counts.read, counts.malformed) == (9, 0)
+    assert counts.passed_over == (f"._a.csv {kept}", f"x/._b.csv {kept}")

@@ -198,6 +198,26 @@ def test_a_full_disk_at_the_very_end_loses_nothing(tmp_path: Path, monkeypatch: 
     assert len(modes) == 1, "whoever may read the one may read the other"
 
 
+def test_a_picture_that_is_not_where_the_others_are_says_so(tmp_path: Path) -> None:
+    rows = ["image,caption,split"]
+    photos = tmp_path / "my photos"
+    photos.mkdir()
+    for number in range(6):
+        if number != 2:
+            Image.new("RGB", (80, 80), (40 * number, 0, 0)).save(photos / f"{number}.png")
+        rows.append(f"{number}.png,a dog {number},{'train' if number < 4 else 'val'}")
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("\n".join(rows))
+    data = {"collection": str(pairs), "images": str(photos)}
+    with pytest.raises(ImageError) as caught:
+        train(small(data=data, **{side: SCRATCH[side] for side in ("image", "text")}), out=tmp_path / "out")
+    assert caught.value.message == "image '2.png': not found in my photos/, where others are."
+    assert str(caught.value.hint).splitlines() == [
+        "mend its name; or say where it is beside these: images=[PLACE, PLACE] (--images; in a recipe data.images)",
+        f"  → all such pictures: visir data check {pairs} --images '{photos}'",
+    ]
+
+
 def test_a_broken_picture_says_what_finds_the_others(tmp_path: Path) -> None:
     rows = ["image,caption,split"]
     for number in range(6):

@@ -208,7 +208,7 @@ class TarArchive:
             CollectionError: The tar is damaged, or cut: within a member, or before the mark of its end (`TarHeaders`).
         """
         about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
-        store, key = ContentStore(TAR_INDEX), hash_json({**about, "counts": ["links", "goes on"], "end": True})
+        store, key = ContentStore(TAR_INDEX), hash_json({**about, "counts": ["links", "goes on"], "end": "all zeros"})
         if store.find(key) is not None:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())
             self.links, self.goes_on = columns["links"], columns["goes on"]

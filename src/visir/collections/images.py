@@ -16,6 +16,7 @@ from PIL import Image, UnidentifiedImageError
 from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
+from visir.collections.found_notes import no_picture
 from visir.collections.numpy_frames import encoded_frame
 from visir.collections.picture_fragments import FRAME, cut, part_of
 from visir.collections.picture_kinds import looks_like, register_heif
@@ -218,6 +219,7 @@ class ImageReader:
         images = source.images
         self._ids, self._paths, self._archives = images["id"], images["path"], images["archive"]
         self._root = Path(source.root)
+        self._source = getattr(source, "source", "")
         self._max_pixels = _limit(max_pixels)
         self._opened: dict[str, Archive] = {}
         self._lock = threading.Lock()
@@ -242,10 +244,7 @@ class ImageReader:
 
     def _read(self, row: int, path: str | None) -> bytes:
         if path is None:
-            raise ImageError(
-                f"{self.where(row)}: only its metadata is at hand.",
-                hint="say where the pictures are: images=FOLDER_OR_ZIP (--images; in a recipe data.images)",
-            )
+            raise no_picture(self.where(row), self._source)
         if path.startswith(SCENE):
             stream = io.BytesIO()
             self._render(path).save(stream, "PNG")

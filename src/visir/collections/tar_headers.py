@@ -13,8 +13,8 @@ TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 """What the names of tars end in, compressed or not."""
 TAR_FAULTS = (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error)
 """What a tar that is cut or damaged raises when it is read; an `OSError` may be the fault of the disk."""
-LOOK_BEHIND = 2**20
-"""Bytes behind the mark of a tar's end in which is looked for more. Programs fill up with zeros, usually to 10 kB."""
+PIECE = 2**20
+"""Bytes read at once behind the mark of a tar's end. Programs fill up with zeros: usually to 10 kB, or to any size."""
 NO_END = "the mark of its end is missing"
 NO_END_REMEDY = "copy it again; to a tar that was written without the mark, truncate -s +1024 FILE.tar adds it"
 _OCTAL = b"01234567"
@@ -49,6 +49,7 @@ class TarHeaders:
 
     def __init__(self, *, brief: bool = True) -> None:
         self._last: bytes | bytearray = b""
+        self._is_stream = False
         headers = self
 
         class Header(tarfile.TarInfo):
@@ -71,13 +72,14 @@ class TarHeaders:
 
     def open(self, stream: IO[bytes]) -> tarfile.TarFile:
         """The tar in a stream, compressed or not, whose members are read once, from the first to the last."""
+        self._is_stream = True
         return tarfile.open(fileobj=decompressed(stream), mode="r|", tarinfo=self.kind)
 
     def check_end(self, tar: tarfile.TarFile) -> bool:
-        """Whether there is more behind the mark of the end of a tar, all of whose members were read.
+        """Whether there is more than zeros behind the mark of the end of a tar, all of whose members were read.
 
-        Looking there (`LOOK_BEHIND`) is also what reads the end of a compressed tar: its checksum, which tells of
-        damage to the members before it.
+        A stream (`open`) is read to its end, also where there is more: there a compressed tar has its checksum, which
+        tells of damage to the members before it. A tar that is opened otherwise is read as far as there are zeros.
 
         Raises:
             tarfile.ReadError: The tar is not whole.
@@ -88,7 +90,10 @@ class TarHeaders:
         if self._last.strip(b"\0"):
             raise tarfile.ReadError(f"the header at byte {tar.offset:,} is damaged")
         behind: Any = tar.fileobj
-        return bool(behind.read(LOOK_BEHIND).strip(b"\0"))
+        goes_on = False
+        while (self._is_stream or not goes_on) and (piece := behind.read(PIECE)):
+            goes_on = goes_on or bool(piece.strip(b"\0"))
+        return goes_on
 
 
 def remedy_of(fault: Exception, otherwise: str = "copy it again") -> str:

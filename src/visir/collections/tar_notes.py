@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from visir.display import counted
+from visir.terminal import one_line
 
 LINKS_REMEDY = "pack the files themselves: tar --dereference --hard-dereference"
 END_REMEDY = "as of tars joined by cat: unpack it with tar --ignore-zeros, and pack it again"
@@ -29,10 +30,10 @@ def tar_notes(links: Sequence[str], going_on: Sequence[str]) -> list[str]:
     """
     notes = []
     if links:
-        notes.append(f"{counted(len(links), 'links')} {_LINKS}, e.g. {links[0]} ({LINKS_REMEDY})")
+        notes.append(f"{counted(len(links), 'links')} {_LINKS}, e.g. {one_line(links[0])} ({LINKS_REMEDY})")
     if going_on:
         tars = counted(len(going_on), "tars")
-        notes.append(f"{tars} {_BEHIND}, e.g. {going_on[0]} ({END_REMEDY})")
+        notes.append(f"{tars} {_BEHIND}, e.g. {one_line(going_on[0])} ({END_REMEDY})")
     return notes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -94,8 +95,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if kind == "parts":
         raise EncoderError(
             f"{folder}: a folder of parts, which are vectors of pictures; not a model.",
-            hint=f"an index of them: visir index build {folder} --out NEW; the vectors of one part: "
-            f"parquet:{folder}/parts/PART.parquet",
+            hint=f"an index of them: visir index build {shlex.quote(str(folder))} --out NEW; "
+            f"the vectors of one part: {shlex.quote(f'parquet:{folder}/parts/PART.parquet')}",
         )
     module = KINDS.get(kind)
     try:

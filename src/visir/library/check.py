@@ -7,6 +7,7 @@ picture of the database is in every index.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,7 +73,7 @@ def check_together(folder: Path, database: Database, ids: Mapping[str, Iterable[
 
 def _mend(folder: Path, part: str = "the part that is named") -> str:
     """The hint for a damaged library. It tells nobody to delete the part, which may hold files of others."""
-    return f"move {part} out of {folder} and run visir library update {folder}: it is made anew"
+    return f"move {part} out of {folder} and run visir library update {shlex.quote(str(folder))}: it is made anew"
 
 
 def load_index(folder: Path) -> Index[Any]:

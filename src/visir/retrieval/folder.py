@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def read_index(folder: Path) -> Manifest:
     """
     if is_made_by_visir(folder, "parts"):
         raise IndexFolderError(
-            f"{folder}: a folder of parts, not yet an index.", hint=f"make one: visir index build {folder} --out NEW"
+            f"{folder}: a folder of parts, not yet an index.",
+            hint=f"make one: visir index build {shlex.quote(str(folder))} --out NEW",
         )
     manifest = Manifest.read(folder, INDEX)
     if not isinstance(manifest.content.get("kind"), str):
@@ -123,7 +125,8 @@ def _check_not_finished(folder: Path) -> None:
         maker = encoder.get("name", "unknown") if isinstance(encoder, dict) else "unknown"
         raise IndexFolderError(
             f"{folder}: exists already: a finished index of kind {content['kind']!r}, by {maker}. Nothing was built.",
-            hint=f"if it is the one you want, search it (visir index search {folder}); else {INDEX.exists}",
+            hint=f"if it is the one you want, search it (visir index search {shlex.quote(str(folder))}); "
+            f"else {INDEX.exists}",
         )
 
 

@@ -26,6 +26,8 @@ SESSION_COUNTS = (
 
 A_LINK = "a link"
 """Why a member of an archive is passed over, behind its name."""
+A_FORK = "what macOS keeps of a file"
+"""The same of a file whose name begins with "._", in a folder too."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

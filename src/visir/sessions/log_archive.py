@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import MAX_RATIO, SMALL
+from visir.collections.readers.names import escaped
 from visir.collections.tar_headers import TAR_FAULTS, TARS, TarHeaders, remedy_of
 from visir.collections.tar_notes import END_REMEDY, GOES_ON, LINKS_REMEDY
 from visir.display import counted
 from visir.errors import VisirError
 from visir.storage import Scratch
+from visir.terminal import one_line
 
+_NAME_FAULTS = (errno.ENAMETOOLONG, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.EILSEQ, errno.EINVAL, errno.ELOOP)
+"""What the system says of a name that no file can have, or that another member has taken."""
 _HEADER = 512
 """Bytes that an archive spends on each member besides its content."""
+_SHOWN = 100
+"""Letters of a member's name in an error."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,7 @@ def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
 
     Raises:
         VisirError: The archive is damaged, holds no file, unpacks to more than its limit, goes on behind the mark of
-            its end, or has a member outside of its folder.
+            its end, has a member outside of its folder, or one whose name no file here can have.
     """
     folder = _new_folder(archive, scratch)
     hint = f"fetch it again and compare its size; where it breaks: tar -tf {archive.name}"
@@ -58,15 +68,20 @@ def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
         with archive.open("rb") as stream, headers.open(stream) as members:
             for member in members:
                 if member.issym() or member.islnk():  # its log is elsewhere in the archive, or not in it
-                    links.append(member.name)
+                    links.append(escaped(member.name))
                 if not (member.isfile() or member.isdir()):
                     continue  # nothing would name it when the scratch folder is cleared
                 size += member.size + _HEADER
                 _check_size(archive, size, packed)
-                if not member.isdir():
-                    name = PurePosixPath(tarfile.data_filter(member, str(folder)).name)
-                    scratch.file(f"unpacked/{folder.parent.name}/{archive.name}/{name}")
-                members.extract(member, folder, filter="data")
+                with _named(archive, member.name):
+                    if escaped(member.name) != member.name:  # bytes that are no text, which no log of claims can hold
+                        raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ))
+                    if not member.isdir():
+                        name = PurePosixPath(tarfile.data_filter(member, str(folder)).name)
+                        if (folder / name).is_dir():  # such a claim would keep the folder for ever
+                            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                        scratch.file(f"unpacked/{folder.parent.name}/{archive.name}/{name}")
+                    members.extract(member, folder, filter="data")
             goes_on = headers.check_end(members)
     except tarfile.FilterError as fault:
         raise VisirError(
@@ -84,6 +99,21 @@ def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
         only = f" but {counted(len(links), 'links')}" if links else ""
         raise VisirError(f"{archive}: no file in it{only}.", hint=LINKS_REMEDY if links else "is it the right archive?")
     return UnpackedLog(folder, tuple(links))
+
+
+@contextmanager
+def _named(archive: Path, name: str) -> Iterator[None]:
+    """Errors of the disk that are faults of a member's name as an error of the archive."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in _NAME_FAULTS:
+            raise
+        shown = one_line(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")
+        raise VisirError(
+            f"{archive}: its member {shown} cannot be unpacked: {os.strerror(fault.errno)}.",
+            hint="no file can have this name here, or another member has it: unpack it by hand under another name",
+        ) from fault
 
 
 def _new_folder(archive: Path, scratch: Scratch) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.sessions.counts import A_LINK
+from visir.sessions.counts import A_FORK, A_LINK
 from visir.sessions.log_archive import is_archive, unpack
 from visir.sessions.mapping import LogMapping
 from visir.sessions.sql import path_literal, text_literal
@@ -18,6 +18,8 @@ from visir.storage import Scratch
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_FORK = "._"
+"""With what the name begins under which macOS, and its tar, keep what belongs to a file."""
 _JSON_LINES = (".json", ".jsonl", ".ndjson")
 SUFFIXES = {
     "parquet": (".parquet",),
@@ -33,8 +35,9 @@ class LogFiles:
 
     Attributes:
         read: Those that are read; those of a folder or an archive are sorted by name.
-        passed_over: Names of the others in its folders and archives, sorted: of another format, or links in an archive.
-            Names that begin with "." or "_" are left out: programs use them for marks of their own.
+        passed_over: Names of the others in its folders and archives, sorted: of another format, links in an archive,
+            or what macOS keeps beside a file ("._log.csv" beside "log.csv": no log, whatever its name ends in). Other
+            names that begin with "." or "_" are left out: programs use them for marks of their own.
     """
 
     read: list[Path]
@@ -64,7 +67,8 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
     if path.is_dir():
         suffixes = SUFFIXES[mapping.format]
         files = sorted(file for file in path.rglob("*") if file.is_file())
-        read = [file for file in files if file.name.endswith(suffixes)]
+        named = [file for file in files if file.name.endswith(suffixes)]
+        read = [file for file in named if not file.name.startswith(_FORK)]
         if not read:
             raise VisirError(
                 f"{source}: no file that ends in {' or '.join(suffixes)}.",
@@ -73,7 +77,8 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
         others = {file.relative_to(path): "" for file in files if not file.name.endswith(suffixes)}
         others |= {Path(name): f" ({A_LINK})" for name in links}
         visible = [name for name in others if not any(part.startswith((".", "_")) for part in name.parts)]
-        return LogFiles(read, tuple(sorted(f"{name}{others[name]}" for name in visible)))
+        forks = [f"{file.relative_to(path)} ({A_FORK})" for file in named if file.name.startswith(_FORK)]
+        return LogFiles(read, tuple(sorted([*(f"{name}{others[name]}" for name in visible), *forks])))
     if not path.is_file():
         raise VisirError(f"{path}: no such file or folder.", hint="check the path")
     return LogFiles([path], ())

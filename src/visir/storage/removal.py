@@ -8,6 +8,7 @@ one. What is not a plain file is left where it is.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -15,6 +16,9 @@ from pathlib import Path, PurePosixPath
 
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.unlink in os.supports_dir_fd
 """Windows opens no folders: there a link could come between the look at a path and the removal."""
+
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""What the system says of a name under which nothing is, or can be."""
 
 
 def remove_files(
@@ -80,8 +84,10 @@ def mode_of(root: Path, name: str) -> int | None:
         path = path / part
         try:
             mode = path.lstat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError as fault:
+            if fault.errno in _NOTHING_THERE:
+                return None
+            raise
     return mode
 
 

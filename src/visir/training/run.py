@@ -151,5 +151,8 @@ def _pictures_named(recipe: Recipe) -> Iterator[None]:
     try:
         yield
     except ImageError as fault:
-        look = f"all such pictures: visir data check {shlex.quote(expand(recipe.data.collection))}"
+        images = recipe.data.images or ()
+        places = [expand(place) for place in ([images] if isinstance(images, str) else images)]
+        options = [word for place in places for word in ("--images", place)]
+        look = f"all such pictures: {shlex.join(['visir', 'data', 'check', expand(recipe.data.collection), *options])}"
         raise ImageError(fault.message, hint=f"{expand(recipe.data.obtain) or fault.hint}\n  → {look}") from fault

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import TarArchive, open_archive
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
+from visir.collections.found_notes import found_note
 from visir.collections.readers.names import escaped
 from visir.collections.tar_notes import tar_notes
 from visir.errors import CollectionError
@@ -94,7 +95,7 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
             hint=f"it looks for names such as {named[0]!r}; images='none' goes without pictures",
         )
     where = ", ".join(used[rank] for rank in sorted(found_by_rank))
-    draft.notes.append(f"images: {total:,} of {count:,} found" + (f" in {where}" if where else " (none beside it)"))
+    draft.notes.append(found_note(total, count, where))
 
 
 def _take_absolute(draft: SourceDraft) -> set[int]:

@@ -95,14 +95,15 @@ def print_update(folder: Path, report: UpdateReport) -> None:
     parts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
     files = "files: " if report.unit == "pictures" else ""
-    output.line(f"{folder}: {report.items:,} {report.unit}; {files}{counts or 'none'} ({report.seconds:,.1f} s)")
+    output.line(f"{folder}: {counted(report.items, report.unit)}; {files}{counts or 'none'} ({report.seconds:,.1f} s)")
     if report.rewritten:
         output.line(f"  other captions or fields: {report.rewritten:,}; encoded again: {report.encoded:,}")
     for remark in report.remarks:
         output.line(f"  {remark}")
     if report.duplicates and report.unit == "pictures":
         output.line(
-            f"  {counted(report.duplicates, 'files')} with the content of another: visir library duplicates {folder}"
+            f"  {counted(report.duplicates, 'files')} with the content of another: visir library duplicates "
+            f"{shlex.quote(str(folder))}"
         )
     for place, reason in list(report.unavailable.items())[:10]:
         output.line(f"  unavailable: {place}: {reason}; its pictures are kept")

@@ -5,6 +5,7 @@ A new engine is one entry here, one file with a `RemoteEngine`, its settings, an
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError
+from visir.retrieval.remote.shown_address import without_secret
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +41,8 @@ class EngineFamily:
         most_answers: How many answers it gives to one search at most; 0: as many as asked for.
         longest_id: How many bytes of UTF-8 an id may have; 0: as many as it likes.
         takes_nul: Whether an id may hold the character NUL.
+        takes_any_path: Whether the path of an address may hold any character, as the name of a database may; else it is
+            the beginning of paths on the server (https://host/qdrant).
     """
 
     name: str
@@ -58,6 +62,7 @@ class EngineFamily:
     most_answers: int = 0
     longest_id: int = 0
     takes_nul: bool = True
+    takes_any_path: bool = True
 
     def engine(self) -> type[Any]:
         """The `RemoteEngine` that asks a server of this family."""
@@ -93,6 +98,11 @@ class EngineFamily:
             raise ConfigurationError(
                 f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
                 hint="without spaces, on one line",
+            )
+        if not self.takes_any_path and not _PLAIN_PATH.fullmatch(parts.path) and not hidden:
+            raise ConfigurationError(
+                f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
+                hint="its path takes letters, digits and any of / . _ ~ % : @ + , = -, as in https://host/qdrant",
             )
         if (parts.username and not self.takes_user) or hidden:
             secrets = "a password, a query or a fragment"
@@ -133,6 +143,7 @@ class EngineFamily:
                 )
 
 
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~%:@+,=-]*")
 SOCKET_EXAMPLE = "postgresql:///database?host=/var/run/postgresql"
 QDRANT = EngineFamily(
     name="qdrant",
@@ -146,6 +157,7 @@ QDRANT = EngineFamily(
     engine_class="visir.retrieval.remote.server:ServerEngine",
     place_class="visir.retrieval.remote.settings:Place",
     encrypted="https",
+    takes_any_path=False,
 )
 PGVECTOR = EngineFamily(
     name="pgvector",
@@ -200,18 +212,6 @@ def family_of(url: str) -> EngineFamily:
         f"url: {without_secret(url)!r} is no address of a server.",
         hint=" or ".join(f"like {family.example}" for family in FAMILIES),
     )
-
-
-def without_secret(url: str) -> str:
-    """An address, right or wrong, as a message may show it: without what stands before "@", and without its query.
-
-    Example:
-        >>> without_secret("mysql://me:s3cret@here/photos?sslpassword=s3cret"), without_secret("localhost:6333")
-        ('mysql://…@here/photos?…', 'localhost:6333')
-    """
-    address, mark, _ = url.rpartition("@")[2].partition("?")
-    scheme = url.partition("//")[0] + "//" if "//" in url else ""
-    return (f"{scheme}…@{address}" if "@" in url else address) + (mark and "?…")
 
 
 def host_of(url: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from operator import methodcaller
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -238,7 +239,8 @@ class ServerEngine(StepwiseEngine):
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
         """The command by which a person deletes a collection."""
-        return f"curl -X DELETE {url.rstrip('/')}/collections/{collection}"
+        address = f"{url.rstrip('/')}/collections/{quote(collection, safe='')}"
+        return f"curl -X DELETE {shlex.quote(address)}"
 
     def _seen(self, generation: int, ids: Sequence[str] | None = None) -> Any:
         """The filter of the points (or these of them) that this generation has."""
@@ -284,9 +286,10 @@ class ServerEngine(StepwiseEngine):
     def _explained(self, what: str, fault: Exception) -> EngineError:
         status = getattr(fault, "status_code", None)
         if status is None:
+            ready = shlex.quote(f"{self.place.url.rstrip('/')}/readyz")
             return EngineError(
                 f"{self.place.url}: no answer, asked {self.place.retries + 1} times to {what}: {fault}",
-                hint=f"is the server running, and is this its address? curl {self.place.url.rstrip('/')}/readyz; for "
+                hint=f"is the server running, and is this its address? curl {ready}; for "
                 f"a slow one, a longer wait: timeout={2 * self.place.timeout}",
             )
         if status in (401, 403):

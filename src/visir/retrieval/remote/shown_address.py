@@ -1,0 +1,36 @@
+"""How a message shows the address of a server: without what may be a secret, though the address be wrong."""
+
+from __future__ import annotations
+
+import re
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_MARK = re.compile("[?#;]")
+
+
+def without_secret(url: str) -> str:
+    """An address, right or wrong, as a message may show it: without what may be a secret.
+
+    That is what stands before "@" and behind "?", "#" or ";". Of an address that cannot be told apart from its secret
+    (the port is no number, "@" or "=" stands where no address has one), no more than the scheme is shown.
+
+    Example:
+        >>> without_secret("mysql://me:s3cret@here/photos?sslpassword=s3cret"), without_secret("localhost:6333")
+        ('mysql://…@here/photos?…', 'localhost:6333')
+        >>> without_secret("http://me:s3cret"), without_secret("host=here password=s3cret")
+        ('http://…', '…')
+    """
+    start = _SCHEME.match(url)
+    scheme = start[0] if start else ""
+    address, mark, rest = _cut(url.removeprefix(scheme))
+    _, at, shown = address.rpartition("@")
+    _, _, port = shown.partition("/")[0].rpartition("]")[2].partition(":")
+    if "=" in address or "@" in rest or (at and not scheme) or (port and not (port.isascii() and port.isdecimal())):
+        return f"{scheme}…"
+    return f"{scheme}{at and '…@'}{shown}{mark and f'{mark}…'}"
+
+
+def _cut(address: str) -> tuple[str, str, str]:
+    """What is before the first "?", "#" or ";" of an address, which of them it is, and what follows."""
+    mark = _MARK.search(address)
+    return (address[: mark.start()], mark[0], address[mark.end() :]) if mark else (address, "", "")
