@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from visir.cli import output
 from visir.cli.index_parts import place_in_words
 from visir.cli.verbs import examples
@@ -50,7 +52,7 @@ def info(library: LibraryFolder) -> None:
             rows["words"] = f"{len(words.terms):,} in {', '.join(words.fields)}; language {words.language.name}"
             rows["synonyms"] = f"{len(card.words.get('synonyms', ())):,} rules"
         elif card.unit == "products":
-            rows["words"] = f"none; visir library update {library} adds them"
+            rows["words"] = f"none; visir library update {shlex.quote(str(library))} adds them"
         output.answer({"library": opened.name, **rows})
         for title, value in rows.items():
             table.add_row(title, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,7 +71,9 @@ def make(
     if watch:
         require_watching()
     if is_library(place) and out is None:
-        raise ConfigurationError(f"{place} is a library already.", hint=f"visir library update {place}")
+        raise ConfigurationError(
+            f"{place} is a library already.", hint=f"visir library update {shlex.quote(str(place))}"
+        )
     folder = out or default_folder(place)
     if model is None and not is_library(folder):
         default = default_model(place, images or (), split)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -72,7 +73,7 @@ class LibraryHandle:
             check_library_name(library.name)
         except LibraryError as fault:
             library.close()
-            hint = f"give it another one: visir library update {folder} --name NAME"
+            hint = f"give it another one: visir library update {shlex.quote(str(folder))} --name NAME"
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._path = library_path(library.name)
         self.searcher = Searcher(
