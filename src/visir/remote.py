@@ -54,7 +54,7 @@ class RemoteFolder:
 
     def names(self) -> list[str]:
         """What lies in it, sorted; nothing when it does not exist."""
-        with _reaching(self.url):
+        with reaching(self.url):
             self._files.invalidate_cache()  # other machines write here meanwhile
             try:
                 paths = self._files.ls(self._path, detail=False)
@@ -64,16 +64,36 @@ class RemoteFolder:
 
     def read(self, name: str) -> bytes | None:
         """The content of one small file, None when there is none; `name` may have folders before it."""
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             try:
                 data: bytes = self._files.cat_file(f"{self._path}/{name}")
             except FileNotFoundError:
                 return None
         return data
 
+    def read_at_most(self, name: str, most: int) -> bytes | None:
+        """The content of one small file; None when there is none, or when it has more than so many bytes.
+
+        No more than these are held in memory, whatever a server answers.
+        """
+        path = f"{self._path}/{name}"
+        with reaching(f"{self.url}/{name}"):
+            try:
+                if not self.url.lower().startswith(("http://", "https://")):
+                    data: bytes = self._files.cat_file(path, start=0, end=most + 1)
+                    return data if len(data) <= most else None
+                # Many servers ignore a range. With these options fsspec asks once, and reads what is asked for.
+                with self._files.open(path, "rb", block_size=0, size=1) as stream:
+                    read = bytearray()
+                    while len(read) <= most and (block := stream.read(most + 1 - len(read))):
+                        read += block
+            except FileNotFoundError:
+                return None
+        return bytes(read) if len(read) <= most else None
+
     def listing(self, folder: str = "") -> dict[str, float]:
         """The names of the files in a folder below it, with the time of their last change in seconds since 1970."""
-        with _reaching(self.url):
+        with reaching(self.url):
             self._files.invalidate_cache()
             try:
                 entries = self._files.ls(f"{self._path}/{folder}".rstrip("/"), detail=True)
@@ -88,13 +108,13 @@ class RemoteFolder:
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             self._files.invalidate_cache()
             return bool(self._files.exists(f"{self._path}/{name}"))
 
     def open(self, name: str) -> IO[bytes]:
         """A file, to be read at any place in it."""
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             stream: IO[bytes] = self._files.open(f"{self._path}/{name}", "rb")
         return stream
 
@@ -105,7 +125,7 @@ class RemoteFolder:
         Cloud Storage); elsewhere it is looked whether there is a file, and two at the same moment may both succeed.
         """
         path = f"{self._path}/{name}"
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             try:
                 if self._creates_alone:
@@ -126,14 +146,14 @@ class RemoteFolder:
         """Give a file the time of this moment, by writing it anew."""
         data = self.read(name)
         if data is not None:
-            with _reaching(f"{self.url}/{name}"):
+            with reaching(f"{self.url}/{name}"):
                 self._files.pipe_file(f"{self._path}/{name}", data)
 
     def publish(self, file: Path, name: str, writer: str) -> bool:
         """Copy a local file here, in one step; False where there is a file of this name already."""
         if self.exists(name):
             return False
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             self._files.makedirs(f"{self._path}/{name}".rpartition("/")[0], exist_ok=True)
             self._files.put_file(str(file), f"{self._path}/{name}")
         return True
@@ -148,7 +168,7 @@ class RemoteFolder:
 
     def folders_with(self, file: str) -> list[str]:
         """The names of the folders in it that hold this file, sorted; found by one listing."""
-        with _reaching(self.url):
+        with reaching(self.url):
             self._files.invalidate_cache()
             parts_of_files = [file_path.rsplit("/", 2) for file_path in self._files.find(self._path, maxdepth=2)]
         return sorted(parts[-2] for parts in parts_of_files if parts[-1] == file)
@@ -158,7 +178,7 @@ class RemoteFolder:
 
         Object stores cannot rename: the last file says that the others are there, so readers look for it first.
         """
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             self._files.makedirs(f"{self._path}/{name}", exist_ok=True)
             if self._files.exists(marker := f"{self._path}/{name}/{files[-1]}"):
                 self._files.rm_file(marker)
@@ -167,13 +187,13 @@ class RemoteFolder:
 
     def get(self, name: str, files: Sequence[str], folder: Path) -> None:
         """Copy these files of `name` into a local folder."""
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             for name_of_file in files:
                 self._files.get_file(f"{self._path}/{name}/{name_of_file}", str(folder / name_of_file))
 
     def remove(self, name: str) -> None:
         """Delete `name` and what is in it."""
-        with _reaching(f"{self.url}/{name}"):
+        with reaching(f"{self.url}/{name}"):
             self._files.rm(f"{self._path}/{name}", recursive=True)
 
 
@@ -187,7 +207,7 @@ def local_copy(url: str) -> Path:
     """
     url = url.rstrip("/")
     files, path = _file_system(url)
-    with _reaching(url):
+    with reaching(url):
         files.invalidate_cache()
         is_file = files.isfile(path)
         entries: dict[str, Any] = {path: files.info(path)} if is_file else files.find(path, detail=True)
@@ -199,7 +219,7 @@ def local_copy(url: str) -> Path:
     store, key = ContentStore(COPIES, name="remote"), hash_json({"url": url, "state": state})
     if store.find(key, hashed=lambda name: False) is None:
         waiting = f"another process is copying {url}; waiting for it"
-        with store.writing(key, waiting=waiting, resume=False) as change, _reaching(url):
+        with store.writing(key, waiting=waiting, resume=False) as change, reaching(url):
             for entry, info in entries.items() if change.manifest.generation == 0 else ():
                 try:
                     target = change.file(f"{name}/{inside[entry]}" if inside[entry] else name)
@@ -218,7 +238,7 @@ def remote_files(url: str) -> tuple[str, dict[str, tuple[int, str]]]:
     Returns:
         The address of the folder, and for each name below it the size and what changes when the file does.
     """
-    with _reaching(url):
+    with reaching(url):
         files, path = _file_system(url)
         files.invalidate_cache()
         plain = path.partition("*")[0].partition("?")[0].partition("[")[0]
@@ -239,7 +259,7 @@ def remote_files(url: str) -> tuple[str, dict[str, tuple[int, str]]]:
 
 def remote_state(url: str) -> tuple[int, str] | None:
     """The size of a file elsewhere, and what changes when it does; None where there is none."""
-    with _reaching(url):
+    with reaching(url):
         files, path = _file_system(url)
         files.invalidate_cache()
         try:
@@ -252,7 +272,7 @@ def remote_state(url: str) -> tuple[int, str] | None:
 @contextlib.contextmanager
 def open_remote(url: str) -> Iterator[IO[bytes]]:
     """A file elsewhere, to be read in blocks from its beginning on; faults on the way are `UnreachableError`."""
-    with _reaching(url):
+    with reaching(url):
         files, path = _file_system(url)
         with files.open(path, "rb") as stream:
             yield stream
@@ -267,13 +287,14 @@ def _file_system(url: str) -> tuple[Any, str]:
     require("fsspec", extra="remote", purpose=f"{url!r}, a place that is not on this machine,")
     import fsspec
 
-    with _reaching(url):
+    with reaching(url):
         files, path = fsspec.core.url_to_fs(url)
     return files, path.rstrip("/")
 
 
 @contextlib.contextmanager
-def _reaching(url: str) -> Iterator[None]:
+def reaching(url: str) -> Iterator[None]:
+    """Around what asks a place elsewhere, or reads from it: its faults become `UnreachableError`, or `VisirError`."""
     protocol = url.partition("://")[0].lower()
     try:
         yield

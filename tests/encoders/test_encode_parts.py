@@ -45,6 +45,7 @@ from visir.encoders.part_file import read_card, read_part
 from visir.encoders.parts_waiting import waiting_line
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import EncoderCard
+from visir.remote import UnreachableError
 from watched_streams import Watched
 
 WORKER = Path(__file__).with_name("parts_worker.py")
@@ -367,6 +368,35 @@ def test_the_rate_is_the_same_in_a_copy_and_for_files_that_take_less_than_a_seco
     shutil.copytree(parts, tmp_path / "copy", copy_function=shutil.copy)  # the files have other times
     for folder in (parts, tmp_path / "copy"):
         assert Parts(folder).status().images_per_second == 20 / 0.25
+
+
+def test_a_second_note_without_facts_does_not_change_the_rate(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    first, second = sorted((parts / "parts").iterdir())
+    for path in (first, second):
+        about = {"began": "2000-01-01T00:00:00+00:00", "since": "2000-01-01T00:00:02+00:00", "images": "10"}
+        (parts / "leases" / f"{path.stem}.000001.made").write_text(json.dumps(about))
+    # a process that had listed the parts before claims the second one, an hour later, and finds it
+    for name in (f"{second.stem}.000002", f"{second.stem}.000002.made"):
+        (parts / "leases" / name).write_text(json.dumps({"since": "2000-01-01T01:00:00+00:00"}))
+    os.utime(second, (946684801, 946684801))
+    assert Parts(parts).status().images_per_second == 10 / 2
+
+
+def test_a_part_that_was_finished_after_the_parts_were_listed_is_not_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    before = sorted(path.name for path in (parts / "leases").iterdir())
+    unfinished = working._Worker._unfinished
+    stale = iter([True])
+    monkeypatch.setattr(
+        working._Worker, "_unfinished", lambda self, todo: todo if next(stale, False) else unfinished(self, todo)
+    )
+    assert encode_parts(Means(), source, parts).files == 0
+    assert sorted(path.name for path in (parts / "leases").iterdir()) == before
 
 
 def test_a_part_that_somebody_has_deleted_is_made_again_at_once(tmp_path: Path) -> None:
@@ -708,6 +738,38 @@ def test_a_damaged_part_is_refused(source: Path, tmp_path: Path) -> None:
     data[data.index(b".tar/")] ^= 1
     path.write_bytes(bytes(data))
     with pytest.raises(EmbeddingError, match="damaged"):
+        list(made.parts)
+
+
+class BreakingOff(io.BytesIO):
+    """A part whose reading ends with a fault."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__(b"PAR1" * 100)
+        self.fault = fault
+
+    def read(self, *_: Any) -> bytes:
+        raise self.fault
+
+
+@pytest.mark.parametrize("fault", [ConnectionResetError(104, "Connection reset by peer"), TimeoutError()])
+def test_a_break_in_reading_is_not_called_damage(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    made = encode_parts(Means(), source, tmp_path / "parts")
+    monkeypatch.setattr(made.parts._place, "open", lambda name: BreakingOff(fault))
+    for read in (made.parts, made.parts.broken()):
+        with pytest.raises(UnreachableError, match=rf"parquet: cannot be reached \({type(fault).__name__}") as caught:
+            next(iter(read))
+        assert "damaged" not in str(caught.value) and "delete" not in str(caught.value)
+
+
+def test_a_part_that_goes_while_it_is_read_is_gone(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = encode_parts(Means(), source, tmp_path / "parts")
+    monkeypatch.setattr(made.parts._place, "open", lambda name: BreakingOff(FileNotFoundError(2, "no such file")))
+    with pytest.raises(EmbeddingError, match=r"the part of 00000\.tar is gone: somebody has removed it meanwhile"):
         list(made.parts)
 
 

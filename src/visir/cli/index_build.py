@@ -66,6 +66,7 @@ def build_command(
     """
     from visir.cli.encoding_report import print_set_aside, remark_on_tars
     from visir.collections import open_collection
+    from visir.collections.own_folders import asked_once
     from visir.encoders import encode_detailed, load
     from visir.encoders.parts_folder import check_parts_can_be_told, is_parts
     from visir.errors import ConfigurationError
@@ -77,17 +78,18 @@ def build_command(
     check_new_index(out)  # before hours of encoding, not after
     if kind is not None:
         KINDS.get(kind).check_settings(settings)
-    if is_parts(collection):
-        check_options_of_parts(modality, split, images, skip_broken, device is not None and model is None)
-        build_of_parts(collection, model, device, kind, out, settings)
-        return
-    if model is None:
-        check_parts_can_be_told(collection)
-        raise ConfigurationError(
-            f"--model is missing: {collection} is no folder of parts, so it is to be encoded first.",
-            hint="--model MODEL (visir models lists them); if parts are meant, check the name",
-        )
-    opened = open_collection(collection, images=single_or_all(images), split=split)
+    with asked_once():
+        if is_parts(collection):
+            check_options_of_parts(modality, split, images, skip_broken, device is not None and model is None)
+            build_of_parts(collection, model, device, kind, out, settings)
+            return
+        check_parts_can_be_told(collection, with_model=model is not None)
+        if model is None:
+            raise ConfigurationError(
+                f"--model is missing: {collection} is no folder of parts, so it is to be encoded first.",
+                hint="--model MODEL (visir models lists them); if parts are meant, check the name",
+            )
+        opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = load(model, device=device)
     chosen = kind_for(encoder.form, encoder.card.name, kind)
     chosen.check_settings(settings)
@@ -118,17 +120,20 @@ def add_command(
 
     from visir.cli.encoding_report import print_set_aside, remark_on_tars
     from visir.collections import open_collection
+    from visir.collections.own_folders import asked_once
     from visir.encoders import encode_detailed
-    from visir.encoders.parts_folder import is_parts
+    from visir.encoders.parts_folder import check_parts_can_be_told, is_parts
     from visir.retrieval.kinds import open_index
     from visir.retrieval.rows import check_same_model
 
     index = open_index(folder)
-    if is_parts(collection):
-        check_options_of_parts("image", split, images, skip_broken, device is not None and model is None)
-        add_of_parts(index, folder, collection, model, device)
-        return
-    opened = open_collection(collection, images=single_or_all(images), split=split)
+    with asked_once():
+        if is_parts(collection):
+            check_options_of_parts("image", split, images, skip_broken, device is not None and model is None)
+            add_of_parts(index, folder, collection, model, device)
+            return
+        check_parts_can_be_told(collection, with_model=True)
+        opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = model_of_index(index, folder, model, device)
     check_same_model(encoder.card, index.encoder, f"{folder}: vectors by {encoder.card.name}")  # before long work
     encoding = encode_detailed(encoder, opened.items(index.info().modality), skip_broken=skip_broken)

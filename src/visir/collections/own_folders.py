@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from visir.errors import CollectionError, VisirError
-from visir.remote import RemoteFolder, is_url
+from visir.remote import RemoteFolder, UnreachableError, is_url
 from visir.storage import MANIFEST, Manifest, is_made_by_visir
+
+LARGEST_MANIFEST = 8_000_000
+"""Bytes: what is larger at an address is no manifest, and is not read."""
+_BEGIN = b'{"visir":'
+"""How a manifest begins, without white space."""
+_answers: ContextVar[dict[str, Manifest | VisirError | None] | None] = ContextVar("answers", default=None)
 
 _KINDS = {
     "parts": (
@@ -48,9 +57,63 @@ def kind_elsewhere(url: str) -> str | None:
 
     Returns:
         None for what visir did not make, and for an address that does not answer: whoever reads it says that.
+
+    Raises:
+        VisirError: Its `visir.json` is damaged.
     """
     try:
-        data = RemoteFolder(url.partition("?")[0]).read(MANIFEST)
-        return None if data is None else Manifest.from_bytes(data, url).kind
-    except VisirError:
+        manifest = manifest_elsewhere(url)
+    except UnreachableError:
         return None
+    return None if manifest is None else manifest.kind
+
+
+def manifest_elsewhere(url: str) -> Manifest | None:
+    """What the `visir.json` of a folder at an address says; None where there is none that visir wrote.
+
+    Some servers answer any address with some page, or with the file that is meant: that is none.
+
+    Args:
+        url: The address, with or without options behind a question mark.
+
+    Raises:
+        UnreachableError: The address does not answer.
+        VisirError: The file is damaged.
+    """
+    folder, answers = url.partition("?")[0], _answers.get()
+    if answers is None:
+        return _asked(folder)
+    if folder not in answers:
+        try:
+            answers[folder] = _asked(folder)
+        except VisirError as fault:
+            answers[folder] = fault
+    answer = answers[folder]
+    if isinstance(answer, VisirError):
+        raise answer
+    return answer
+
+
+@contextlib.contextmanager
+def asked_once() -> Iterator[None]:
+    """Inside this block an address is asked for its `visir.json` once, and the answer is remembered; faults too."""
+    token = _answers.set({})
+    try:
+        yield
+    finally:
+        _answers.reset(token)
+
+
+def _asked(folder: str) -> Manifest | None:
+    data = RemoteFolder(folder).read_at_most(MANIFEST, LARGEST_MANIFEST)
+    if data is None:
+        return None
+    try:
+        return Manifest.from_bytes(data, f"{folder.rstrip('/')}/{MANIFEST}")
+    except VisirError as fault:
+        begin = b"".join(data[:64].split())[: len(_BEGIN)]
+        if not begin or not _BEGIN.startswith(begin):
+            return None
+        raise CollectionError(
+            fault.message, hint="copy the folder again from where it was made, or name another one"
+        ) from fault

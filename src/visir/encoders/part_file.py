@@ -169,10 +169,14 @@ def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
 
 @contextmanager
 def _damage_named(place: str) -> Iterator[None]:
-    """What reading a damaged part raises becomes an `EmbeddingError` that names it."""
+    """What reading a damaged part raises becomes an `EmbeddingError` that names it; a break in reading is no damage."""
     try:
         yield
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as fault:
+    except OSError as fault:
+        if fault.errno is not None or isinstance(fault, (ConnectionError, TimeoutError, FileNotFoundError)):
+            raise
+        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as fault:
         raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
 
 

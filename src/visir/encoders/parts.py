@@ -216,6 +216,9 @@ class _Worker:
                 continue
             if state is not None and state.is_held(self.seconds):
                 continue
+            if state is not None and state.ending == "made" and self._is_made(part):
+                worked = True  # after the parts were listed
+                continue
             lease = patiently(lambda part=part, state=state: PartLease.take(self.place, part.part, state, self.seconds))  # type: ignore[misc]
             if lease is None:
                 if time.monotonic() - listed > _LISTED_SECONDS:
@@ -225,6 +228,9 @@ class _Worker:
             worked = True
         return worked
 
+    def _is_made(self, part: PartOf) -> bool:
+        return patiently(lambda: self.place.exists(part.path))
+
     def _make(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
         began, since = time.monotonic(), this_moment()
         with lease:
@@ -232,7 +238,7 @@ class _Worker:
                 for generation in range(1, lease.state.generation):
                     self.place.clear(FOLDER, f"{part.part}.{generation:06}")
                 facts = {}
-                if not patiently(lambda: self.place.exists(part.path)):  # it may have been finished meanwhile
+                if not self._is_made(part):  # it may have been finished meanwhile
                     images = patiently(lambda: self._encode(part, lease, advance))
                     facts = {} if images is None else {"began": since, "images": str(images)}
                 patiently(lambda: lease.end("made", **facts))

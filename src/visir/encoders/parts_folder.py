@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from visir.collections.own_folders import kind_elsewhere
+from visir.collections.own_folders import kind_elsewhere, manifest_elsewhere
 from visir.display import named
 from visir.encoders.given_up import give_up, why_given_up
 from visir.encoders.leases import LeaseState, SharedPlace, about_lease, facts_of, lease_states, open_place
 from visir.encoders.part_file import read_card, read_part
 from visir.encoders.part_list import FOLDER, PARTS, PartOf, listed_parts, read_plan, set_aside_counts
 from visir.encoders.parts_pace import images_per_second, seconds_of
-from visir.errors import EmbeddingError
+from visir.errors import EmbeddingError, VisirError
 from visir.records import Embeddings, EncoderCard
-from visir.remote import UnreachableError, is_url
-from visir.storage.manifest import is_made_by_visir
+from visir.remote import UnreachableError, is_url, reaching
+from visir.storage.manifest import MANIFEST, Manifest, is_made_by_visir
 
 MEASURED = 32
 """The rate is that of so many last parts."""
@@ -63,24 +64,42 @@ def is_parts(place: str | Path) -> bool:
     return kind_elsewhere(str(place)) == PARTS.name if is_url(place) else is_made_by_visir(place, PARTS.name)
 
 
-def check_parts_can_be_told(place: str | Path) -> None:
+def check_parts_can_be_told(place: str | Path, *, with_model: bool = False) -> None:
     """Raise what hides whether a place is a folder of parts.
 
     Args:
         place: A folder or an address that `is_parts` does not take for parts.
+        with_model: Whether it may be a collection, to be encoded: then only damage is raised.
 
     Raises:
-        UnreachableError: The address does not answer.
+        UnreachableError: The address does not answer. One that refuses the question passes: many stores say that of
+            any file that is not there.
         VisirError: Its `visir.json` is damaged, cannot be read, or is that of another kind of folder.
     """
-    if is_url(place) or is_made_by_visir(place):
-        try:
-            read_plan(open_place(place))
-        except EmbeddingError as fault:
-            raise EmbeddingError(
-                fault.message,
-                hint="name a folder of parts that is whole; or, with --model MODEL, what is to be encoded",
-            ) from fault
+    try:
+        if is_url(place):
+            manifest = manifest_elsewhere(str(place))
+            if manifest is not None and not with_model:
+                Manifest.from_bytes(manifest.to_bytes(), f"{place}/{MANIFEST}", PARTS)
+        elif is_made_by_visir(place):
+            if with_model:
+                Manifest.read(Path(place))
+            else:
+                read_plan(open_place(place))
+    except UnreachableError as fault:
+        if not with_model and not _is_refused(fault):
+            raise
+    except VisirError as fault:
+        raise EmbeddingError(
+            fault.message,
+            hint="name a folder of parts that is whole; or, with --model MODEL, what is to be encoded",
+        ) from fault
+
+
+def _is_refused(fault: UnreachableError) -> bool:
+    """Whether a place answers, and allows nobody, or not us, to look."""
+    refused = isinstance(fault.__cause__, PermissionError | NotADirectoryError)  # this one of a file, not a folder
+    return refused or getattr(fault.__cause__, "status", None) in (401, 403)
 
 
 class Parts:
@@ -97,6 +116,11 @@ class Parts:
     """
 
     def __init__(self, place: str | Path | SharedPlace) -> None:
+        if is_url(place) and "?" in str(place) and is_parts(str(place)):
+            address, _, options = str(place).partition("?")
+            raise EmbeddingError(
+                f"{address}: a folder of parts takes no options ({options}).", hint=f"name it without them: {address}"
+            )
         self._place = open_place(place) if isinstance(place, str | Path) else place
         plan = read_plan(self._place)
         if plan is None:
@@ -215,21 +239,25 @@ class Parts:
         ended, images = seconds_of(str(noted.get("since", ""))), str(noted.get("images", ""))
         if ended is not None and images.isdecimal():
             return str(noted.get("began", "")), ended, int(images)
+        if state.ending == "made":  # by a process that came later and found the part: it does not know of the work
+            return "", published, 0
         # Of an earlier version: the time of the file, which is another one in a copy of the folder.
         since = str(facts_of(self._place, state.name).get("since", ""))
         return since, published, int(self._card(part)["count"])
 
     def _card(self, part: PartOf) -> dict[str, Any]:
-        with self._open(part) as stream:
+        with self._reading(part) as stream:
             return read_card(stream, f"{self.place}/{part.path}")
 
     def _read(self, part: PartOf) -> tuple[Embeddings, dict[str, Any]]:
-        with self._open(part) as stream:
+        with self._reading(part) as stream:
             return read_part(stream, f"{self.place}/{part.path}")
 
-    def _open(self, part: PartOf) -> IO[bytes]:
+    @contextmanager
+    def _reading(self, part: PartOf) -> Iterator[IO[bytes]]:
         try:
-            return self._place.open(part.path)
+            with self._place.open(part.path) as stream, reaching(f"{self.place}/{part.path}"):
+                yield stream
         except (OSError, UnreachableError) as fault:
             if not isinstance(fault.__cause__ if isinstance(fault, UnreachableError) else fault, FileNotFoundError):
                 raise
