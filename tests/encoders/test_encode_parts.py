@@ -938,8 +938,18 @@ def test_what_was_set_aside_before_it_was_noted_is_counted_or_said_to_be_not(
     monkeypatch.setattr("visir.encoders.parts_folder.CARDS_READ", 1)
     assert Parts(parts).status().broken is None
     shown = say(encode_verb, "--parts", parts, "--status")
-    assert "2 of 2 files are finished, broken pictures not counted (an earlier version made the parts" in shown.text
-    assert say(encode_verb, "--parts", parts, "--status", "--json").json["broken"] is None
+    said = (
+        "2 of 2 files are finished, at least 0 broken pictures set aside (not counted in parts of an earlier version: "
+    )
+    assert said in shown.text
+    (parts / "set-aside").mkdir()
+    (note := parts / "set-aside" / f"{next((parts / 'parts').glob('00000001-*')).stem}.2").write_text("{}")
+    monkeypatch.setattr("visir.encoders.parts_folder.CARDS_READ", 0)  # the other part has no note
+    shown = say(encode_verb, "--parts", parts, "--status")
+    assert "2 of 2 files are finished, at least 2 broken pictures set aside (not counted" in shown.text
+    facts = say(encode_verb, "--parts", parts, "--status", "--json").json
+    assert facts["broken"] is None and facts["broken_at_least"] == 2
+    note.unlink()
     (source / "more.tar").write_bytes(tar_of(members(2, 3)))
     monkeypatch.setattr("visir.encoders.parts_folder.CARDS_READ", 2)  # a new part has its note, and needs no card
     assert encode_parts(Means(), source, parts).parts.status().broken == 2

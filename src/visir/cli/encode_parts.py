@@ -86,7 +86,8 @@ def print_status(place: str, status: PartsStatus) -> None:
     rate = "" if speed is None else f"; images: {pace(speed)} in the time of encoding, all processes"
     aside = f", {counted(status.broken, 'broken pictures')} set aside" if status.broken else ""
     if status.broken is None:
-        aside = ", broken pictures not counted (an earlier version made the parts: Parts(place).broken() lists them)"
+        known = f"at least {counted(status.broken_at_least, 'broken pictures')} set aside"
+        aside = f", {known} (not counted in parts of an earlier version: Parts(place).broken() lists them all)"
     given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
     output.line(
         f"{place}: {status.finished:,} of {counted(status.files, 'files', 'are')} finished{aside}{given_up}{rate}"

@@ -40,6 +40,7 @@ class PartsStatus:
         given_up: Input file → why it was given up, and by whom (`Parts.give_up`).
         broken: How many pictures of the finished files were set aside (`Parts.broken` names them); None where many
             parts were made by a version that did not note it, and it was not counted.
+        broken_at_least: How many of these are known.
         images_per_second: Of all processes together, over the last parts, in the time in which any process was at one
             of them; None when none is finished.
     """
@@ -51,6 +52,7 @@ class PartsStatus:
     failed: Mapping[str, str] = field(default_factory=dict)
     given_up: Mapping[str, str] = field(default_factory=dict)
     broken: int | None = 0
+    broken_at_least: int = 0
     images_per_second: float | None = None
 
     @property
@@ -212,12 +214,12 @@ class Parts:
             else:
                 (running if state.is_held(seconds) else expired)[part.file.name] = who
         rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made}, states)
-        broken = self._set_aside(made, states)
+        broken, known = self._set_aside(made, states)
         running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
-        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, broken, rate), made
+        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, broken, known, rate), made
 
-    def _set_aside(self, made: Iterable[PartOf], states: Mapping[str, LeaseState]) -> int | None:
-        """How many pictures were set aside: by the notes of all parts, or by the cards of a few that have none."""
+    def _set_aside(self, made: Iterable[PartOf], states: Mapping[str, LeaseState]) -> tuple[int | None, int]:
+        """How many pictures were set aside, and how many at least: by notes, or by the cards of a few without one."""
         counts, count, unsure = set_aside_counts(self._place), 0, list[PartOf]()
         for part in made:
             count += counts.get(part.part, 0)
@@ -225,8 +227,9 @@ class Parts:
             if part.part not in counts and (state is None or state.ending != "made"):
                 unsure.append(part)  # of an earlier version, or its process was killed in the last moment
         if len(unsure) > CARDS_READ:
-            return None
-        return count + sum(len(self._card(part)["broken"]) for part in unsure)
+            return None, count
+        count += sum(len(self._card(part)["broken"]) for part in unsure)
+        return count, count
 
     def _rate(self, made: Mapping[PartOf, float], states: Mapping[str, LeaseState]) -> float | None:
         last = sorted(made.items(), key=lambda item: item[1])[-MEASURED:]
