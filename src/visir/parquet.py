@@ -23,9 +23,9 @@ def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = N
     if not isinstance(source, str | Path):
         table = open_stream(source).read(columns=columns, use_threads=False)
     elif Path(source).is_dir():
-        table = pq.read_table(source, columns=None if columns is None else list(columns))
+        table = pq.read_table(Path(source).absolute(), columns=None if columns is None else list(columns))
     else:
-        with pq.ParquetFile(source) as file:
+        with pq.ParquetFile(Path(source).absolute()) as file:  # a relative "photos:/x" would be taken for an address
             table = file.read(columns=columns)
     return table if columns is None else table.select(columns)
 

@@ -20,9 +20,11 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.errors import VisirError
-from visir.retrieval import kinds
+from visir.library.service.tokens import new_token
+from visir.retrieval import build_index, kinds
 from visir.retrieval.exact import search as search_exact
 from visir.retrieval.formats import read_run
+from visir.training.step_log import StepLog
 
 SMALL, LARGE = "scenes:12?size=64", "scenes:15?size=64"
 
@@ -186,7 +188,18 @@ def test_an_address_is_no_folder_to_write_into(tmp_path: Path, monkeypatch: pyte
     ImageReader(open_collection(SMALL)).open(0).save(tmp_path / "photos" / "a.png")
     with pytest.raises(VisirError, match="an address"):
         visir.index("photos", "pixels", out="s3://bucket/photos.visir")
-    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+    for write in (
+        lambda: new_token(Path("s3://bucket/tokens"), "bob", ["search"], None),
+        lambda: StepLog(Path("s3://bucket/steps.jsonl"), 0),
+        lambda: build_index(encode("pixels", SMALL), "exact", "s3://bucket/x"),
+    ):
+        with pytest.raises(VisirError, match="an address"):
+            write()
+    assert not (tmp_path / "s3:").exists() and not (tmp_path / "file:").exists()
+    (tmp_path / "my:").mkdir()
+    for out in ("my:/index", "notes:"):  # a folder that is there; a name that no address has
+        assert "12 images" in good("build", SMALL, "-m", "pixels", "--out", out)
+        assert len(visir.open(out).ids) == 12
 
 
 def test_weighted_words_are_indexed_explained_and_exported(tmp_path: Path, weighted: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
+import random
 import re
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +19,8 @@ from typer.testing import CliRunner
 import visir
 from visir.cli import data, index
 from visir.collections.archives import TarArchive
-from visir.collections.streams import InputFiles
-from visir.collections.tar_headers import PIECE, TarHeaders
+from visir.collections.streams import InputFiles, PassedOver
+from visir.collections.tar_headers import PADDING, PIECE, TarHeaders
 from visir.collections.tar_notes import tar_notes
 from visir.errors import CollectionError
 from visir.library import cli as library
@@ -165,7 +170,7 @@ class Watched(io.BytesIO):
 
 @pytest.mark.parametrize("kind", ["stream", "file"])
 def test_what_is_behind_the_end_is_read_in_pieces(tmp_path: Path, kind: str) -> None:
-    """A stream to its end; a file until it is known that it goes on."""
+    """Until it is known that it goes on: only a compressed one has a checksum at its end."""
     tar(tmp_path / "x.tar")
     whole = (tmp_path / "x.tar").read_bytes()
     source, headers = Watched(whole + bytes(5 * 2**20) + b"x" + bytes(5 * 2**20)), TarHeaders()
@@ -173,7 +178,38 @@ def test_what_is_behind_the_end_is_read_in_pieces(tmp_path: Path, kind: str) -> 
         assert [member.name for member in opened] == NAMES
         assert headers.check_end(opened)
     assert source.most <= PIECE
-    assert (source.got > 10 * 2**20) is (kind == "stream") and source.got > 5 * 2**20
+    assert 5 * 2**20 < source.got < 8 * 2**20
+
+
+def test_more_zeros_than_padding_count_as_more(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    tar(path)
+    end = path.stat().st_size
+    for zeros, more in ((PADDING // 2, False), (4 * PADDING, True)):
+        with path.open("r+b") as stream:
+            stream.truncate(end + zeros)  # without taking up the disk
+        archive, inputs, passed = TarArchive(path), InputFiles(path), PassedOver()
+        assert list(archive.names()) == NAMES and archive.goes_on is more
+        assert len(list(inputs.pictures(inputs.files[0], passed))) == 3 and passed.goes_on is more
+    source, headers = Watched(path.read_bytes()), TarHeaders()
+    with headers.open(source) as opened:
+        assert len(list(opened)) == 3 and headers.check_end(opened)
+    assert source.got < PADDING + 3 * PIECE
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_packed_tar_may_go_on_with_much_and_not_with_a_bomb(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """Pictures hardly pack: behind the mark there may be any number of them, or 64 MiB of what packs to nothing."""
+    path = tmp_path / "x.tar"
+    tar(path)
+    zeros = pack(bytes(8 * 2**20))
+    for tail, more in ((b"", False), (7 * zeros, False), (pack(random.Random(0).randbytes(2**20)) + 9 * zeros, True)):
+        headers = TarHeaders()
+        with headers.open(io.BytesIO(pack(path.read_bytes()) + tail)) as opened:
+            assert len(list(opened)) == 3 and headers.check_end(opened) is more
+    bomb, headers = Watched(pack(path.read_bytes()) + 30 * zeros + b"no stream"), TarHeaders()
+    with headers.open(bomb) as opened, pytest.raises(tarfile.ReadError, match=r"^more than 67,108,864 bytes, packed"):
+        assert len(list(opened)) == 3 and headers.check_end(opened)
 
 
 def test_a_link_of_two_lines_is_told_on_one() -> None:

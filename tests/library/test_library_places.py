@@ -23,7 +23,7 @@ import visir
 from visir.cli.main import app
 from visir.library import update
 from visir.library.check import check
-from visir.library.index_places import IndexPlace, kinds_here, places_of
+from visir.library.index_places import IndexPlace, kinds_here, places_of, removals
 from visir.library.layout import LibraryCard
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
@@ -170,9 +170,9 @@ def test_an_update_says_which_index_stays_on_the_server_and_how_it_comes_back(
     assert f"  sparse index: pgvector-sparse, in the table visir.{names['sparse']} at {url}\n" in moved
     [command] = re.findall(r"what is still on the server comes here by: visir (.*)", moved)
     assert command == f"library update {library} --kind inverted"
-    assert moved.count("no longer used, and left there: psql") == 2 and names["sparse"] not in "".join(
-        line for line in moved.splitlines() if "no longer used" in line
-    )
+    assert moved.count("no longer used, and left there; unless a copy of this library uses it: psql") == 2 and names[
+        "sparse"
+    ] not in "".join(line for line in moved.splitlines() if "no longer used" in line)
     back = run(*command.split())
     assert "  sparse index: inverted, in the library's folder\n" in back and "  dense index: ivf" in back
     assert "comes here by" not in back and f'DROP TABLE "visir"."{names["sparse"]}"' in back
@@ -182,12 +182,21 @@ def test_an_update_says_which_index_stays_on_the_server_and_how_it_comes_back(
 @SERVERS
 def test_in_python_a_warning_says_what_is_left_on_the_server(on_server: Path, at: Place) -> None:
     [left] = at.names()
-    with pytest.warns(UserWarning, match="no longer used, and left on its server: .*" + re.escape(left)):
+    with pytest.warns(
+        UserWarning, match="left on its server; unless a copy of this library uses it: .*" + re.escape(left)
+    ):
         library = visir.index(on_server, kind="exact")
     assert len(library) == 6 and at.names() == [left]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         visir.index(on_server)
+
+
+def test_a_table_that_is_left_in_another_schema_is_named() -> None:
+    settings = {"url": "postgresql://here/db", "collection": "c"}
+    before, after = ({"dense": IndexPlace("pgvector", settings | {"schema": schema})} for schema in ("visir", "other"))
+    assert removals(before, after) == ['psql postgresql://here/db -c \'DROP TABLE "visir"."c"\'']
+    assert removals(before, before) == []
 
 
 def test_which_kinds_bring_the_rest_here() -> None:

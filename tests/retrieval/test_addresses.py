@@ -292,6 +292,16 @@ def test_an_address_is_one_line_of_plain_text(url: str, tmp_path: Path) -> None:
         ("http://me:12;s3cret@here:port", "http://…"),
         ("mysql://here?key=12@s3cret", "mysql://…"),
         ("http://me:s3cret/?#@here:port?api-key=s3cret", "http://…"),
+        ("mysql://here/db password:s3cret", "mysql://…"),
+        ("http://here/ s3cret", "http://…"),
+        ("http://here/\u00a0s3cret", "http://…"),
+        ("http//me:s3cret", "…"),
+        ("http//s3cret", "…"),
+        ("http:/me:s3cret", "…"),
+        ("http:/s3cret", "…"),
+        ("http:///me:s3cret", "http://…"),
+        ("mysql://here:3306/me:s3cret", "mysql://…"),
+        ("mysql://[::1]:3306/photos", "mysql://[::1]:3306/photos"),
     ],
 )
 def test_a_wrong_address_is_shown_without_its_secret(url: str, shown: str, tmp_path: Path) -> None:

@@ -561,6 +561,9 @@ def test_parts_that_do_not_fit_an_index_are_not_added(source: Path, parts: Path,
     encode_parts("pixels", source, tmp_path / "other")
     with pytest.raises(EmbeddingError, match="the index is by colours, which is another model"):
         add_parts(index, Parts(tmp_path / "other"))
+    captions = build_index(encode("colours", ["a red boat", "a blue one"]))
+    with pytest.raises(EmbeddingError, match="this index holds text vectors and takes no image vectors"):
+        add_parts(captions, parts)  # by its place
     with pytest.raises(EmbeddingError, match=r"an index takes vectors with ids .*not a Parts") as fault:
         index.add(Parts(parts))
     assert "add_parts(index, parts)" in str(fault.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
@@ -151,6 +152,23 @@ def test_a_member_that_no_file_can_be_called_leaves_nothing(tmp_path: Path, name
         sessions_of(tmp_path / "log.tar")
     assert caught.value.message.startswith(f"{tmp_path / 'log.tar'}: {said}")
     assert [one.name for one in tmp_path.iterdir()] == ["log.tar"]
+
+
+def test_an_empty_folder_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "log.tar").write_bytes(tar_of({"a.csv": log(9)})[:1024] + tar_named("caf\udce9/"))
+    assert sessions_of(tmp_path / "log.tar").read == 9
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log.tar", "out"]
+
+
+def test_zeros_without_end_are_not_read_on(tmp_path: Path) -> None:
+    """80 MiB of zeros, in 64 bytes or so: the first 64 MiB may be padding."""
+    (tmp_path / "log.tar.bz2").write_bytes(bz2.compress(tar_of(LOGS)) + bz2.compress(bytes(8 * 2**20)) * 10)
+    with pytest.raises(
+        VisirError, match=r"unpacked: more than 67,108,864 bytes, .* follow the mark of its end"
+    ) as caught:
+        sessions_of(tmp_path / "log.tar.bz2")
+    assert "unpack it by hand with tar --ignore-zeros, and pack it again" in (caught.value.hint or "")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["log.tar.bz2"]
 
 
 def test_a_claimed_name_that_is_too_long_is_swept(tmp_path: Path) -> None:

@@ -63,7 +63,10 @@ def granularity(
     from visir.evaluation.granularity import BOTH
     from visir.evaluation.granularity import granularity as study
     from visir.robustness.granularity import PROFILES
+    from visir.storage.locks import check_local
 
+    if out is not None:
+        check_local(out)
     if out is not None and (out / _JSON).is_file() and not replace:
         raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --replace")
     if profile not in (*PROFILES, "both"):

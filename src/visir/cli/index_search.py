@@ -74,7 +74,8 @@ def search_command(
         output.facts(run=out.absolute(), queries=len(run), answers=len(run.indices))
         output.line(f"{out}: {counted(len(run), 'queries')}, {counted(len(run.indices), 'answers')}")
     else:
-        _show(run, query_vectors, index, str(image or text))
+        query = {"image": str(image)} if image is not None else {"text": text or ""}
+        _show(run, query_vectors, index, query)
 
 
 def export_command(
@@ -113,8 +114,8 @@ def export_command(
         output.line(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
 
-def _show(run: Run, query_vectors: Vectors, index: Index[Any], text: str) -> None:
-    """The answers to one text; with a sparse index also which terms matched."""
+def _show(run: Run, query_vectors: Vectors, index: Index[Any], query: dict[str, str]) -> None:
+    """The answers to one text or picture; with a sparse index also which terms matched."""
     from rich.table import Table
 
     from visir.cli.matched_terms import matched_terms
@@ -123,14 +124,18 @@ def _show(run: Run, query_vectors: Vectors, index: Index[Any], text: str) -> Non
     terms = matched_terms(query_vectors, index.select([document for document, _ in answers]), answers)
     output.answer(
         {
-            "text": text,
+            **query,
             "answers": [
                 {"rank": rank, "id": document, "score": score, **({"terms": terms[document]} if terms else {})}
                 for rank, (document, score) in enumerate(answers, 1)
             ],
         }
     )
-    table = Table(title=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{text}”", title_justify="left", box=None)
+    table = Table(
+        title=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{next(iter(query.values()))}”",
+        title_justify="left",
+        box=None,
+    )
     table.add_column("rank", justify="right")
     table.add_column("score", justify="right")
     table.add_column("id", overflow="fold")

@@ -18,6 +18,7 @@ from typing import IO, Any, Protocol
 import orjson
 
 from visir.collections.readers.names import escaped
+from visir.collections.stream_sources import MAX_RATIO
 from visir.collections.tar_headers import TARS, TarHeaders, remedy_of
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
@@ -28,10 +29,8 @@ TAR_INDEX = FolderKind("tar", "the index of a tar", remedy="delete it: it is mad
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".arrow", ".parquet")
 MAX_MEMBER = 2**29
 """Bytes of a member: half a GiB. Larger ones are refused before they are read."""
-MAX_RATIO = 200
-"""How many times its packed size a member may be, from `SMALL` on: deflate packs nothing better than 1,032 to 1, and a
-picture, which is packed already, hardly at all; a text that repeats itself 10 to 50 to 1."""
 SMALL = 2**24
+"""Bytes of a member from which on it may be `MAX_RATIO` times its packed size, and no more."""
 KEEP_INDEX_FROM = 2_000
 """Tars with at least this many members keep their index of offsets on disk; smaller ones are scanned as quickly."""
 

@@ -13,6 +13,9 @@ from visir.errors import CollectionError, VisirError
 from visir.remote import is_url
 
 COPY = "copy the file again"
+MAX_RATIO = 200
+"""How many times its packed size what is unpacked may be, unless it is small: deflate packs nothing better than 1,032
+to 1, and a picture, which is packed already, hardly at all; a text that repeats itself 10 to 50 to 1."""
 
 
 class Source:

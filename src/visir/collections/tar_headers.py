@@ -7,7 +7,7 @@ import tarfile
 import zlib
 from typing import IO, Any, Self
 
-from visir.collections.stream_sources import decompressed
+from visir.collections.stream_sources import MAX_RATIO, decompressed
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 """What the names of tars end in, compressed or not."""
@@ -15,6 +15,10 @@ TAR_FAULTS = (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error)
 """What a tar that is cut or damaged raises when it is read; an `OSError` may be the fault of the disk."""
 PIECE = 2**20
 """Bytes read at once behind the mark of a tar's end. Programs fill up with zeros: usually to 10 kB, or to any size."""
+PADDING = 2**26
+"""Bytes behind the mark of a tar's end that are read in any case: far more than any blocking factor fills up."""
+TOO_MUCH = f"more than {PADDING:,} bytes, packed more than {MAX_RATIO} to 1, follow the mark of its end"
+TOO_MUCH_REMEDY = "if it is meant, unpack it by hand with tar --ignore-zeros, and pack it again"
 NO_END = "the mark of its end is missing"
 NO_END_REMEDY = "copy it again; to a tar that was written without the mark, truncate -s +1024 FILE.tar adds it"
 _OCTAL = b"01234567"
@@ -49,7 +53,7 @@ class TarHeaders:
 
     def __init__(self, *, brief: bool = True) -> None:
         self._last: bytes | bytearray = b""
-        self._is_stream = False
+        self._packed: IO[bytes] | None = None
         headers = self
 
         class Header(tarfile.TarInfo):
@@ -72,17 +76,19 @@ class TarHeaders:
 
     def open(self, stream: IO[bytes]) -> tarfile.TarFile:
         """The tar in a stream, compressed or not, whose members are read once, from the first to the last."""
-        self._is_stream = True
-        return tarfile.open(fileobj=decompressed(stream), mode="r|", tarinfo=self.kind)
+        opened = decompressed(stream)
+        self._packed = None if opened is stream else stream
+        return tarfile.open(fileobj=opened, mode="r|", tarinfo=self.kind)
 
     def check_end(self, tar: tarfile.TarFile) -> bool:
         """Whether there is more than zeros behind the mark of the end of a tar, all of whose members were read.
 
-        A stream (`open`) is read to its end, also where there is more: there a compressed tar has its checksum, which
-        tells of damage to the members before it. A tar that is opened otherwise is read as far as there are zeros.
+        A compressed stream (`open`) is read to its end, also where there is more: its checksum is there, which tells of
+        damage to the members before it. Any other tar is read as far as there are zeros, and up to `PADDING`: further
+        zeros count as more.
 
         Raises:
-            tarfile.ReadError: The tar is not whole.
+            tarfile.ReadError: The tar is not whole; or it is compressed, and unpacks to too much behind the mark.
             EOFError, OSError, lzma.LZMAError, zlib.error: It is compressed, and cut or damaged.
         """
         if len(self._last) < tarfile.BLOCKSIZE:
@@ -90,12 +96,16 @@ class TarHeaders:
         if self._last.strip(b"\0"):
             raise tarfile.ReadError(f"the header at byte {tar.offset:,} is damaged")
         behind: Any = tar.fileobj
-        goes_on = False
-        while (self._is_stream or not goes_on) and (piece := behind.read(PIECE)):
-            goes_on = goes_on or bool(piece.strip(b"\0"))
+        packed, start = self._packed, self._packed.tell() if self._packed else 0
+        size, goes_on = 0, False
+        while (packed or not goes_on) and (piece := behind.read(PIECE)):
+            size += len(piece)
+            goes_on = goes_on or bool(piece.strip(b"\0")) or (not packed and size > PADDING)
+            if packed and size > PADDING + MAX_RATIO * (packed.tell() - start):
+                raise tarfile.ReadError(TOO_MUCH)
         return goes_on
 
 
 def remedy_of(fault: Exception, otherwise: str = "copy it again") -> str:
     """What to do about a tar that is cut or damaged."""
-    return NO_END_REMEDY if str(fault) == NO_END else otherwise
+    return {NO_END: NO_END_REMEDY, TOO_MUCH: TOO_MUCH_REMEDY}.get(str(fault), otherwise)

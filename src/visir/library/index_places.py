@@ -35,14 +35,16 @@ class IndexPlace:
         return bool(self.settings.get("url"))
 
     @property
-    def collection(self) -> tuple[str, str]:
-        """Address and name of its collection on a server; ("", "") in the library's folder."""
-        return (self.settings["url"], self.settings["collection"]) if self.on_server else ("", "")
+    def collection(self) -> tuple[str, str, str]:
+        """Address, schema ("" where there are none) and name of its collection; three times "" in the folder."""
+        here = (self.settings.get(name) or "" for name in ("url", "schema", "collection"))
+        url, schema, name = here if self.on_server else ("", "", "")
+        return url, schema, name
 
     @property
     def removal(self) -> str:
         """The command by which a person deletes what lies on the server."""
-        url, collection = self.collection
+        url, _, collection = self.collection
         return str(family_of(url).engine().removal(url, collection, self.settings))
 
     def __str__(self) -> str:

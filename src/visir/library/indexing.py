@@ -113,7 +113,10 @@ def index(
         loaded=loaded,
     )
     for removal in removals(before, places_of(folder)):
-        warnings.warn(f"{folder}: no longer used, and left on its server: {removal}", stacklevel=2)
+        warnings.warn(
+            f"{folder}: no longer used, and left on its server; unless a copy of this library uses it: {removal}",
+            stacklevel=2,
+        )
     snapshot = LibrarySnapshot.open(folder.absolute())
     library = Library(Searcher(snapshot, device=device, loaded=loaded), loaded=loaded, device=device)
     library.report = report

@@ -24,6 +24,7 @@ from visir.products.tree import NONE, CategoryTree
 from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Ints, ProductVectors
 from visir.records.catalogue import Catalogue
 from visir.splitmix import seed_of, splitmix64
+from visir.storage.locks import make_folder
 
 ROOTS, DEEPEST = 34, 9
 """As in the thesis's catalogue (section 7.4.1)."""
@@ -179,7 +180,7 @@ def _filled(folder: Path | None, name: str, count: int, width: int, make: Callab
     if folder is None:
         vectors = np.empty((count, width), np.float32)
     else:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         path = folder / f"{name}.npy"
         vectors = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(count, width))
     for begin in range(0, count, _ROWS):

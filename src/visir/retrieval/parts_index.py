@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from visir.retrieval.folder import IndexFolderError, check_new_index
-from visir.retrieval.rows import check_same_model
+from visir.retrieval.rows import check_same_modality, check_same_model
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
 
@@ -62,35 +62,41 @@ def index_of_parts(
     return index, summary
 
 
-def add_parts(index: Index[Any], parts: Parts) -> tuple[int, PartsSummary]:
+def add_parts(index: Index[Any], parts: Parts | str | Path) -> tuple[int, PartsSummary]:
     """Add the vectors of a finished folder of parts that an index does not hold yet, in one change.
 
-    The vectors of all parts are joined in a temporary file. Those that are added are held in memory.
+    The vectors of all parts are joined in a file beside the index, or among temporary files where the index lies in no
+    folder. Those that are added are held in memory.
 
     Args:
         index: An index of pictures by the same model. What it holds is left as it is.
-        parts: A finished folder of parts.
+        parts: A finished folder of parts, or its place.
 
     Returns:
         How many were added, and what has a vector in the parts and what has none.
 
     Raises:
-        EmbeddingError: The parts are not finished, or by another model; or an id stands in two of them.
+        EmbeddingError: The parts are not finished, or by another model; the index is of captions; or an id stands in
+            two parts.
 
     Example:
-        >>> import visir
-        >>> from visir.encoders import Parts
-        >>> index = visir.retrieval.open_index("laion.index")  # doctest: +SKIP
-        >>> added, summary = add_parts(index, Parts("s3://bucket/parts"))  # doctest: +SKIP
+        >>> from visir.retrieval import add_parts, open_index
+        >>> index = open_index("laion.index")  # doctest: +SKIP
+        >>> added, summary = add_parts(index, "s3://bucket/parts")  # doctest: +SKIP
     """
+    from visir.encoders import Parts
     from visir.encoders.joined_parts import check_finished, join_parts
 
+    parts = Parts(parts) if isinstance(parts, str | Path) else parts
+    check_same_modality("image", index.info().modality, f"{parts.place}: vectors by {parts.encoder.name}")
     check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
     finished = check_finished(parts)
-    with Scratch.temporary("parts") as scratch, disk_faults(scratch.path, IndexFolderError):
+    folder = getattr(index, "folder", None)
+    place = Scratch.temporary("parts") if folder is None else Scratch.beside(Path(os.path.realpath(folder)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
         vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
         new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
         new = vectors.select(new_ids)
         del vectors  # it maps the file that is about to be removed
-    index.add(replace(new, vectors=np.array(new.vectors)))
+    index.add(new)
     return len(new_ids), summary

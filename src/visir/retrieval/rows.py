@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from visir.arrow import integer_array, numpy_integers
 from visir.display import counted
 from visir.errors import EmbeddingError
-from visir.records import Embeddings, EncoderCard, Gallery, MultiVectorEmbeddings, SparseEmbeddings, strings
+from visir.records import Embeddings, EncoderCard, Gallery, Modality, MultiVectorEmbeddings, SparseEmbeddings, strings
 from visir.records.columns import is_sorted
 from visir.retrieval.index import Vectors
 from visir.retrieval.parts import Form
@@ -263,11 +263,8 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
             "of parts: visir.retrieval.add_parts(index, parts)",
         )
     where = f"{given.modality} vectors by {given.encoder.name}"
-    if added and given.modality != held.modality:
-        raise EmbeddingError(
-            f"{where}: this index holds {held.modality} vectors and takes no {given.modality} vectors.",
-            hint=f"build an index of its own for {given.modality} vectors",
-        )
+    if added:
+        check_same_modality(given.modality, held.modality, where)
     if not isinstance(held, type(given)):
         raise EmbeddingError(
             f"{where} are {_form_of(given)}; the index, by {held.encoder.name}, holds {_form_of(held)}.",
@@ -281,6 +278,24 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
                 hint="encode with the model that the index was built with",
             )
     check_same_model(given.encoder, held.encoder, where)
+
+
+def check_same_modality(given: Modality, held: Modality, where: str) -> None:
+    """Check that documents have the modality of an index.
+
+    Args:
+        given: Of the documents to add.
+        held: Of the index.
+        where: What the message begins with.
+
+    Raises:
+        EmbeddingError: It is another modality.
+    """
+    if given != held:
+        raise EmbeddingError(
+            f"{where}: this index holds {held} vectors and takes no {given} vectors.",
+            hint=f"build an index of its own for {given} vectors",
+        )
 
 
 def check_same_model(given: EncoderCard, held: EncoderCard, where: str) -> None:

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from visir.collections.archives import MAX_RATIO, SMALL
+from visir.collections.archives import SMALL
 from visir.collections.readers.names import escaped
+from visir.collections.stream_sources import MAX_RATIO
 from visir.collections.tar_headers import TAR_FAULTS, TARS, TarHeaders, remedy_of
 from visir.collections.tar_notes import END_REMEDY, GOES_ON, LINKS_REMEDY
 from visir.display import counted
@@ -74,7 +75,7 @@ def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
                 size += member.size + _HEADER
                 _check_size(archive, size, packed)
                 with _named(archive, member.name):
-                    if escaped(member.name) != member.name:  # bytes that are no text, which no log of claims can hold
+                    if member.isfile() and escaped(member.name) != member.name:  # no text: no log of claims can hold it
                         raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ))
                     if not member.isdir():
                         name = PurePosixPath(tarfile.data_filter(member, str(folder)).name)

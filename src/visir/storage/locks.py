@@ -75,7 +75,7 @@ def check_local(path: Path, error: type[VisirError] = VisirError) -> None:
         visir.errors.VisirError: s3://bucket/photos.index: an address; this is written to a local disk alone.
           → name a local folder, and copy what is in it there afterwards
     """
-    for folder in (path, *path.parents):
+    for folder in path.parents:
         if _SCHEME.fullmatch(folder.name) and not folder.exists():
             raise error(
                 f"{folder.name}//{path.relative_to(folder)}: an address; this is written to a local disk alone.",

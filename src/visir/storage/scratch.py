@@ -24,7 +24,7 @@ from visir.files import digest_of
 from visir.storage.claims import Claims, has_log, read_facts
 from visir.storage.disk import exchange
 from visir.storage.folder import remove_folder
-from visir.storage.locks import hold_if_free, is_held, make_folder, release
+from visir.storage.locks import check_local, hold_if_free, is_held, make_folder, release
 from visir.storage.manifest import LOG, MANIFEST, FolderError, read_manifest
 from visir.storage.removal import files_below, mode_of, remove_empty_folders, remove_files
 
@@ -52,6 +52,7 @@ class Scratch:
     def beside(cls, target: Path) -> Scratch:
         """One in the folder of `target`, named after it. Folders above `target` are made."""
         parent = target.parent
+        check_local(target)
         make_folder(parent)
         sweep(parent)
         return cls._made(parent, target.name)

@@ -12,6 +12,7 @@ import orjson
 
 from visir.errors import VisirError
 from visir.files import open_binary
+from visir.storage.locks import make_folder
 
 STEPS_FILE = "steps.jsonl"
 
@@ -59,7 +60,7 @@ class StepLog:
         self._waiting: list[bytes] = []
         self._written = time.monotonic()
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             with path.open("a+b") as stream:
                 stream.seek(0)
                 stream.truncate(sum(map(len, _whole_lines(stream, done))))

@@ -69,7 +69,7 @@ def _print_places(folder: Path, before: Mapping[str, IndexPlace], after: Mapping
             f"  what is still on the server comes here by: visir library update {shlex.quote(str(folder))} {options}"
         )
     for removal in removals(before, after):
-        output.line(f"  no longer used, and left there: {removal}")
+        output.line(f"  no longer used, and left there; unless a copy of this library uses it: {removal}")
     for line in needed_later(place.settings for place in after.values()):
         output.note(f"  {line}")
 

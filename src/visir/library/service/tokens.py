@@ -23,6 +23,7 @@ from visir.errors import VisirError, nearest, raise_faults
 from visir.files import read_json
 from visir.storage import FolderKind, Manifest, changing
 from visir.storage.disk import to_disk
+from visir.storage.locks import check_local
 
 SCOPES = ("search", "admin")
 SUFFIX = ".token"
@@ -111,6 +112,7 @@ def new_token(folder: Path, name: str, scopes: list[str], days: float | None) ->
 
 def add_token(folder: Path, token: Token) -> None:
     """Write a token into a folder. A folder that is made now is its owner's alone; files take the folder's rights."""
+    check_local(folder, TokenError)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:

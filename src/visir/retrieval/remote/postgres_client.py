@@ -179,7 +179,7 @@ class PostgresClient:
             )
         if state == "42501":
             hint = "the user needs the right to make a schema in this database: GRANT CREATE ON DATABASE … TO …"
-            if "extension" in text:
+            if "create extension" in text:
                 hint = "a superuser makes it once in this database, as in psql: CREATE EXTENSION vector"
             return EngineError(f"{url}: may not {what}: {text}", hint=hint)
         if state == "42P01":
@@ -194,7 +194,8 @@ class PostgresClient:
             )
         if "server does not support SSL" in text:
             return EngineError(
-                f"{url}: cannot {what}: {text}", hint="turn TLS on there, or unset what asks for it here (PGSSLMODE)"
+                f"{url}: cannot {what}: {text}",
+                hint=f"turn TLS on there, or unset what asks for it here: PGSSLMODE, {PGVECTOR.certificate}",
             )
         if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
             check = f"pg_isready -h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}"

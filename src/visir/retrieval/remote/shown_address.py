@@ -12,7 +12,7 @@ def without_secret(url: str) -> str:
     """An address, right or wrong, as a message may show it: without what may be a secret.
 
     That is what stands before "@" and behind "?", "#" or ";". Of an address that cannot be told apart from its secret
-    (the port is no number, "@" or "=" stands where no address has one), no more than the scheme is shown.
+    (the port is no number, a space, "@" or "=" stands where no address has one), no more than the scheme is shown.
 
     Example:
         >>> without_secret("mysql://me:s3cret@here/photos?sslpassword=s3cret"), without_secret("localhost:6333")
@@ -24,10 +24,18 @@ def without_secret(url: str) -> str:
     scheme = start[0] if start else ""
     address, mark, rest = _cut(url.removeprefix(scheme))
     _, at, shown = address.rpartition("@")
-    _, _, port = shown.partition("/")[0].rpartition("]")[2].partition(":")
-    if "=" in address or "@" in rest or (at and not scheme) or (port and not (port.isascii() and port.isdecimal())):
+    no_port = any(_is_no_port(part) for part in shown.split("/"))
+    broken = not scheme and ("//" in shown or ":/" in shown)
+    spaced = any(letter.isspace() for letter in url)
+    if "=" in address or "@" in rest or (at and not scheme) or no_port or broken or spaced:
         return f"{scheme}…"
     return f"{scheme}{at and '…@'}{shown}{mark and f'{mark}…'}"
+
+
+def _is_no_port(part: str) -> bool:
+    """Whether something else than a number follows a ":" here, in whatever part of an address."""
+    port = part.rpartition("]")[2].partition(":")[2]
+    return bool(port) and not (port.isascii() and port.isdecimal())
 
 
 def _cut(address: str) -> tuple[str, str, str]:
