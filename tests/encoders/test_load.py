@@ -94,7 +94,7 @@ def test_no_network_is_said_with_what_goes_without() -> None:
     text = str(hub_unreachable("openai/clip-vit-base-patch32", ConnectionError()))
     assert "openai/clip-vit-base-patch32: not on this machine, and the hub could not be reached" in text
     assert "copy the model's folder here and pass its path" in text
-    assert "take pictures only, bow takes texts only" in text
+    assert "colours takes pictures and names of colours, bow takes texts only" in text
 
 
 def test_an_unknown_kind_of_checkpoint_is_refused(tmp_path: Path) -> None:
