@@ -395,21 +395,12 @@ def test_killed_at_any_moment_it_leaves_no_index_that_looks_whole(parts: Path, t
 
 def test_a_killed_build_of_many_vectors_goes_on(tmp_path: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("faiss")
-    from visir.retrieval.dense import ivf
+    from ivf_stopped import stop_at_fourth_part
 
-    monkeypatch.setattr(ivf, "LARGEST", 4)
+    monkeypatch.setattr("visir.retrieval.dense.ivf.LARGEST", 4)
     monkeypatch.setattr("visir.retrieval.rows.LARGEST", 4)
     whole = build_index(Parts(parts), "ivf", tmp_path / "whole")
-    coded: list[int] = []
-    append = ivf.append
-
-    def counted(codes: Any, vectors: Any) -> None:
-        if len(coded) == 3:
-            raise KeyboardInterrupt
-        coded.append(len(vectors))
-        append(codes, vectors)
-
-    monkeypatch.setattr(ivf, "append", counted)
+    coded = stop_at_fourth_part(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         build_index(Parts(parts), "ivf", tmp_path / "index")
     with pytest.raises(IndexFolderError, match="holds no index"):

@@ -14,6 +14,8 @@ from index_killed import killed
 
 pytest.importorskip("faiss")
 
+from ivf_stopped import stop_at_fourth_part
+
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
 from visir.retrieval.dense import ivf
@@ -197,16 +199,7 @@ def test_built_part_by_part_it_is_as_built_at_once(tmp_path: Path) -> None:
 def test_a_killed_build_goes_on_and_loses_at_most_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, queries = clusters(450, 10)
     whole = build_index(documents, "ivf", tmp_path / "whole", probes=2, rescore=10)
-    coded: list[int] = []
-    append = ivf.append
-
-    def counted(codes, vectors) -> None:  # type: ignore[no-untyped-def]
-        if len(coded) == 3:
-            raise KeyboardInterrupt
-        coded.append(len(vectors))
-        append(codes, vectors)
-
-    monkeypatch.setattr(ivf, "append", counted)
+    coded = stop_at_fourth_part(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         build_index(documents, "ivf", tmp_path / "index", probes=2, rescore=10)
     assert coded == [100, 100, 100]
