@@ -82,7 +82,7 @@ def check_parts_can_be_told(place: str | Path, *, with_model: bool = False) -> N
         if is_url(place):
             manifest = manifest_elsewhere(str(place))
             if manifest is not None and not with_model:
-                Manifest.from_bytes(manifest.to_bytes(), f"{place}/{MANIFEST}", PARTS)
+                manifest.check_kind(f"{place}/{MANIFEST}", PARTS)
         elif is_made_by_visir(place):
             if with_model:
                 Manifest.read(Path(place))

@@ -178,11 +178,8 @@ class Manifest:
         wrong = _wrong_field(values)
         if wrong:
             raise error(f"{path}: damaged: {wrong} is not what visir writes there.", hint=remedy)
-        if kind is not None and values["kind"] != (kind.name or values["kind"]):
-            raise error(f"{path}: of a folder of kind {values['kind']!r}, not {kind.title}.", hint=remedy)
         if kind is not None:
-            what = kind.name or values["kind"]
-            check_version(values["version"], kind.version, path, what=what, remedy=remedy, error=error)
+            _check_kind(values["kind"], values["version"], path, kind)
         try:
             for name in values["files"]:
                 check_name(name)
@@ -190,6 +187,15 @@ class Manifest:
             raise error(f"{path}: damaged: {fault}", hint=remedy) from fault
         files = {name: FileRecord(**record) for name, record in values["files"].items()}
         return cls(values["kind"], values["content"], files, values["generation"], values["version"])
+
+    def check_kind(self, path: str, kind: FolderKind) -> None:
+        """Raise the kind's error unless this is a manifest of that kind, which this version of visir reads.
+
+        Args:
+            path: Where its file lies, for the message.
+            kind: What it should be of.
+        """
+        _check_kind(self.kind, self.version, path, kind)
 
     def faults(
         self,
@@ -276,6 +282,12 @@ def _mode_behind(path: Path) -> int | None:
         return path.stat().st_mode
     except OSError:
         return None
+
+
+def _check_kind(name: str, version: int, path: str, kind: FolderKind) -> None:
+    if name != (kind.name or name):
+        raise kind.error(f"{path}: of a folder of kind {name!r}, not {kind.title}.", hint=kind.remedy)
+    check_version(version, kind.version, path, what=kind.name or name, remedy=kind.remedy, error=kind.error)
 
 
 def _wrong_field(values: dict[str, Any]) -> str:
