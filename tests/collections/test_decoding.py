@@ -240,6 +240,6 @@ def test_decoding_is_as_fast_as_plain_pillow(data_dir) -> None:
             best = min(best, time.process_time() - start)
         return best
 
-    plain = seconds(lambda one: Image.open(io.BytesIO(one)).convert("RGB"))
+    plain = seconds(lambda picture: Image.open(io.BytesIO(picture)).convert("RGB"))
     safety = 400 * 40e-6  # what is checked of a picture costs the same for all sizes: some 16 µs of 120 for thumbnails
-    assert seconds(lambda one: decode(one, "x")) < 1.05 * plain + safety
+    assert seconds(lambda picture: decode(picture, "x")) < 1.05 * plain + safety

@@ -78,7 +78,7 @@ def test_verbs_refuse_it(tmp_path: Path, name: str) -> None:
         assert done.exit_code != 0 and re.search(
             rf"{re.escape(name)}: .*{PLAIN[name]}", f"{done.output}{done.exception}"
         )
-    assert sorted(one.name for one in tmp_path.iterdir() if one.name != "cache") == [name]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == [name]
 
 
 @pytest.mark.parametrize("name", CUTS)
@@ -127,8 +127,8 @@ def test_links_that_a_list_names_are_told(tmp_path: Path) -> None:
     """Photo "b" is a link: it is not found, and the note says why. Links that nobody looks for are no news."""
     (tmp_path / "dataset.json").write_text(json.dumps(karpathy()))
     (tmp_path / "x.tar").write_bytes(linked_tar({"a.jpg": jpeg("red")}, "b.jpg", "other.jpg"))
-    found = open_collection(tmp_path / "dataset.json")
-    assert f"1 link in tars passed over, e.g. x.tar: b.jpg {REMEDY}; images: 1 of 2 found in x.tar" in found.source
+    collection = open_collection(tmp_path / "dataset.json")
+    assert f"1 link in tars passed over, e.g. x.tar: b.jpg {REMEDY}; images: 1 of 2 found in x.tar" in collection.source
     (tmp_path / "x.tar").write_bytes(linked_tar(PICTURES, "other.jpg", "more.jpg"))
     assert "links" not in open_collection(tmp_path / "dataset.json").source
     assert f"{LINKS}, e.g. x.tar: other.jpg {REMEDY}" in open_collection(f"photos:{tmp_path / 'x.tar'}").source
@@ -138,7 +138,7 @@ def test_links_that_a_list_names_are_told(tmp_path: Path) -> None:
 
 
 def run(app: Any, arguments: list[Any]) -> Any:
-    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "400", "NO_COLOR": "1"})
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "400", "NO_COLOR": "1"})
 
 
 def test_the_reasons_differ() -> None:

@@ -90,7 +90,7 @@ def test_a_new_collection_is_called_after_the_library(at: Place, on_server: Path
     assert update(None, moved).same and at.names() == [name]  # the index holds its name
     update(None, moved, kind="exact")
     update(None, moved, kind=at.kinds["dense"], settings=settings_of(at))
-    assert len(at.names()) == 2 and any("elsewhere" in one for one in at.names())
+    assert len(at.names()) == 2 and any("elsewhere" in name for name in at.names())
 
 
 @ON_POSTGRES
@@ -238,12 +238,12 @@ def test_an_open_library_whose_collection_is_deleted_says_the_same(at: Place, on
     with Searcher.open(on_server) as searcher:
         [found] = searcher.find(image=picture, k=1).hits
         drop(on_server / "dense")
-        asked: list[dict[str, Any]] = [
+        queries: list[dict[str, Any]] = [
             {"image": picture},
             {"like": found.id},
             {"image": picture, "where": ["width > 1"]},
         ]
-        for query in asked:
+        for query in queries:
             with pytest.raises(EngineError, match="does not exist") as no:
                 searcher.find(**query)
             assert no.value.hint == (

@@ -31,11 +31,11 @@ class Web:
     def __init__(self) -> None:
         web = self
         self.answer: Answer = lambda path: (404, b"")
-        self.asked, self.sent = Counter[str](), 0
+        self.requests, self.sent = Counter[str](), 0
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                web.asked[self.path] += 1
+                web.requests[self.path] += 1
                 status, content = web.answer(self.path)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
@@ -103,17 +103,17 @@ def test_a_page_that_is_not_of_visir_is_no_folder(web: Web, page: bytes) -> None
 
 
 def test_an_address_on_any_file_system_is_asked_once(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, read = Counter[str](), RemoteFolder.read_at_most
+    requests, read = Counter[str](), RemoteFolder.read_at_most
 
     def counted(self: RemoteFolder, name: str, most: int) -> bytes | None:
-        asked[f"{self.url}/{name}"] += 1
+        requests[f"{self.url}/{name}"] += 1
         return read(self, name, most)
 
     monkeypatch.setattr(RemoteFolder, "read_at_most", counted)
     said = run("build", parts.parent.as_uri() + "/none.csv", "-m", "colours", "--out", parts.parent / "none.index")
-    assert said.status == 2 and asked == {f"{parts.parent.as_uri()}/none.csv/visir.json": 1}
+    assert said.status == 2 and requests == {f"{parts.parent.as_uri()}/none.csv/visir.json": 1}
     assert [kind_elsewhere(parts.as_uri()) for _ in range(2)] == ["parts"] * 2
-    assert asked[f"{parts.as_uri()}/visir.json"] == 2  # outside of a command nothing is remembered
+    assert requests[f"{parts.as_uri()}/visir.json"] == 2  # outside of a command nothing is remembered
 
 
 def test_an_address_is_asked_once(web: Web) -> None:
@@ -121,14 +121,14 @@ def test_an_address_is_asked_once(web: Web) -> None:
     for address in (f"{web.url}/parts", f"{web.url}/parts?split=x"):
         with asked_once():
             assert [kind_elsewhere(address) for _ in range(3)] == ["parts"] * 3
-    assert web.asked == {"/parts/visir.json": 2}  # once in each block
+    assert web.requests == {"/parts/visir.json": 2}  # once in each block
     web.answer = lambda path: (500, b"")
     with asked_once():
         assert [kind_elsewhere(f"{web.url}/other") for _ in range(3)] == [None] * 3
-    assert web.asked["/other/visir.json"] == 1  # faults are remembered too
+    assert web.requests["/other/visir.json"] == 1  # faults are remembered too
     web.answer = lambda path: (404, b"")
     said = run("build", f"{web.url}/none.csv", "-m", "colours", "--out", "none.index")
-    assert said.status == 2 and web.asked["/none.csv/visir.json"] == 1
+    assert said.status == 2 and web.requests["/none.csv/visir.json"] == 1
 
 
 def test_a_store_that_refuses_the_question_is_asked_for_the_model(web: Web, tmp_path: Path) -> None:

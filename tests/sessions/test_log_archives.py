@@ -54,7 +54,7 @@ def test_an_archive_that_was_cut_is_refused(tmp_path: Path, name: str) -> None:
         sessions_of(tmp_path / name)
     hint = f"fetch it again and compare its size; where it breaks: tar -tf {re.escape(name)}"
     assert re.search(ADDS_THE_MARK if CUTS[name] == NO_END else hint, caught.value.hint or "")
-    assert [one.name for one in tmp_path.iterdir()] == [name]  # no folder, and nothing that was unpacked
+    assert [path.name for path in tmp_path.iterdir()] == [name]  # no folder, and nothing that was unpacked
 
 
 @pytest.mark.parametrize("ending", ["tar", "tar.gz"])
@@ -96,7 +96,7 @@ def test_what_goes_on_behind_its_end_is_refused(tmp_path: Path, pack: type[bytes
             VisirError, match=r"log\.tar: goes on behind the mark of its end, where it is not read\.\n.*--ignore-zeros"
         ):
             sessions_of(tmp_path / "log.tar")
-    assert [one.name for one in tmp_path.iterdir()] == ["log.tar"]
+    assert [path.name for path in tmp_path.iterdir()] == ["log.tar"]
 
 
 def test_an_archive_without_a_file_is_named(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_member_that_no_file_can_be_called_leaves_nothing(tmp_path: Path, name
     with pytest.raises(VisirError, match="unpack it by hand under another name") as caught:
         sessions_of(tmp_path / "log.tar")
     assert caught.value.message.startswith(f"{tmp_path / 'log.tar'}: {said}")
-    assert [one.name for one in tmp_path.iterdir()] == ["log.tar"]
+    assert [path.name for path in tmp_path.iterdir()] == ["log.tar"]
 
 
 def test_an_empty_folder_may_have_any_name(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_compressed_archive_is_read_to_its_end(tmp_path: Path, zeros: int) -> 
     (tmp_path / "log.tar.gz").write_bytes(packed)
     with pytest.raises(VisirError, match="CRC check failed"):
         sessions_of(tmp_path / "log.tar.gz")
-    assert [one.name for one in tmp_path.iterdir()] == ["log.tar.gz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["log.tar.gz"]
 
 
 def test_what_macos_keeps_of_a_file_is_no_log(tmp_path: Path) -> None:

@@ -84,13 +84,13 @@ def print_status(place: str, status: PartsStatus) -> None:
     output.facts(parts=place, **output.plain(status))
     speed = status.images_per_second
     rate = "" if speed is None else f"; images: {pace(speed)} in the time of encoding, all processes"
-    aside = f", {counted(status.broken, 'broken pictures')} set aside" if status.broken else ""
+    broken = f", {counted(status.broken, 'broken pictures')} set aside" if status.broken else ""
     if status.broken is None:
         known = f"at least {counted(status.broken_at_least, 'broken pictures')} set aside"
-        aside = f", {known} (not counted in parts of an earlier version: Parts(place).broken() lists them all)"
+        broken = f", {known} (not counted in parts of an earlier version: Parts(place).broken() lists them all)"
     given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
     output.line(
-        f"{place}: {status.finished:,} of {counted(status.files, 'files', 'are')} finished{aside}{given_up}{rate}"
+        f"{place}: {status.finished:,} of {counted(status.files, 'files', 'are')} finished{broken}{given_up}{rate}"
     )
     for title, files in (
         ("running", status.running),
