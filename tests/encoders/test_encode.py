@@ -27,6 +27,18 @@ def broken_photos(folder: Path) -> Collection:
     return collection
 
 
+def test_pictures_that_are_not_there_are_named_at_once_before_any_is_encoded(tmp_path: Path) -> None:
+    collection = broken_photos(tmp_path / "photos")
+    (tmp_path / "photos" / "p009.png").unlink()
+    means = Means()
+    with pytest.raises(
+        ImageError, match=r"photos: 3 of 10 pictures cannot be read: image 'p003'.*'p007'.*'p009'"
+    ) as log:
+        encode(means, collection, "image")
+    assert "set broken images aside, counted: --skip-broken" in log.value.hint
+    assert means.seen == []
+
+
 def test_a_broken_image_stops_the_run_by_name(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"image 'p003' \(p003.png\): the file is empty") as caught:
         encode(Means(), broken_photos(tmp_path / "photos"), "image")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from manifests import content_of, rewrite
 from verbs import say
@@ -61,6 +63,21 @@ def test_a_dry_run_prints_the_recipe_and_writes_nothing(tmp_path: Path) -> None:
     assert "batch = 8" in said.text
     assert f"would write: {tmp_path / 'out'}" in said.text
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_looks_for_the_pictures(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"p{row}", "title": "a cup", "category_path": ["Shop", "Cups"], "image": f"{row}.png"}
+        for row in range(41)
+    ]
+    for row in range(40):
+        Image.new("RGB", (16, 16)).save(tmp_path / f"{row}.png")
+    (tmp_path / "3.png").write_bytes(b"")
+    (tmp_path / "shop.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    arguments = (tmp_path / "shop.jsonl", *WITHOUT_WEIGHTS[:4], "--recipe", "clip-i-general", "--dry-run")
+    refused = say(train, *arguments)
+    assert refused.status == 2 and "shop: 1 of 40 pictures cannot be read: image 'p3'" in refused.text
+    assert "would write" in say(train, *arguments, "--skip-broken").text
 
 
 @pytest.mark.parametrize(

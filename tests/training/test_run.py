@@ -22,6 +22,7 @@ from visir.errors import CollectionError, ConfigurationError, ImageError, VisirE
 from visir.files import read_json
 from visir.training import models
 from visir.training.curve import Epoch
+from visir.training.planning import plan
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.run import train
 from visir.training.step_log import read_steps
@@ -211,11 +212,36 @@ def test_a_picture_that_is_not_where_the_others_are_says_so(tmp_path: Path) -> N
     data = {"collection": str(pairs), "images": str(photos)}
     with pytest.raises(ImageError) as caught:
         train(small(data=data, **{side: SCRATCH[side] for side in ("image", "text")}), out=tmp_path / "out")
-    assert caught.value.message == "image '2.png': not found in my photos/, where others are."
+    assert caught.value.message == (
+        "pairs (train): 1 of 4 pictures cannot be read: image '2.png': not found in my photos/, where others are."
+    )
     assert str(caught.value.hint).splitlines() == [
-        "mend its name; or say where it is beside these: images=[PLACE, PLACE] (--images; in a recipe data.images)",
+        "mend its name; or say where it is beside these: images=[PLACE, PLACE] (--images; in a recipe data.images); "
+        "or take them out of the list",
         f"  → all such pictures: visir data check {pairs} --images '{photos}'",
     ]
+
+
+@pytest.mark.parametrize("sides", [SCRATCH, FROZEN], ids=["scratch", "frozen"])
+def test_pictures_that_validation_lacks_are_named_before_anything_is_read(
+    tmp_path: Path, sides: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    rows = ["image,caption,split"]
+    for number in range(8):
+        if number not in (5, 7):
+            Image.new("RGB", (80, 80), (40 * number, 0, 0)).save(tmp_path / f"{number}.png")
+        rows.append(f"{number}.png,a dog {number},{'train' if number < 4 else 'val'}")
+    (tmp_path / "pairs.csv").write_text("\n".join(rows))
+    recipe = small(
+        data={"collection": str(tmp_path / "pairs.csv")}, **{side: sides[side] for side in ("image", "text")}
+    )
+    few = {"data": recipe.data.collection, "model": "pixels", "out": tmp_path / "out"}
+    calls = [lambda: plan(recipe), lambda: train(recipe, out=tmp_path / "out"), lambda: visir.sparsify(**few)]
+    for call in calls:
+        with pytest.raises(ImageError, match=r"pairs \(val\): 2 of 4 pictures cannot be read: image '5.png'.*'7.png'"):
+            call()
+    assert not list((tmp_path / "cache").rglob("*.npy")) and not (tmp_path / "out").exists()
 
 
 def test_a_broken_picture_says_what_finds_the_others(tmp_path: Path) -> None:

@@ -112,10 +112,14 @@ def _columns(epoch: Epoch) -> dict[str, str]:
 
 def _print_plan(recipe: SparseRecipe, collection: Collection, out: Path) -> None:
     from visir.cli.epochs import print_steps
+    from visir.encoders.broken import check_there, reads_pictures
     from visir.training.checkpoint import recipe_text
     from visir.training.data import split_for_training
+    from visir.training.recipe import expand
 
     splits = split_for_training(collection, recipe.data, recipe.selection)
+    if recipe.encoder and reads_pictures(expand(recipe.encoder)):
+        check_there([splits.train, splits.validation])
     output.line(recipe_text(recipe, "sparsify"))
     for name, split in (("train", splits.train), ("validation", splits.validation)):
         output.line(

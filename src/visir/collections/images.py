@@ -6,7 +6,7 @@ import contextlib
 import io
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.collections.found_notes import no_picture
 from visir.collections.numpy_frames import encoded_frame
-from visir.collections.picture_fragments import FRAME, cut, part_of
-from visir.collections.picture_kinds import looks_like, register_heif
+from visir.collections.picture_fragments import FRAME, cut, file_of, part_of
+from visir.collections.picture_kinds import begins_like_picture, looks_like, register_heif
 from visir.errors import CollectionError, ImageError
 from visir.records import HasImages
 
@@ -263,6 +263,32 @@ class ImageReader:
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
             place = "images=FOLDER_OR_ZIP says where the pictures are; " if isinstance(fault, FileNotFoundError) else ""
             raise ImageError(reason, hint=f"{place}visir data check lists all such images") from fault
+
+    def absent(self) -> dict[str, ImageError]:
+        """Id to fault, of the pictures that are not there or are no pictures: of a file the first bytes are read."""
+        names: dict[str, Container[str]] = {}
+        absent: dict[str, ImageError] = {}
+        places = zip(self._ids.to_pylist(), self._paths.to_pylist(), self._archives.to_pylist(), strict=True)
+        for row, (name, path, archive) in enumerate(places):
+            if not self._seems_there(path, archive, names):
+                try:
+                    self.open(row)  # knows for certain, and says what is wrong
+                except ImageError as fault:
+                    absent[name] = fault
+        return absent
+
+    def _seems_there(self, path: str | None, archive: str | None, names: dict[str, Container[str]]) -> bool:
+        if path is None or path.startswith(SCENE):
+            return path is not None
+        path = file_of(path)
+        if archive is None:
+            return begins_like_picture(self._root / path)
+        if archive not in names:
+            try:
+                names[archive] = set(self._archive(archive).names())
+            except CollectionError:
+                return False
+        return path in names[archive]
 
     def open(self, row: int) -> Image.Image:
         """The picture, upright RGB."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 from visir.collections.images import ImageReader
 from visir.display import counted
+from visir.encoders.loading import family_named
 from visir.encoders.store import Entry, Store
 from visir.errors import ImageError
-from visir.records import Items
+from visir.records import Collection, Items
 
 
 def usable_entry(store: Store, key: str, items: Items) -> Entry | None:
@@ -63,6 +64,27 @@ def without_broken(items: Items, suspects: pa.StringArray) -> tuple[Items, dict[
             broken[name] = fault.message
     left = np.flatnonzero(pc.invert(pc.is_in(items.ids, pa.array(broken, pa.string()))).to_numpy(zero_copy_only=False))
     return items.take(left), broken
+
+
+def reads_pictures(model: str) -> bool:
+    """Whether a model that is not loaded yet computes the vectors of pictures; imported ones are looked up."""
+    return family_named(model).name != "imported"
+
+
+def check_there(sides: Iterable[Items | Collection], remedy: str = "take them out of the list") -> None:
+    """Raise one `ImageError` for all pictures of these that are not there, before anything is encoded."""
+    parts, faults = [], list[ImageError]()
+    for side in sides:
+        if absent := ImageReader(side).absent():
+            splits = ", ".join(filter(None, side.splits)) if isinstance(side, Collection) else ""
+            name = f"{side.name} ({splits})" if splits else side.name
+            parts.append(f"{name}: {len(absent):,} of {counted(side.images.num_rows, 'pictures')}")
+            faults += absent.values()
+    if faults:
+        reasons = "; ".join(fault.message.removesuffix(".") for fault in faults[:3]) + (
+            "; …" if len(faults) > 3 else ""
+        )
+        raise ImageError(f"{', '.join(parts)} cannot be read: {reasons}.", hint=f"{faults[0].hint}; or {remedy}")
 
 
 def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> None:

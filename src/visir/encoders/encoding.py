@@ -15,7 +15,7 @@ from visir.display import Displayed
 from visir.encoders.accepted import check_accepted
 from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_broken, usable_entry, without_broken
+from visir.encoders.broken import check_broken, check_there, usable_entry, without_broken
 from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
 from visir.encoders.forms import as_dense, taken
 from visir.encoders.item_parts import ItemPart, shared_part
@@ -263,8 +263,8 @@ def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: St
     if parts is not None:
         return all(is_stored(encoder.encoder_of(kind), part.items, role, place) for kind, part in parts.items())
     root = encoder.root_encoder(items.modality)
-    if not root.card.is_versioned:
-        return False
+    if root.precomputed or not root.card.is_versioned:
+        return root.precomputed
     return place.find(_key(root, items, role, place)) is not None
 
 
@@ -287,6 +287,8 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
     key = _key(encoder, items, role, store)
     entry, done, seconds, computed = usable_entry(store, key, items), 0, 0.0, 0
     if entry is None:
+        if items.places is not None and not options.skip_broken:
+            check_there([items], "set broken images aside, counted: --skip-broken (skip_broken=True)")
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
                 shared = shared_part(items)

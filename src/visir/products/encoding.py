@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import encode_dense, encode_items
+from visir.encoders.broken import check_there
+from visir.encoders.encoding import encode_dense, encode_items, is_stored
 from visir.encoders.forms import as_dense
 from visir.encoders.loading import load
 from visir.encoders.store import Store
@@ -68,14 +69,16 @@ def encode_catalogue(
         ((113, 64), 30)
     """
     text_encoder = text if isinstance(text, Encoder) else load(text, device=device)
+    image_encoder = image if image is None or isinstance(image, Encoder) else load(image, device=device)
+    if image_encoder is not None and not skip_broken:
+        check_pictures(catalogue, image_encoder)
     products = catalogue.products
     names = catalogue.categories["name"].to_pylist()
     encoded = _texts(catalogue, "categories", names, text_encoder, store, "query")
     categories = np.asarray(encoded.vectors[encoded.rows(names)], dtype=np.float32)
     cards = {"categories": text_encoder.card}
     images = title_vectors = attribute_vectors = None
-    if image is not None:
-        image_encoder = image if isinstance(image, Encoder) else load(image, device=device)
+    if image_encoder is not None:
         images, cards["images"] = _pictures(catalogue, image_encoder, store, skip_broken)
     if titles:
         texts = [_cut(title or "") for title in products["title"].to_pylist()]
@@ -91,6 +94,13 @@ def attribute_texts(catalogue: Catalogue) -> list[str]:
     table = catalogue.attributes
     joined = pc.binary_join_element_wise(table["name"], table["value"], ": ")
     return [_cut(text) for text in joined.to_pylist()]
+
+
+def check_pictures(catalogue: Catalogue, encoder: Encoder) -> None:
+    """Raise one `ImageError` for all pictures that would be read and that are not there."""
+    pictures = catalogue.pictures()
+    if not is_stored(encoder, pictures.items("image")):
+        check_there([pictures], "count them as absent: --skip-broken (skip_broken=True)")
 
 
 def _pictures(

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from visir.encoders.base import Encoder
+from visir.encoders.broken import check_there
+from visir.encoders.encoding import is_stored
 from visir.encoders.loading import load
 from visir.errors import ConfigurationError, EncoderError
 from visir.launched import launched
@@ -21,7 +24,7 @@ from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
 from visir.sparse.vocabulary import Tokenizer, load_tokenizer
 from visir.sparse.vocabulary_pruning import VocabularyPruning
 from visir.training.checkpoint import Checkpoint
-from visir.training.data import split_for_training
+from visir.training.data import Splits, split_for_training
 from visir.training.fit import FitResult, Report
 from visir.training.keywords import SPARSE_KEYWORDS, RecipeChanges
 from visir.training.processes import Processes
@@ -119,6 +122,7 @@ def sparsify(
     device_of_head = Processes.join(resolved.device).device
     tokenizer = load_tokenizer(resolved.head.language_model)
     dense = load(expand(resolved.encoder))
+    check_pictures(dense, splits)
     examples = [
         SparseExamples.of(split, dense, tokenizer, device_of_head) for split in (splits.train, splits.validation)
     ]
@@ -146,6 +150,11 @@ def sparsify(
         save_every_epoch=False,
     )
     return TrainedModel(checkpoint.path)
+
+
+def check_pictures(dense: Encoder, splits: Splits) -> None:
+    """Raise one `ImageError` for all pictures of both splits that would be read and that are not there."""
+    check_there([split for split in (splits.train, splits.validation) if not is_stored(dense, split.items("image"))])
 
 
 def new_head(recipe: SparseRecipe, inputs: int, words: WordEmbeddings, tokenizer: Tokenizer) -> SparseHead:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
+from visir.encoders.broken import check_there
+from visir.encoders.encoding import is_stored
 from visir.encoders.forms import as_dense
 from visir.encoders.models.views import ImageViews
 from visir.encoders.models.with_whole import WithWhole
@@ -78,6 +80,32 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
     return train_examples, validation_examples
 
 
+def check_pictures(recipe: Recipe, model: TrainingModel, splits: Splits) -> None:
+    """Raise one `ImageError` for all pictures of both splits that would be read and that are not there."""
+    base_encoder = model.sides["image"].base_encoder
+
+    def is_read(split: Collection) -> bool:
+        if base_encoder is None:
+            return True
+        sides = [assigned.items("image") for assigned in _assigned(recipe, split, "image")]
+        encoders = [part for view in [*_views(base_encoder), base_encoder] for part in _kept_encoders(view)]
+        return not all(is_stored(encoder, items) for encoder in encoders for items in sides)
+
+    check_there([split for split in (splits.train, splits.validation) if is_read(split)])
+
+
+def _views(base_encoder: Encoder) -> list[Encoder]:
+    """Every view by itself: training draws one of them each time it sees the image."""
+    if isinstance(base_encoder, ImageViews | WithWhole) and len(base_encoder.views) > 1:
+        return [base_encoder.alone(view) for view in base_encoder.views]
+    return [base_encoder]
+
+
+def _kept_encoders(encoder: Encoder) -> list[Encoder]:
+    """Whose vectors the store keeps."""
+    return [encoder.several, encoder.whole] if isinstance(encoder, WithWhole) else [encoder]
+
+
 def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.image, _carries(split, "image")
     if side.base_encoder is None:
@@ -85,14 +113,8 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
         backbone = _backbone(side)
         pictures = PixelSource(plain(split), backbone, settings.augment, settings.cache)
         return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
-    # Every view by itself: training draws one of them each time it sees the image.
-    base_encoder = side.base_encoder
-    views: list[Encoder] = [base_encoder]
-    if isinstance(base_encoder, ImageViews | WithWhole) and len(base_encoder.views) > 1:
-        views = [base_encoder.alone(view) for view in base_encoder.views]
-    return _fitted(
-        side, [[_frozen(view, assigned, "image") for view in views] for assigned in _assigned(recipe, split, "image")]
-    )
+    views, assigned = _views(side.base_encoder), _assigned(recipe, split, "image")
+    return _fitted(side, [[_frozen(view, part, "image") for view in views] for part in assigned])
 
 
 def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:

@@ -14,11 +14,13 @@ from visir.errors import ConfigurationError
 from visir.training.batches import steps_per_epoch
 from visir.training.build import TrainingModel, build_model
 from visir.training.data import open_splits
+from visir.training.examples import check_pictures
 from visir.training.footprint import Memory, estimate_memory
 from visir.training.keywords import KEYWORDS, RecipeChanges
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 from visir.training.resolving import TOWERS
+from visir.training.run import pictures_named
 from visir.training.sides import FETCHED, ResNet
 
 
@@ -75,6 +77,7 @@ def plan(
 
     Raises:
         VisirError: Data is missing; the hint is what to download.
+        ImageError: Pictures of the two splits are missing: all are looked for.
 
     Example:
         >>> plan("scenes-heads", "scenes:50?size=64", batch=64).steps_per_epoch
@@ -90,6 +93,8 @@ def plan(
     splits = open_splits(recipe, collection)
     device = Processes.join(recipe.device).device
     model = build_model(_without_download(recipe), splits.train, str(device))
+    with pictures_named(recipe):
+        check_pictures(recipe, model, splits)
     parameters = _parameters(recipe, model)
     captions = {"train": splits.train.captions.num_rows, "validation": splits.validation.captions.num_rows}
     per_epoch = steps_per_epoch(captions["train"], recipe.optimiser.batch, recipe.optimiser.accumulate)

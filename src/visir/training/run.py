@@ -18,7 +18,7 @@ from visir.training.checkpoint import Checkpoint
 from visir.training.combining.run import train_combiner
 from visir.training.data import open_splits
 from visir.training.dual_encoder import DualEncoder
-from visir.training.examples import build_examples
+from visir.training.examples import build_examples, check_pictures
 from visir.training.fit import FitResult, Report
 from visir.training.keywords import RecipeChanges
 from visir.training.late_interaction import LateInteraction
@@ -131,7 +131,8 @@ def train(
         write = tower_files.write_files if resolved.adapter is None else adapter_files.write_files
         return write(path, encoder, facts=facts)
 
-    with _pictures_named(resolved):
+    with pictures_named(resolved):
+        check_pictures(resolved, built, splits)
         examples = build_examples(resolved, built, splits)
         learner = (LateInteraction if built.is_late else DualEncoder)(built.towers, built.objective)
         checkpoint.train(resolved, learner, *examples, write, report=report)
@@ -146,7 +147,7 @@ def layout_of(recipe: Recipe) -> Layout:
 
 
 @contextmanager
-def _pictures_named(recipe: Recipe) -> Iterator[None]:
+def pictures_named(recipe: Recipe) -> Iterator[None]:
     """A picture that cannot be read stops a training; say what mends it, and what finds the others."""
     try:
         yield

@@ -79,6 +79,7 @@ def train(
         _print_recipes()
         return
     from visir.cli.epochs import EpochLines, print_epochs
+    from visir.encoders.broken import check_there, reads_pictures
     from visir.errors import ConfigurationError
     from visir.products.fold_training import categories_recipe, default_folder, held_out
     from visir.products.fold_training import train as run
@@ -93,6 +94,9 @@ def train(
     output.line(f"{products.name}: {split.name}; {split.train.sum():,} products to learn from, "
                f"{split.validation.sum():,} to watch, {split.test.sum():,} left out")  # fmt: skip
     if dry_run:
+        reads = "image" in resolved.product.modalities and reads_pictures(expand(resolved.encoders.image))
+        if reads and not skip_broken:
+            check_there([products.pictures()], "count them as absent: --skip-broken")
         _print_plan(resolved, int(split.train.sum()), target)
         return
     from visir.products.training import UNIT

@@ -101,14 +101,10 @@ def examples_of(
     ids: list[str] = []
     offset = first_document = 0
     for task in tasks.values():
-        queries = task.queries.select(task.measured_queries())
-        qrels = task.judgements().select(queries.ids)
-        row = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[qrels.grades > 0]
-        right = qrels.documents.filter(pa.array(qrels.grades > 0))
+        queries, row, right, wanted = _parts(task, everything=validation or alike > 0)
         if not len(right):
             continue
         text, image = (_vectors(queries, side, encoders[side]) for side in ("text", "image"))
-        wanted = task.documents if validation or alike else task.documents.select(pc.unique(right))
         encoded = as_dense(encode_items(encoders["image"], wanted, "document"))
         place = encoded.rows(right)
         texts.append(text)
@@ -144,6 +140,25 @@ def examples_of(
         galleries=tuple(galleries),
         documents=VectorSource([vectors]) if validation else None,
     )
+
+
+def pictures_of(tasks: Mapping[str, Task], *, everything: bool) -> list[Items]:
+    """The queries and the documents whose pictures `examples_of` encodes."""
+    pictures = []
+    for task in tasks.values():
+        queries, _, _, wanted = _parts(task, everything=everything)
+        part = part_of_items(queries, "image", precomputed=False)
+        pictures += [wanted] if part is None else [part.items, wanted]
+    return pictures
+
+
+def _parts(task: Task, *, everything: bool) -> tuple[Items, NDArray[np.int64], pa.StringArray, Items]:
+    """The queries; of each pair the row of its query, and the right document; the documents that are encoded."""
+    queries = task.queries.select(task.measured_queries())
+    qrels = task.judgements().select(queries.ids)
+    row = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[qrels.grades > 0]
+    right = qrels.documents.filter(pa.array(qrels.grades > 0))
+    return queries, row, right, task.documents if everything else task.documents.select(pc.unique(right))
 
 
 def _vectors(queries: Items, side: Modality, encoder: Encoder) -> NDArray[np.float32]:

@@ -9,14 +9,16 @@ from typing import Any
 import torch
 
 from visir.encoders.base import Encoder
+from visir.encoders.broken import check_there
 from visir.encoders.composed.combiner import Combiner, CombinerSpec
 from visir.encoders.composed.files import LAYOUT, write_files
 from visir.encoders.composed.trained import CombinerEncoder
+from visir.encoders.encoding import is_stored
 from visir.encoders.towers.head import HeadSpec
 from visir.errors import CollectionError, ConfigurationError
 from visir.records import Collection, Modality, Task, TaskFile, TaskSet
 from visir.training.checkpoint import Checkpoint
-from visir.training.combining.examples import ComposedExamples, ComposedSource, examples_of
+from visir.training.combining.examples import ComposedExamples, ComposedSource, examples_of, pictures_of
 from visir.training.combining.learner import CombinerLearner
 from visir.training.fit import FitResult, Report
 from visir.training.models import ModelLoader
@@ -54,6 +56,8 @@ def train_combiner(
     tasks = {name: _composed(part, recipe) for name, part in parts.items()}
     encoders = _encoders(recipe, tasks["train"])
     alike = 0 if recipe.combiner is None else recipe.combiner.alike
+    pictures = [*pictures_of(tasks["train"], everything=bool(alike)), *pictures_of(tasks["val"], everything=True)]
+    check_there([items for items in pictures if not is_stored(encoders["image"], items)])
     train = examples_of(tasks["train"], encoders, validation=False, alike=alike)
     validation = examples_of(tasks["val"], encoders, validation=True)
     combiner, objective = _build(recipe, train, encoders)
