@@ -73,7 +73,12 @@ def test_it_is_short_and_its_links_work_on_pypi() -> None:
     root = Path(__file__).parent.parent
     for link in links:
         if link.startswith(site):
-            page = root / "docs" / link.removeprefix(site)
+            address, _, heading = link.removeprefix(site).partition("#")
+            page = root / "docs" / address
+            titles = (
+                re.findall(r"^#+ (.+)$", page.with_suffix(".md").read_text(encoding="utf-8"), re.M) if heading else ()
+            )
+            assert not heading or heading in [title.lower().replace(" ", "-") for title in titles], link
             assert page.with_suffix(".md").is_file() or (page / "index.md").is_file(), link
         else:
             assert (root / link.removeprefix(source).removeprefix(raw)).is_file(), link
