@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 DEMO ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage parts package lint docs bench gpu lock audit install install-demo clean
+.PHONY: help demo test coverage parts package lint docs bench ledger gpu lock audit install install-demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ BENCHMARKS := search_and_measure million read_coco scenes encoding training_thro
 
 bench: $(VENV)/.dev ## run the benchmarks that need no argument, and print their tables (the others say what they need: --help)
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+ledger: $(VENV)/.dev ## the size of the house: lines by package and kind, files that six calls pass through
+	@$(BIN)/python scripts/ledger.py --calls
 
 gpu: $(VENV)/.dev ## on a machine with a GPU: its vectors beside the CPU's; encoding, training and search measured (ten minutes)
 	@$(BIN)/python benchmarks/gpu.py
