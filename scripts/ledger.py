@@ -99,9 +99,8 @@ def exported(trees: dict[str, ast.Module]) -> set[str]:
     for module in packages & trees.keys():
         for node in trees[module].body:
             if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets):
-                names |= {
-                    element.value for element in getattr(node.value, "elts", ()) if isinstance(element, ast.Constant)
-                }
+                elements = getattr(node.value, "elts", ())
+                names |= {str(element.value) for element in elements if isinstance(element, ast.Constant)}
     return names
 
 
