@@ -24,7 +24,7 @@ from visir.errors import CollectionError, VisirError, raise_faults
 from visir.files import read_json
 from visir.parquet import read_table
 from visir.records import Collection
-from visir.storage import FolderKind, check_version, new_folder
+from visir.storage import FolderKind, check_version, check_written, new_folder
 
 VERSION = 1
 CARD = "collection.json"
@@ -163,6 +163,7 @@ def _card(folder: Path) -> dict[str, Any]:
     check_version(
         card.get("version"), VERSION, file, what=KIND, remedy="convert the source again", error=CollectionError
     )
+    check_written(file)
     kinds = {"name": str, "source": str, "fingerprint": str, "tables": dict, "shards": dict}
     wrong = {key for key, kind in kinds.items() if not isinstance(card.get(key), kind)}
     if "tables" not in wrong:
