@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -38,17 +39,30 @@ def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = N
 
 
 def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
+    with reading_parquet(path), pq.ParquetFile(path.absolute()) as file:  # a relative "photos:/x" would be an address
+        table = file.read(columns=columns)
+        table.validate(full=True)  # text that is no UTF-8, offsets that lead nowhere
+        return table
+
+
+@contextmanager
+def reading_parquet(
+    path: str | Path, error: type[VisirError] = ParquetFileError, *, title: str = "Parquet"
+) -> Iterator[None]:
+    """Around code that reads a Parquet (or Arrow) file: whatever its readers raise over a damaged byte names the file.
+
+    Args:
+        path: The file.
+        error: What is raised.
+        title: Of the format.
+    """
     try:
-        with pq.ParquetFile(path.absolute()) as file:  # a relative "photos:/x" would be taken for an address
-            table = file.read(columns=columns)
-            table.validate(full=True)  # text that is no UTF-8, offsets that lead nowhere
-            return table
-    except (pa.ArrowException, OSError, ValueError) as fault:  # the reader raises nearly anything over a damaged byte
-        if isinstance(fault, OSError) and fault.errno is not None:
+        yield
+    except (pa.ArrowException, OSError, UnicodeError) as fault:
+        if isinstance(fault, VisirError) or (isinstance(fault, OSError) and fault.errno is not None):
             raise
-        raise ParquetFileError(
-            f"{path}: not a readable Parquet file ({fault}).", hint="is the copy complete?"
-        ) from fault
+        reason = f"not a readable {title} file ({fault})"
+        raise error(f"{path}: {reason}.", hint="is the copy, or the download, complete?") from fault
 
 
 def open_stream(stream: IO[bytes], *, checked: bool = False) -> pq.ParquetFile:

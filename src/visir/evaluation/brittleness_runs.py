@@ -168,7 +168,7 @@ def is_log(path: str | Path) -> bool:
         return False
     try:
         return set(COLUMNS) <= set(pq.read_schema(path).names)
-    except pa.ArrowInvalid:
+    except (pa.ArrowException, OSError):
         return False
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 from visir.errors import VisirError, raise_faults
 from visir.files import digest_of, digest_of_stream, read_json
 from visir.storage.claims import Claims, has_log
-from visir.storage.manifest import LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
+from visir.storage.manifest import LOG, MANIFEST, REMEDIES, FileRecord, FolderError, FolderKind, Manifest
 
 PATIENCE = 5.0
 """Seconds that a first answer waits for a verdict on large files: about 4 GiB that are in memory already."""
@@ -96,7 +96,8 @@ def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: 
         return
     inside = whole.relative_to(folder).as_posix()
     for _ in range(2):  # another process may have changed the folder between the two looks
-        records, meant = _manifest(folder).files, [inside]
+        manifest, meant = _manifest(folder), [inside]
+        records = manifest.files
         if inside not in records:
             below = "" if whole == folder else f"{inside}/"
             meant = [name for name in records if name.startswith(below) and names(name)] if whole.is_dir() else []
@@ -106,9 +107,10 @@ def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: 
     claims = _claims(folder)
     for name, fault in faults.items():
         if claims is None or name not in claims:
+            again = REMEDIES.get(manifest.kind, "make the whole folder again")
             raise FolderError(
                 f"{Path(path, Path(folder, name).relative_to(whole))}: {fault}.",
-                hint="restore it from a backup, or make the whole folder again",
+                hint=f"restore it from a backup, or {again}",
             )
 
 

@@ -41,6 +41,10 @@ class FolderError(VisirError):
     """A folder is missing, damaged, of another kind, busy, or holds files that visir did not write."""
 
 
+REMEDIES: dict[str, str] = {}
+"""Name of a kind → how a folder of it is made again, of the kinds that are in use in this process."""
+
+
 @dataclass(frozen=True)
 class FolderKind:
     """A kind of folder that visir makes.
@@ -62,6 +66,10 @@ class FolderKind:
     error: type[VisirError] = FolderError
     exists: str = "name a new folder, or replace it (--replace; in Python: replace=True)"
     progress: str = ""
+
+    def __post_init__(self) -> None:
+        if self.remedy != FolderKind.remedy:
+            REMEDIES[self.name] = self.remedy
 
     @property
     def noun(self) -> str:
