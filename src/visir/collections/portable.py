@@ -30,7 +30,9 @@ VERSION = 1
 CARD = "collection.json"
 KIND = "visir collection"
 Images = Literal["copy", "link", "none"]
-PORTABLE = FolderKind("collection", "a collection", remedy="visir data convert makes one", error=CollectionError)
+PORTABLE = FolderKind(
+    "collection", "a collection", remedy="make it again: visir data convert SOURCE FOLDER", error=CollectionError
+)
 
 
 def save(
@@ -163,7 +165,6 @@ def _card(folder: Path) -> dict[str, Any]:
     check_version(
         card.get("version"), VERSION, file, what=KIND, remedy="convert the source again", error=CollectionError
     )
-    check_written(file)
     kinds = {"name": str, "source": str, "fingerprint": str, "tables": dict, "shards": dict}
     wrong = {key for key, kind in kinds.items() if not isinstance(card.get(key), kind)}
     if "tables" not in wrong:
@@ -171,6 +172,7 @@ def _card(folder: Path) -> dict[str, Any]:
         wrong |= set(card["tables"]) - digested | {"images", "captions", "judgements"} - digested
     if wrong:
         raise CollectionError(f"{file}: {', '.join(sorted(wrong))} missing or wrong.", hint="convert the source again")
+    check_written(file)
     return card
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 from visir.errors import VisirError, raise_faults
 from visir.files import digest_of, digest_of_stream, read_json
 from visir.storage.claims import Claims, has_log
-from visir.storage.manifest import LOG, MANIFEST, REMEDIES, FileRecord, FolderError, FolderKind, Manifest
+from visir.storage.manifest import KNOWN, LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
 
 PATIENCE = 5.0
 """Seconds that a first answer waits for a verdict on large files: about 4 GiB that are in memory already."""
@@ -71,7 +71,7 @@ def read_checked(folder: Path, kind: FolderKind) -> Manifest:
 
 
 def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: True) -> None:
-    """Raise `FolderError` where a manifest of visir names this file, and it is not as it was written.
+    """Raise `FolderError`, or the kind's own error, where a manifest names this file, and it is not as it was written.
 
     Args:
         path: Any file, or a folder: then every file that should be in it. One that no manifest names is not looked at.
@@ -107,8 +107,9 @@ def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: 
     claims = _claims(folder)
     for name, fault in faults.items():
         if claims is None or name not in claims:
-            again = REMEDIES.get(manifest.kind, "make the whole folder again")
-            raise FolderError(
+            kind = KNOWN.get(manifest.kind)
+            again = "make the whole folder again" if kind is None else kind.remedy
+            raise (FolderError if kind is None else kind.error)(
                 f"{Path(path, Path(folder, name).relative_to(whole))}: {fault}.",
                 hint=f"restore it from a backup, or {again}",
             )

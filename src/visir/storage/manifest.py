@@ -41,8 +41,8 @@ class FolderError(VisirError):
     """A folder is missing, damaged, of another kind, busy, or holds files that visir did not write."""
 
 
-REMEDIES: dict[str, str] = {}
-"""Name of a kind → how a folder of it is made again, of the kinds that are in use in this process."""
+KNOWN: dict[str, FolderKind] = {}
+"""The kinds by name, as far as their modules are loaded: those that say how a folder is made again."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class FolderKind:
 
     def __post_init__(self) -> None:
         if self.remedy != FolderKind.remedy:
-            REMEDIES[self.name] = self.remedy
+            KNOWN[self.name] = self
 
     @property
     def noun(self) -> str:

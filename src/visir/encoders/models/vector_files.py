@@ -171,7 +171,7 @@ def _parquet(path: Path) -> dict[Modality, VectorRows]:
             )
         return {side: _rows(table, key, column, path)}
     kinds = set(pc.unique(table["modality"]).to_pylist())
-    if not kinds <= set(SIDES):
+    if not kinds or not kinds <= set(SIDES):
         raise EmbeddingError(f"{path}: the column modality holds {sorted(map(str, kinds - set(SIDES)))[:3]}.",
                              hint='it must be "image" or "text"')  # fmt: skip
     return {side: _rows(table.filter(pc.equal(table["modality"], side)), key, column, path)
