@@ -85,7 +85,11 @@ def write_run(run: Run, path: str | Path, *, format: str | None = None, replace:
         >>> read_file("toy.json").gallery.ids.to_pylist()
         ['a', 'b']
     """
-    FORMATS.get(format or _format_of(path)).write(run, path, replace=replace)
+    form = format or _format_of(path)
+    if form == "parquet" and Path(path).suffix in (".gz", ".xz"):
+        raise RunError(f"{path}: Parquet is packed already, and is not read back under this name.",
+                       hint=f"name it {Path(path).with_suffix('').name}")  # fmt: skip
+    FORMATS.get(form).write(run, path, replace=replace)
 
 
 def _suffix(path: str | Path) -> str:
