@@ -412,3 +412,23 @@ def test_notes_of_the_users_lie_beside_and_are_nobodys_business(tmp_path: Path) 
     (tmp_path / "stress" / "notes.md").write_text("mine")
     (tmp_path / "stress" / "inner" / "notes.md").write_text("mine")
     _read_stress_result(tmp_path / "stress")
+
+
+@pytest.mark.parametrize("name", ["result", "index-exact", "library.visir", "sessions"])
+def test_data_check_reads_every_file_of_a_folder_of_visirs(
+    name: str, made: Callable[[str], Path], tmp_path: Path
+) -> None:
+    import visir
+
+    for package in KINDS[name].packages:
+        pytest.importorskip(package)
+    folder = tmp_path / name
+    shutil.copytree(made(name), folder)
+    report = visir.check(folder)
+    assert report.ok and report.counts["files"] >= 2 and "every byte" in report.verdict
+    altered = sorted(folder.rglob("*.parquet"))[:1] or sorted(folder.rglob("*.db"))
+    flip(altered[0])
+    [finding] = visir.check(folder).findings
+    assert finding.examples == (f"{altered[0].relative_to(folder).as_posix()} is not as it was written",)
+    flip(folder / MANIFEST)
+    assert {finding.kind for finding in visir.check(folder).findings} >= {"cannot be read"}

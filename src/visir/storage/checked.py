@@ -88,7 +88,7 @@ def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: 
         Traceback (most recent call last):
             ...
         visir.storage.manifest.FolderError: box/note.txt: not as visir wrote it.
-          → restore it from a backup, or make the whole folder again
+          → restore it from a backup, or make the whole folder again; visir data check FOLDER lists all that is wrong
     """
     whole = Path(os.path.normpath(Path(path).absolute()))
     folder = next((folder for folder in (whole, *whole.parents) if (folder / MANIFEST).is_file()), None)
@@ -111,7 +111,7 @@ def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: 
             again = "make the whole folder again" if kind is None else kind.remedy
             raise (FolderError if kind is None else kind.error)(
                 f"{Path(path, Path(folder, name).relative_to(whole))}: {fault}.",
-                hint=f"restore it from a backup, or {again}",
+                hint=f"restore it from a backup, or {again}; visir data check FOLDER lists all that is wrong",
             )
 
 
