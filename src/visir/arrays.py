@@ -61,7 +61,7 @@ def load_array(path: Path, *, mapped: bool = False, hint: str = "is the download
             empty = _check_header(stream, size, str(path), hint, limit=math.inf if mapped else _memory()) == 0
             stream.seek(0)
             if not mapped or empty:
-                return np.lib.format.read_array(stream, allow_pickle=False)  # type: ignore[no-any-return]
+                return np.lib.format.read_array(stream, allow_pickle=False)
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         return array
     except (VisirError, FileNotFoundError):
@@ -76,7 +76,7 @@ def array_of_bytes(data: bytes, where: str, *, hint: str = "is the download comp
     try:
         _check_header(stream, len(data), where, hint)
         stream.seek(0)
-        return np.lib.format.read_array(stream, allow_pickle=False)  # type: ignore[no-any-return]
+        return np.lib.format.read_array(stream, allow_pickle=False)
     except VisirError:
         raise
     except Exception as fault:
@@ -149,12 +149,12 @@ class ArrayArchive(Mapping[str, NDArray[Any]]):
 
 def _check_header(stream: IO[bytes], size: int, where: str, hint: str, *, limit: float | None = None) -> int:
     """How many bytes of numbers a header says; raises unless the file holds them, and nothing that is unpickled."""
-    version = np.lib.format.read_magic(stream)  # type: ignore[arg-type]
+    version = np.lib.format.read_magic(stream)
     if version not in _HEADER:  # the third is the second in UTF-8, for names of fields
         raise ArrayFileError(
             f"{where}: an array of version {version}, with names of fields.", hint="save plain numbers"
         )
-    shape, _, dtype = _HEADER[version](stream)  # type: ignore[arg-type]
+    shape, _, dtype = _HEADER[version](stream)
     if dtype.hasobject:
         raise ArrayFileError(
             f"{where} is an array of Python objects, which only pickle can read; pickle runs code and is refused.",

@@ -51,12 +51,10 @@ def check_at_open(folder: Path, manifests: Mapping[str, Manifest]) -> None:
     """
     faults = []
     for name, manifest in manifests.items():
-        late = late_files(manifest) if name else ()
+        at_once = set(manifest.files) - set(late_files(manifest) if name else ())
         faults += [
             f"{name}/{fault}" if name else fault
-            for fault in manifest.faults(
-                folder / name, hashed=lambda file, late=late: file not in late, digest=digest_once
-            )
+            for fault in manifest.faults(folder / name, hashed=at_once.__contains__, digest=digest_once)
         ]
     raise_faults(LibraryError, f"{folder}: the library is damaged, or only half copied", faults, hint=_mend(folder))
 

@@ -107,7 +107,7 @@ class StudyFolder:
                 return cell
             measured = saved.pop("measured")
             labels = measured["draws"]
-            values = load_array(cells / f"{cell.file}.npy").astype(np.float64) if labels else []
+            values: Any = load_array(cells / f"{cell.file}.npy").astype(np.float64) if labels else []
             changed = {"notes": tuple(measured["notes"]), "draws": dict(zip(labels, values, strict=True))}
             return TableCell(**saved, measured=Measurement(**{**measured, **changed}))
 
