@@ -72,6 +72,43 @@ class Displayed:
         return _shown(self) if self._view and hasattr(_view(self), "blocks") else None
 
 
+_FORMULA = re.compile(r"^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?$")
+
+
+def cell_for_people(value: Any) -> Any:
+    """A cell of a CSV or TSV table that people open: text that a spreadsheet would run is marked as text.
+
+    Text that begins with = + - @, a tab or the end of a line gets an apostrophe before it, as OWASP advises. Numbers,
+    also those that are written out, stay numbers. What programs read back (runs, judgements, queries for an engine) is
+    not written through this: it keeps every character.
+
+    Example:
+        >>> [cell_for_people(cell) for cell in ("=HYPERLINK(1)", "a - b", "-0.5", -0.5, "@home")]
+        ["'=HYPERLINK(1)", 'a - b', '-0.5', -0.5, "'@home"]
+    """
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.match(value):
+        return f"'{value}"
+    return value
+
+
+def csv_of(table: pa.Table, delimiter: str = ",", *, for_people: bool = True) -> bytes:
+    """A table of Arrow as CSV; `for_people` marks text that a spreadsheet would run (see `cell_for_people`)."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if for_people:
+        columns = []
+        for column in table.columns:
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            columns.append(pa.array(map(cell_for_people, column.to_pylist()), pa.string()) if is_text else column)
+        table = pa.table(columns, names=[cell_for_people(name) for name in table.column_names])
+    stream = io.BytesIO()
+    csv.write_csv(table, stream, csv.WriteOptions(quoting_style="needed", delimiter=delimiter))
+    return stream.getvalue()
+
+
 class Columnar(Displayed):
     """An object with columns, for other tools. Subclasses have `to_arrow`, or their view has `arrow` or `table`."""
 
@@ -93,18 +130,25 @@ class Columnar(Displayed):
         return self.to_arrow().to_pandas()
 
     def to_csv(self) -> str:
-        """Return the columns as comma-separated values, numbers in full precision; missing values are empty."""
-        from pyarrow import csv
+        """Return the columns as comma-separated values, numbers in full precision; missing values are empty.
 
-        stream = io.BytesIO()
-        csv.write_csv(self.to_arrow(), stream, csv.WriteOptions(quoting_style="needed"))
-        return stream.getvalue().decode("utf-8")
+        For programs: every character is kept. A spreadsheet runs text that begins with "=" or "@".
+        """
+        return csv_of(self.to_arrow(), for_people=False).decode("utf-8")
 
 
 class Tabular(Columnar):
     """An object that is printed as a table, in a document or a paper."""
 
     __slots__ = ()
+
+    def to_csv(self) -> str:
+        """Return the columns as comma-separated values, numbers in full precision; missing values are empty.
+
+        For people: text that a spreadsheet would run as a formula begins with an apostrophe ("'=2+3"). For programs
+        there is `to_arrow`.
+        """
+        return csv_of(self.to_arrow()).decode("utf-8")
 
     def to_latex(self) -> str:
         """Return a LaTeX table with booktabs rules; every cell is escaped."""

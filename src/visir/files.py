@@ -26,24 +26,29 @@ def digest_of(path: Path) -> tuple[int, str]:
     Some engines' files are mostly holes, which take no time to leave out; a copy in which they are filled in has the
     same digest. Of a file without any it is the digest of its bytes.
     """
+    with path.open("rb") as stream:
+        return digest_of_stream(stream)
+
+
+def digest_of_stream(stream: IO[bytes]) -> tuple[int, str]:
+    """`digest_of` a file that is open."""
     digest = hashlib.blake2b(digest_size=16)
     zeros, empty = bytes(_MIB), list[int]()
-    with path.open("rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        offset = 0
-        while offset < size:
-            data = next_data(stream.fileno(), offset)
-            filled = -(-size // _MIB) if data is None else data // _MIB
-            empty.extend(range(offset // _MIB, filled))
-            if data is None:
-                break
-            stream.seek(filled * _MIB)
-            block = stream.read(_MIB)
-            if block == zeros[: len(block)]:
-                empty.append(filled)
-            else:
-                digest.update(block)
-            offset = (filled + 1) * _MIB
+    size = os.fstat(stream.fileno()).st_size
+    offset = 0
+    while offset < size:
+        data = next_data(stream.fileno(), offset)
+        filled = -(-size // _MIB) if data is None else data // _MIB
+        empty.extend(range(offset // _MIB, filled))
+        if data is None:
+            break
+        stream.seek(filled * _MIB)
+        block = stream.read(_MIB)
+        if block == zeros[: len(block)]:
+            empty.append(filled)
+        else:
+            digest.update(block)
+        offset = (filled + 1) * _MIB
     if empty:
         digest.update(repr(empty).encode())
     return size, digest.hexdigest()

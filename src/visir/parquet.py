@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -10,10 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import VisirError
+from visir.storage import check_written
+
+
+class ParquetFileError(VisirError, pa.ArrowInvalid):  # type: ignore[misc]
+    """A Parquet file is damaged, or none."""
 
 
 def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = None) -> pa.Table:
-    """One file, or these columns of it in their order. pyarrow's own `read_table` imports pandas, which takes a while.
+    """One file, or these columns of it in their order. One that visir wrote is held against its manifest.
+
+    pyarrow's own `read_table` imports pandas, which takes a while.
 
     Args:
         source: The path of the file, or of a folder of files that are read as one, as Spark writes them; or the file
@@ -25,9 +33,36 @@ def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = N
     elif Path(source).is_dir():
         table = pq.read_table(Path(source).absolute(), columns=None if columns is None else list(columns))
     else:
-        with pq.ParquetFile(Path(source).absolute()) as file:  # a relative "photos:/x" would be taken for an address
-            table = file.read(columns=columns)
+        check_written(source)
+        table = _read_file(Path(source), columns)
     return table if columns is None else table.select(columns)
+
+
+def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
+    with reading_parquet(path), pq.ParquetFile(path.absolute()) as file:  # a relative "photos:/x" would be an address
+        table = file.read(columns=columns)
+        table.validate(full=True)  # text that is no UTF-8, offsets that lead nowhere
+        return table
+
+
+@contextmanager
+def reading_parquet(
+    path: str | Path, error: type[VisirError] = ParquetFileError, *, title: str = "Parquet"
+) -> Iterator[None]:
+    """Around code that reads a Parquet (or Arrow) file: whatever its readers raise over a damaged byte names the file.
+
+    Args:
+        path: The file.
+        error: What is raised.
+        title: Of the format.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeError) as fault:
+        if isinstance(fault, VisirError) or (isinstance(fault, OSError) and fault.errno is not None):
+            raise
+        reason = f"not a readable {title} file ({fault})"
+        raise error(f"{path}: {reason}.", hint="is the copy, or the download, complete?") from fault
 
 
 def open_stream(stream: IO[bytes], *, checked: bool = False) -> pq.ParquetFile:

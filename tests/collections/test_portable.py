@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toys import jpeg, karpathy
 
+from manifests import seal
 from visir.collections import open_collection, portable
 from visir.collections.images import ImageReader
 from visir.errors import CollectionError, ImageError, VisirError
@@ -165,6 +166,10 @@ def test_a_wrong_card(toy, tmp_path, change, message: str) -> None:
     portable.save(toy, tmp_path / "p", "none")
     card = tmp_path / "p" / "collection.json"
     card.write_bytes(orjson.dumps(orjson.loads(card.read_bytes()) | change))
+    if "fingerprint" in change:
+        with pytest.raises(CollectionError, match=r"collection\.json: has .* bytes|not as visir wrote it"):
+            portable.load(tmp_path / "p")
+        seal(tmp_path / "p")
     with pytest.raises(CollectionError, match=message):
         portable.load(tmp_path / "p")
     card.unlink()

@@ -13,6 +13,7 @@ import pytest
 
 import visir
 from class_toys import COLOURS, class_folder, colour_model, picture
+from manifests import seal
 from visir.errors import CollectionError, ConfigurationError, EncoderError, ProtocolError, VisirError
 from visir.evaluation.classification.accuracy import Predictions, mean_per_class
 from visir.evaluation.classification.files import load_classification
@@ -241,12 +242,16 @@ def test_a_damaged_folder_says_what_to_do(few: Classification, tmp_path: Path) -
     content = read_json(tmp_path / "few" / "classification.json")
     file = tmp_path / "few" / "classification.json"
     file.write_text(json.dumps({name: value for name, value in content.items() if name != "seed"}))
+    with pytest.raises(FolderError, match=r"classification\.json: has (.|\n)*visir classify"):
+        load_classification(tmp_path / "few")
+    seal(tmp_path / "few")
     assert load_classification(tmp_path / "few").seed == 0  # as the first version wrote it
     file.write_text(json.dumps({name: value for name, value in content.items() if name != "names"}))
+    seal(tmp_path / "few")
     with pytest.raises(FolderError, match=r"damaged: no 'names'(.|\n)*visir classify"):
         visir.open(tmp_path / "few")
     (tmp_path / "few" / "predictions.parquet").unlink()
-    with pytest.raises(VisirError, match=r"predictions\.parquet belongs to the result and is missing"):
+    with pytest.raises(VisirError, match=r"predictions\.parquet: missing"):
         visir.open(tmp_path / "few")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from index_data import TRUTH, dense, lies_in_a_folder, vectors
 
 from visir.errors import RunError
-from visir.records import Run
+from visir.records import Embeddings, EncoderCard, Run
 from visir.retrieval import filtered
 from visir.retrieval.filtered import FilteredIndex, search_among
 from visir.retrieval.kinds import KINDS, build_index
@@ -104,3 +104,20 @@ def test_nothing_allowed_and_nothing_there() -> None:
     assert len(run) == 2 and run.answer("t0000") == [] and run.gallery.ids.to_pylist() == ["elsewhere"]
     with pytest.raises(RunError, match="k must be at least 1"):
         FilteredIndex(index, ["i0001"]).search(queries, 0)
+
+
+@pytest.mark.parametrize("scanned", [0, 1000])
+def test_few_documents_of_a_dot_index_are_scored_by_dot(scanned: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: query (1, 0); "long" (3, 4) has dot 3 and cosine .6, "unit" (1, 0) has dot 1 and cosine 1."""
+    monkeypatch.setattr(filtered, "SCANNED", scanned)
+    documents = Embeddings(
+        "image",
+        ["long", "other", "unit"],
+        np.array([[3, 4], [9, 9], [1, 0]], np.float32),
+        EncoderCard("by hand", "test", "1"),
+    )
+    query = Embeddings("text", ["q"], np.array([[1, 0]], np.float32), EncoderCard("by hand", "test", "1"))
+    for similarity, expected in (("dot", [("long", 3.0), ("unit", 1.0)]), ("cosine", [("unit", 1.0), ("long", 0.6)])):
+        index = build_index(documents, "exact", similarity=similarity)
+        run = search_among(index, query, ["long", "unit"], 2)
+        assert [(document, round(score, 6)) for document, score in run.answer("q")] == expected

@@ -171,3 +171,12 @@ def test_other_faults(tmp_path: Path) -> None:
     toy().to_pandas().rename(columns={"document_id": "documentid"}).to_parquet(tmp_path / "cols.parquet")
     with pytest.raises(RunError, match=r"(?s)cols\.parquet has no column 'document_id'; it has .*documentid.*docno"):
         formats.read_run(tmp_path / "cols.parquet", task="t2i", gallery=GALLERY)
+
+
+@pytest.mark.parametrize("name", ["run.json.gz", "run.json.xz", "run.trec.gz", "run.trec.xz"])
+def test_a_run_is_packed_as_its_name_says(name: str, tmp_path: Path) -> None:
+    formats.write_run(toy(np.float64), tmp_path / name)
+    formats.write_run(toy(np.float64), tmp_path / name)  # the same bytes again are no other file
+    assert_identical(formats.read_run(tmp_path / name, task="t2i", gallery=GALLERY), toy(np.float64), all_of_it=False)
+    with pytest.raises(RunError, match=r"run\.parquet\.gz: Parquet is packed already"):
+        formats.write_run(toy(), tmp_path / "run.parquet.gz")

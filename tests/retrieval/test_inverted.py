@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from manifests import seal
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.folder import IndexFolderError
@@ -256,7 +257,12 @@ def test_a_damaged_number_is_found(tmp_path: Path) -> None:
         array.flat[5] = 0 if name == "gaps" else 60_000
         before = (folder / "part-1-0" / f"list-{name}.npy").read_bytes()
         np.save(folder / "part-1-0" / f"list-{name}.npy", array)
+        with pytest.raises(IndexFolderError, match=rf"list-{name}\.npy is not as it was written"):
+            open_index(folder)
+        sound = (folder / "visir.json").read_bytes()
+        seal(folder)  # as somebody else may have written it
         with pytest.raises(IndexFolderError, match=fault):
             open_index(folder)
         (folder / "part-1-0" / f"list-{name}.npy").write_bytes(before)
+        (folder / "visir.json").write_bytes(sound)
     assert open_index(folder).info().documents == 50

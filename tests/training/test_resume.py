@@ -337,3 +337,31 @@ def test_the_log_is_cut_back_to_the_state(tmp_path: Path) -> None:
 )
 def test_room_is_made_only_where_it_is_short(fault: Exception, room: bool) -> None:
     assert is_full(fault) == room
+
+
+def test_a_state_with_an_altered_number_is_refused(tmp_path: Path) -> None:
+    """No manifest names the state while a training goes on: it carries a hash of its own."""
+    import contextlib
+    from types import SimpleNamespace
+
+    import torch
+
+    from visir.errors import VisirError
+    from visir.training.state import load_state, save_state
+
+    path = tmp_path / "state.safetensors"
+    tensors = {
+        "a": torch.ones(3),
+        "b": torch.zeros(2, 2, dtype=torch.bfloat16),
+        "c": torch.tensor(7),
+        "d": torch.ones(0),
+    }
+    folder = SimpleNamespace(saving=lambda: contextlib.nullcontext(path), state=path)
+    save_state(folder, tensors, {"step": 3})  # type: ignore[arg-type]
+    read, notes = load_state(path)
+    assert notes == {"step": 3} and all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(VisirError, match="the state of the training is damaged"):
+        load_state(path)

@@ -72,7 +72,11 @@ def check_command(
     decode: Annotated[bool, typer.Option(help="Read and decode every picture.")] = True,
     workers: WorkersOption = None,
 ) -> None:
-    """List everything that is wrong with a collection or a task, all at once. Exit status 1 if there is an error."""
+    """List everything that is wrong with a collection or a task, all at once. Exit status 1 if there is an error.
+
+    Of another folder that visir made (results, an index, sessions, a model) every file is held against what was
+    written.
+    """
     from visir.collections.check import check
 
     report = check(

@@ -329,10 +329,10 @@ def _stem(vectors: str, rerank: str | None) -> str:
 
 def _curve(model: str | None) -> list[dict[str, Any]] | None:
     """How the model was trained, when it is a checkpoint that knows."""
-    from visir.files import read_json
+    from visir.storage import read_written_json
 
     curve = Path(model or "", "curve.json")
-    return read_json(curve) if model and curve.is_file() else None
+    return read_written_json(curve) if model and curve.is_file() else None
 
 
 def _show(

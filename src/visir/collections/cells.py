@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import CollectionError, ImageError
+from visir.parquet import reading_parquet
 
 
 class ArrowArchive:
@@ -31,12 +32,12 @@ class ArrowArchive:
         source = pa.memory_map(str(self.path))
         try:
             return pa.ipc.open_stream(source).read_all()
-        except pa.ArrowInvalid:
+        except (pa.ArrowException, OSError):
             source.seek(0)
-        try:
-            return pa.ipc.open_file(source).read_all()
-        except pa.ArrowInvalid as fault:
-            raise CollectionError(f"{self.path}: not a readable Arrow file ({fault}).") from fault
+        with reading_parquet(self.path, CollectionError, title="Arrow"):
+            table = pa.ipc.open_file(source).read_all()
+            table.validate(full=True)
+            return table
 
     def names(self) -> Iterable[str]:
         """The members of every image column."""
@@ -58,10 +59,8 @@ class ParquetArchive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with reading_parquet(path, CollectionError):
             self._file = pq.ParquetFile(path)
-        except pa.ArrowInvalid as fault:
-            raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
         self._starts = [0]
         for group in range(self._file.num_row_groups):
             self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
@@ -83,7 +82,8 @@ class ParquetArchive:
         return _cell_bytes(values[row - self._starts[group]].as_py(), self.path, name)
 
     def _read_group(self, group: int, column: str) -> Any:
-        return self._file.read_row_group(group, columns=[column])[column]
+        with reading_parquet(self.path, CollectionError):
+            return self._file.read_row_group(group, columns=[column])[column]
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,8 @@ class PictureCells:
         """Those of a file; None for a file that has none."""
         if not file.name.lower().endswith(".parquet"):
             return None
-        try:
+        with reading_parquet(file, CollectionError):
             parquet = pq.ParquetFile(file)
-        except pa.ArrowInvalid as fault:
-            raise CollectionError(f"{file}: not a readable Parquet file ({fault}).") from fault
         columns = image_columns(parquet.schema_arrow)
         if name is not None:
             columns = [name] if name in columns else []
@@ -119,7 +117,8 @@ class PictureCells:
         if len(columns) > 1:
             raise CollectionError(f"{file}: several columns of images: {', '.join(columns)}.", hint="say which one")
         others = [column for column in parquet.schema_arrow.names if column not in columns]
-        return cls(file, columns[0], others, _present(parquet, columns[0]))
+        with reading_parquet(file, CollectionError):
+            return cls(file, columns[0], others, _present(parquet, columns[0]))
 
     def member(self, row: int) -> str | None:
         """What the picture in a row is called inside the file; None where there is none."""
@@ -154,7 +153,7 @@ def pictures_in_cells(path: Path) -> list[str]:
         return []
     try:
         return image_columns(pq.read_schema(path))
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError):
         return []
 
 

@@ -14,11 +14,13 @@ from visir.collections.check_pictures import check_pictures
 from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.draft import Draft
 from visir.collections.findings import Report
+from visir.collections.portable import PORTABLE
 from visir.collections.readers.texts import text_findings
 from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.collections.task_memory import is_task, is_task_set
 from visir.errors import CollectionError, VisirError
 from visir.records import Collection
+from visir.storage import MANIFEST, Manifest, is_made_by_visir
 
 
 def check(
@@ -37,8 +39,8 @@ def check(
     same picture twice (above all in two splits).
 
     Args:
-        source: Anything that `visir.open` takes, but no library and no results: a path, `FORMAT:PATH`, a list, a
-            DataFrame, a `Collection`.
+        source: Anything that `visir.open` takes: a path, `FORMAT:PATH`, a list, a DataFrame, a `Collection`. Of another
+            folder that visir made (results, an index, sessions, a model) every file is held against what was written.
         format, images: As `visir.open` takes them.
         decode: Whether every picture is read and decoded, or only looked for.
         workers: Threads that decode; None for one per core.
@@ -57,6 +59,8 @@ def check(
     from visir.collections.opening import read_draft, task_in_memory
 
     opened = source
+    if isinstance(source, str | Path) and is_made_by_visir(source) and not is_made_by_visir(source, PORTABLE.name):
+        return _check_own_folder(Path(source))
     if not isinstance(source, Draft | TaskDraft | TaskSetDraft | ChoiceDraft):
         try:
             if isinstance(source, str | Path):
@@ -81,6 +85,26 @@ def check(
             f"a {type(opened).__name__} is neither a collection nor a task.", hint='visir.check("photos/")'
         )
     return _check_collection(opened, decode=decode, workers=workers)
+
+
+def _check_own_folder(folder: Path) -> Report:
+    """Every file that a manifest in a folder of visir's names, and those of the folders inside it, read wholly."""
+    report = Report(folder.name, str(folder))
+    manifests = sorted(path.parent for path in folder.rglob(MANIFEST))
+    files = 0
+    for place in manifests:
+        below = "" if place == folder else f"{place.relative_to(folder).as_posix()}/"
+        try:
+            manifest = Manifest.read(place)
+        except VisirError as fault:
+            report.add("error", "cannot be read", [fault.message])
+            continue
+        files += len(manifest.files)
+        report.add(
+            "error", "files that are not as visir wrote them", [below + fault for fault in manifest.faults(place)]
+        )
+    report.counts = {"files": files}
+    return report
 
 
 def _check_collection(source: Collection | Draft, *, decode: bool, workers: int | None) -> Report:

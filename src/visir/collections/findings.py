@@ -70,6 +70,9 @@ class Report(Tabular, view="visir.reports.views.check"):
         """What was looked at, and whether anything is wrong with it, in one sentence."""
         if not self.counts:
             return "not fit for use as it is: it cannot be read"
+        if set(self.counts) == {"files"}:  # a folder of visir's own
+            scope = "checked: every byte, against what visir wrote"
+            return f"{'no errors found' if self.ok else 'not fit for use as it is'} ({scope})"
         looked_at = "ids, links between images and captions, texts" if "captions" in self.counts else "ids, texts"
         if self.decoded:
             pictures = f"{self.decoded:,} pictures decoded"

@@ -22,6 +22,7 @@ from visir.collections.picture_fragments import FRAME, cut, file_of, part_of
 from visir.collections.picture_kinds import begins_like_picture, looks_like, register_heif
 from visir.errors import CollectionError, ImageError
 from visir.records import HasImages
+from visir.storage import MANIFEST, FolderError, check_written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -219,6 +220,7 @@ class ImageReader:
         images = source.images
         self._ids, self._paths, self._archives = images["id"], images["path"], images["archive"]
         self._root = Path(source.root)
+        self._is_written = (self._root / MANIFEST).is_file()  # visir wrote these pictures
         self._source = getattr(source, "source", "")
         self._max_pixels = _limit(max_pixels)
         self._opened: dict[str, Archive] = {}
@@ -253,7 +255,13 @@ class ImageReader:
             return encoded_frame(self._read(row, path.removesuffix(FRAME)), self.where(row))
         archive = self._archives[row].as_py()
         try:
-            return (self._root / path).read_bytes() if archive is None else self._archive(archive).read(path)
+            if archive is not None:
+                return self._archive(archive).read(path)
+            if self._is_written:
+                check_written(self._root / path)
+            return (self._root / path).read_bytes()
+        except FolderError as fault:
+            raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
         except (OSError, CollectionError) as fault:
             if _ESCAPED.search(path):
                 reason = f"{self.where(row)}: its name is not valid Unicode (the part that is not is shown escaped)."

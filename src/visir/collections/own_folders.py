@@ -41,6 +41,8 @@ def check_no_own_folder(path: str | Path, wanted: str = "a collection") -> None:
         wanted: What is wanted instead.
     """
     elsewhere = kind_elsewhere(str(path)) if is_url(path) else None
+    if not is_url(path) and (Path(path) / MANIFEST).is_file():
+        Manifest.read(Path(path))  # a damaged one tells no kind
     for kind, (title, hint) in _KINDS.items():
         if elsewhere == kind or (not is_url(path) and is_made_by_visir(path, kind)):
             action = hint.format(path=shlex.quote(str(path)), name=str(path))

@@ -24,13 +24,15 @@ from visir.errors import CollectionError, VisirError, raise_faults
 from visir.files import read_json
 from visir.parquet import read_table
 from visir.records import Collection
-from visir.storage import FolderKind, check_version, new_folder
+from visir.storage import FolderKind, check_version, check_written, new_folder
 
 VERSION = 1
 CARD = "collection.json"
 KIND = "visir collection"
 Images = Literal["copy", "link", "none"]
-PORTABLE = FolderKind("collection", "a collection", remedy="visir data convert makes one", error=CollectionError)
+PORTABLE = FolderKind(
+    "collection", "a collection", remedy="make it again: visir data convert SOURCE FOLDER", error=CollectionError
+)
 
 
 def save(
@@ -170,6 +172,7 @@ def _card(folder: Path) -> dict[str, Any]:
         wrong |= set(card["tables"]) - digested | {"images", "captions", "judgements"} - digested
     if wrong:
         raise CollectionError(f"{file}: {', '.join(sorted(wrong))} missing or wrong.", hint="convert the source again")
+    check_written(file)
     return card
 
 

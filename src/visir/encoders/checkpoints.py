@@ -18,10 +18,9 @@ from visir.encoders.own_code import TRUSTED, check_code, trusting_folder
 from visir.encoders.places import absolute_name, is_gone
 from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.options import split_mark, with_option
-from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, new_folder
+from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, digest_once, new_folder
 from visir.storage.removal import files_below
 
-_HASHED = 1 << 30
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
 _ENDINGS = "safetensors json parquet npy npz model tiktoken"
@@ -112,13 +111,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
 
 def check_files(folder: Path) -> None:
-    """Raise `EncoderError` for files that are missing or not as visir wrote them: vectors would look right.
-
-    Of exported vectors, which may be larger than memory, the smallest GiB is hashed, and of the rest the size counts.
-    """
-    manifest = Manifest.read(folder, ENCODER)
-    most = _HASHED if manifest.kind == "embeddings" else None
-    faults = manifest.faults(folder, most=most, follow=True)
+    """Raise `EncoderError` for files that are missing or not as visir wrote them: vectors would look right."""
+    faults = Manifest.read(folder, ENCODER).faults(folder, follow=True, digest=digest_once)
     raise_faults(EncoderError, f"{folder}: a checkpoint that is damaged", faults, hint=COPY_AGAIN)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from visir.arrays import load_array
 from visir.encoders.checkpoints import Layout, read_description
 from visir.encoders.models.imported import Imported
 from visir.encoders.models.vector_files import VectorRows
@@ -92,10 +93,10 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
         if side not in description:
             continue
         try:
-            vectors = np.load(folder / f"{side}.npy", mmap_mode="r", allow_pickle=False)
+            vectors = load_array(folder / f"{side}.npy", mapped=True)
             ids = strings(read_table(folder / _ids_file(side))["id"])
             several = description[side].get("form") == "multi-vector"
-            offsets = np.load(folder / f"{side}.offsets.npy", allow_pickle=False) if several else None
+            offsets = load_array(folder / f"{side}.offsets.npy") if several else None
         except (OSError, ValueError) as fault:
             raise EmbeddingError(f"{folder}: the {side} vectors cannot be read: {fault}") from fault
         rows[side] = VectorRows(vectors, ids, offsets)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from visir.arrays import load_array
 from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
 from visir.encoders.broken import check_broken, is_readable_again, usable_entry
@@ -217,9 +218,8 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
             if faults:
                 raise folder.damaged(shard, faults[0])
             stored_ids = read_table(files / IDS_FILE)["id"].to_pylist()
-            # A memory map of no bytes cannot be made.
-            flat = np.load(files / VECTORS_FILE, mmap_mode="r" if stored_ids else None, allow_pickle=False)
-            offsets = np.load(files / OFFSETS_FILE, allow_pickle=False) if folder.form.several else None
+            flat = load_array(files / VECTORS_FILE, mapped=True)
+            offsets = load_array(files / OFFSETS_FILE) if folder.form.several else None
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as fault:
             raise folder.damaged(shard, str(fault)) from fault
         vectors: Embedded = flat if offsets is None else TokenVectors(flat, offsets)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from visir.arrays import load_array
 from visir.encoders.content import content_fingerprint
 from visir.encoders.kept_form import DENSE, IDS_FILE, OFFSETS_FILE, VECTORS_FILE, KeptForm
 from visir.errors import EmbeddingError
@@ -47,10 +46,10 @@ class Entry:
         with VECTORS.reading(self.folder):
             modality = modality_of(self.card["modality"])
             ids = strings(read_table(self.folder / IDS_FILE)["id"])
-            vectors = np.load(self.folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
+            vectors = load_array(self.folder / VECTORS_FILE, mapped=True)
             encoder = encoder or EncoderCard.from_dict(self.card["encoder"])
             if self.card.get("form") == "multi-vector":
-                offsets = np.load(self.folder / OFFSETS_FILE, allow_pickle=False)
+                offsets = load_array(self.folder / OFFSETS_FILE)
                 return MultiVectorEmbeddings(modality, ids, offsets, vectors, encoder, origin)
             return Embeddings(modality, ids, vectors, encoder, origin=origin)
 

@@ -18,7 +18,6 @@ The files leave some facts open. They are filled in as follows:
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.arrays import array_of_bytes
 from visir.errors import RunError, VisirError, nearest
 from visir.evaluation.cross_modal import dcg_cm
 from visir.evaluation.results import Evaluation
@@ -168,7 +168,7 @@ def is_log(path: str | Path) -> bool:
         return False
     try:
         return set(COLUMNS) <= set(pq.read_schema(path).names)
-    except pa.ArrowInvalid:
+    except (pa.ArrowException, OSError):
         return False
 
 
@@ -286,7 +286,7 @@ def _coco(path: Path, given: str | Path | None, images: int) -> pa.StringArray:
     """The caption ids of the Karpathy test split, five per image, in the order of the images."""
     default = path.parents[4] / "eccv_caption" / "coco_test_ids.npy.xz"
     try:
-        content = np.load(io.BytesIO(read_bytes(given or default)), allow_pickle=False)
+        content = array_of_bytes(read_bytes(given or default), str(given or default))
     except VisirError as fault:
         raise RunError(
             f"{path}: the caption ids of COCO's test split are needed for its positives. {fault.message}",

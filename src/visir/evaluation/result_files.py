@@ -26,7 +26,7 @@ from visir.files import read_json
 from visir.parquet import read_table as read_parquet
 from visir.records import Protocol, Qrels, Result, Run
 from visir.retrieval.formats import read_run, write_run
-from visir.storage import FolderChange, FolderKind, check_version
+from visir.storage import MANIFEST, FolderChange, FolderKind, Manifest, check_version, check_written
 
 FORMAT = 2
 RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
@@ -53,6 +53,8 @@ def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
     folder = Path(given)
     folder = folder.parent if folder.name == "result.json" else folder
     if not (folder / "result.json").is_file():
+        if (folder / MANIFEST).is_file():
+            Manifest.read(folder)  # a damaged one tells no kind
         raise VisirError(
             f"{folder}: {'no result.json in it' if folder.is_dir() else 'no such folder'}.",
             hint="name the folder that visir evaluate --out wrote; without result.json an evaluation did not finish",
@@ -62,6 +64,7 @@ def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
         raise VisirError(f"{folder / 'result.json'}: not a result of visir evaluate.", hint=RESULT.remedy)
     path = folder / "result.json"
     check_version(content["visir_result"], FORMAT, path, what="result", remedy=RESULT.remedy)
+    check_written(path)
     return folder, content
 
 

@@ -18,12 +18,10 @@ from visir.library.database import Database
 from visir.library.layout import CAPTIONS, COPY_AGAIN, LIBRARY, LibraryCard, LibraryError, thumbnail_name
 from visir.library.pictures import thumbnail_digest
 from visir.library.product_words import ProductWords, open_words, texts_of
-from visir.retrieval.folder import INDEX
+from visir.retrieval.folder import INDEX, late_files
 from visir.retrieval.index import Index
-from visir.storage import FileRecord, Manifest
+from visir.storage import Manifest, digest_once
 
-AT_OPEN = 1 << 30
-"""How many bytes of a manifest's files are hashed when a library is opened, smallest files first: about a second."""
 Progress = Callable[[str, int, int], None]
 
 
@@ -41,22 +39,22 @@ def manifests_of(folder: Path, card: LibraryCard, manifest: Manifest) -> dict[st
     return manifests
 
 
-def check_at_open(folder: Path, manifests: Mapping[str, Manifest], checked: Mapping[str, Manifest]) -> None:
-    """Raise `LibraryError` that lists every file that is not as it was written: up to 1 GiB of each manifest.
+def check_at_open(folder: Path, manifests: Mapping[str, Manifest]) -> None:
+    """Raise `LibraryError` that lists every file that is not as it was written.
 
-    Before any of them is read: readers of arrays, Parquet and graphs raise nearly anything over a damaged byte.
+    Before any of them is read: readers of arrays, Parquet and graphs raise nearly anything over a damaged byte. The
+    large arrays of indexes are hashed while they are in use (`visir.retrieval.folder.check_files`).
 
     Args:
         folder: Of the library.
         manifests: What `manifests_of` gives.
-        known: The same of a state that was looked at before; files that it names with the same hash are not read again.
     """
     faults = []
     for name, manifest in manifests.items():
-        before = checked[name].files if name in checked else {}
+        at_once = set(manifest.files) - set(late_files(manifest) if name else ())
         faults += [
             f"{name}/{fault}" if name else fault
-            for fault in manifest.faults(folder / name, most=AT_OPEN, hashed=_not_in(before, manifest.files))
+            for fault in manifest.faults(folder / name, hashed=at_once.__contains__, digest=digest_once)
         ]
     raise_faults(LibraryError, f"{folder}: the library is damaged, or only half copied", faults, hint=_mend(folder))
 
@@ -184,10 +182,6 @@ def check(folder: str | Path, callback: Progress = lambda stage, done, total: No
     finally:
         database.close()
     return faults
-
-
-def _not_in(before: Mapping[str, FileRecord], now: Mapping[str, FileRecord]) -> Callable[[str], bool]:
-    return lambda name: name not in before or before[name].hash != now[name].hash
 
 
 def _absent(database: Database, ids: Mapping[str, Iterable[str]]) -> list[str]:

@@ -98,15 +98,15 @@ class LibrarySnapshot:
     @classmethod
     def open(cls, folder: str | Path) -> LibrarySnapshot:
         """Open a library. Raises `LibraryError` when it is missing, damaged, half copied, or of a newer visir."""
-        return cls._open(Path(folder), {})
+        return cls._open(Path(folder))
 
     @classmethod
-    def _open(cls, folder: Path, checked: Mapping[str, Manifest], held: ProductWords | None = None) -> LibrarySnapshot:
+    def _open(cls, folder: Path, held: ProductWords | None = None) -> LibrarySnapshot:
         until = time.monotonic() + _PATIENCE
         while True:
             manifest = Manifest.read(folder, LIBRARY)
             try:
-                return cls._of(folder, manifest, checked, held)
+                return cls._of(folder, manifest, held)
             except LibraryError:
                 # An update was committed between one look and the next, or is just putting an index into its place:
                 # then what was seen belongs to two states.
@@ -117,12 +117,10 @@ class LibrarySnapshot:
                     time.sleep(0.02)
 
     @classmethod
-    def _of(
-        cls, folder: Path, manifest: Manifest, checked: Mapping[str, Manifest], held: ProductWords | None
-    ) -> LibrarySnapshot:
+    def _of(cls, folder: Path, manifest: Manifest, held: ProductWords | None) -> LibrarySnapshot:
         card = LibraryCard.of(manifest)
         manifests = manifests_of(folder, card, manifest)
-        check_at_open(folder, manifests, checked)
+        check_at_open(folder, manifests)
         database = Database.open(folder / card.database)
         try:
             indexes = {name: load_index(folder / name) for name in card.indexes}
@@ -260,7 +258,7 @@ class LibrarySnapshot:
         The old one can be used to the end of what it is used for; close it then.
         """
         now = Manifest.read(self.folder, LIBRARY)
-        return self if now == self._manifests[""] else LibrarySnapshot._open(self.folder, self._manifests, self.words)
+        return self if now == self._manifests[""] else LibrarySnapshot._open(self.folder, self.words)
 
     def close(self) -> None:
         """Close the database."""

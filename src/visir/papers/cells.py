@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from visir.files import json_bytes, read_json
+from visir.arrays import load_array
+from visir.files import json_bytes
 from visir.fingerprint import hash_json
-from visir.storage import MANIFEST, FolderKind, Manifest, put
+from visir.storage import MANIFEST, FolderKind, Manifest, put, read_written_json
 from visir.studies.experiment import Experiment, Measurement
 
 CELLS = FolderKind("cells", "a folder of cells", remedy="remove it, or choose another folder: --out DIR", version=2)
@@ -100,13 +101,13 @@ class StudyFolder:
         listed = (cells / MANIFEST).is_file() and name in Manifest.read(cells, CELLS).files
         if not listed or not (cells / name).is_file():
             return cell
-        saved = read_json(cells / name)
+        saved = read_written_json(cells / name)
         with CELLS.reading(cells, name):
             if _comparable(saved["settings"]) != _comparable(cell.settings):
                 return cell
             measured = saved.pop("measured")
             labels = measured["draws"]
-            values = np.load(cells / f"{cell.file}.npy", allow_pickle=False).astype(np.float64) if labels else []
+            values: Any = load_array(cells / f"{cell.file}.npy").astype(np.float64) if labels else []
             changed = {"notes": tuple(measured["notes"]), "draws": dict(zip(labels, values, strict=True))}
             return TableCell(**saved, measured=Measurement(**{**measured, **changed}))
 

@@ -7,20 +7,22 @@ from pathlib import Path
 
 import orjson
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import parquet
 
+from visir.display import csv_of
 from visir.errors import ConfigurationError
 from visir.storage import check_new_file, new_file
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
-def write_new_table(path: str | Path, table: pa.Table) -> Path:
+def write_new_table(path: str | Path, table: pa.Table, *, for_people: bool) -> Path:
     """Write a table as a new file, in one step. Nothing is replaced.
 
     Args:
         path: A file that is not there yet.
         table: What is written.
+        for_people: Whether text that a spreadsheet would run is marked in CSV and TSV; not where visir reads it back.
 
     Raises:
         FolderError: There is a file already.
@@ -35,8 +37,7 @@ def write_new_table(path: str | Path, table: pa.Table) -> Path:
     elif ending == ".jsonl":
         buffer.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in table.to_pylist())
     else:
-        options = csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ",", quoting_style="needed")
-        csv.write_csv(table, buffer, options)
+        buffer.write(csv_of(table, "\t" if ending == ".tsv" else ",", for_people=for_people))
     with new_file(target) as new:
         new.write_bytes(buffer.getvalue())
     return target

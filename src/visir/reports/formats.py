@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from visir.display import cell_for_people
 from visir.reports.table import Spread, Table, one_line
 
 if TYPE_CHECKING:
@@ -128,11 +129,11 @@ def to_latex(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Comma-separated values for further computing: numbers in full precision, missing values empty, no marks."""
+    """Comma-separated values: numbers in full precision, missing values empty, no marks; nothing is a formula."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([column.name for column in table.columns])
-    writer.writerows([["" if cell is None else cell for cell in row] for row in table.rows])
+    writer.writerow([cell_for_people(column.name) for column in table.columns])
+    writer.writerows([["" if cell is None else cell_for_people(cell) for cell in row] for row in table.rows])
     return stream.getvalue()
 
 

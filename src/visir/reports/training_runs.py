@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed
 from visir.encoders.checkpoints import ENCODER, read_description
-from visir.files import read_json
+from visir.storage import read_written_json
 from visir.training.step_log import STEPS_FILE, read_steps
 
 _FIRST = " hit@1"
@@ -56,7 +56,7 @@ def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
     folder = Path(folder)
     with ENCODER.reading(folder):
         facts = read_description(folder)["facts"]
-    curve = read_json(folder / "curve.json")
+    curve = read_written_json(folder / "curve.json")
     steps = _columns(
         [
             {"step": step.step, "epoch": step.epoch, "learning rate": step.learning_rate, **step.losses, **step.facts}

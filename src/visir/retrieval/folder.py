@@ -11,13 +11,18 @@ from visir.storage import (
     MANIFEST,
     FolderChange,
     FolderKind,
+    LateCheck,
     Manifest,
     changing,
+    check_folder,
     check_new_folder,
     is_begun,
     is_made_by_visir,
     new_folder,
 )
+
+LATE = 8 << 20
+"""From so many bytes on an array is hashed while it is in use; smaller ones take less than 10 ms."""
 
 
 class IndexFolderError(VisirError):
@@ -35,9 +40,6 @@ INDEX = FolderKind(
     error=IndexFolderError,
     exists="name a new folder, add to the index (visir index add), or delete it first",
 )
-
-DECODING = ("centroids.npy", "steps.npy")
-"""The small arrays that compressed vectors are decoded with."""
 
 
 def read_index(folder: Path) -> Manifest:
@@ -69,18 +71,24 @@ def parts_of(manifest: Manifest) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_files(folder: Path, manifest: Manifest) -> None:
-    """Check the files of an index.
+def check_files(folder: Path, manifest: Manifest) -> LateCheck:
+    """Check the files of an index before any is read, but for large arrays: those are mapped, and hashed in a thread.
 
-    Files of foreign formats are hashed, because their readers may crash on a damaged byte. Arrays and Parquet files are
-    not, because their content is checked when they are loaded; but those that compressed vectors are decoded with are,
-    because one wrong number would change every score.
+    Returns:
+        The check of the large arrays; `settle` it before an answer goes out.
 
     Raises:
         IndexFolderError: Files are missing, truncated or changed; the message lists them all.
     """
-    checked_when_loaded = (".npy", ".parquet")
-    manifest.check(folder, INDEX, hashed=lambda name: name.endswith(DECODING) or not name.endswith(checked_when_loaded))
+    late = late_files(manifest)
+    check_folder(folder, manifest, INDEX, names=lambda name: name not in late)
+    return LateCheck(folder, manifest, late, INDEX)
+
+
+def late_files(manifest: Manifest) -> tuple[str, ...]:
+    """Return the names of the large arrays of an index, smallest first."""
+    large = [(record.bytes, name) for name, record in manifest.files.items() if record.bytes >= LATE]
+    return tuple(name for _, name in sorted(large) if name.endswith(".npy"))
 
 
 def changing_index(folder: Path, generation: int) -> AbstractContextManager[FolderChange]:

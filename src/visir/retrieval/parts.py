@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.arrays import load_array
 from visir.errors import EmbeddingError
 from visir.mapped import release
 from visir.parquet import read_columns
@@ -175,5 +176,4 @@ def _save_rows(path: Path, rows: NDArray[Any]) -> None:
 
 
 def _mapped(path: Path) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array if array.size else np.array(array)
+    return load_array(path, mapped=True, hint="")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Self
 import numpy as np
 import pyarrow as pa
 
+from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import EncoderCard, Run, modality_of
@@ -32,7 +33,7 @@ from visir.retrieval.parts import Form
 from visir.retrieval.rows import Rows, check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
-from visir.storage import FolderChange, Manifest, Scratch
+from visir.storage import FolderChange, LateCheck, Manifest, Scratch
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,6 +75,7 @@ class StoredIndex(Index[Vectors]):
         self._state: IndexState[Vectors] = state
         self.settings = settings
         self.folder = folder
+        self._late: LateCheck | None = None
 
     def __repr__(self) -> str:
         documents = f"{counted(len(self.ids), 'vectors')}{f', in {self.folder}' if self.folder else ', in memory'}"
@@ -127,6 +129,7 @@ class StoredIndex(Index[Vectors]):
         Raises:
             IndexFolderError: The folder is not empty.
         """
+        self._settle(wholly=True)
         with new_index(Path(folder)) as change:
             self._write_state(change, IndexState(self._state.rows, self._state.built), None)
 
@@ -225,6 +228,7 @@ class StoredIndex(Index[Vectors]):
 
     def documents(self) -> Vectors:
         """Return the vectors of all documents, in order of their ids, copied into memory."""
+        self._settle(wholly=True)
         return self._state.rows.documents()
 
     def select(self, ids: object) -> Vectors:
@@ -233,6 +237,7 @@ class StoredIndex(Index[Vectors]):
         Raises:
             EmbeddingError: An id is unknown; the message names it.
         """
+        self._settle()
         return self._state.rows.select(ids)
 
     @classmethod
@@ -249,7 +254,14 @@ class StoredIndex(Index[Vectors]):
     def _found(self, state: IndexState[Vectors], queries: Vectors, k: int, settings: Any) -> tuple[Vectors, Hits]:
         """Return the queries in order of their ids, and at least the best `k` documents of each."""
         ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
-        return ordered, self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
+        hits = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
+        self._settle()  # after the work, which goes on beside the check
+        return ordered, hits
+
+    def _settle(self, *, wholly: bool = False) -> None:
+        """Raise `IndexFolderError` where the large files are not as they were written; see `LateCheck.settle`."""
+        if self._late is not None:
+            self._late.settle(wholly=wholly)
 
     @abstractmethod
     def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:
@@ -288,6 +300,7 @@ class StoredIndex(Index[Vectors]):
         if self.folder is None:
             self._state = IndexState(rows, build())
             return
+        self._settle(wholly=True)
         with changing_index(self.folder, before.generation) as change:
             self._state = self._write_state(change, IndexState(rows, build()), before)
 
@@ -332,7 +345,7 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def _load(cls, folder: Path, manifest: Manifest) -> Self:
-        check_files(folder, manifest)
+        late = check_files(folder, manifest)
         content = manifest.content
         try:
             with INDEX.reading(folder):
@@ -341,10 +354,11 @@ class StoredIndex(Index[Vectors]):
                 parts = tuple(cls.form.read(folder / name, modality, encoder) for name in names)
                 dead = np.zeros(sum(map(len, parts)), np.bool_)
                 if "deleted" in content:
-                    dead[np.load(folder / content["deleted"], allow_pickle=False)] = True
+                    dead[load_array(folder / content["deleted"])] = True
                 settings = settings_of(cls.kind, cls.settings_type, content["settings"])
                 rows = Rows(cls.form, parts, dead)
                 index = cls(IndexState(rows, None), settings, folder)
+                index._late = late
                 path = folder / content["built"] if "built" in content else None
                 built = index._read(rows, path, content["facts"])
                 index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))

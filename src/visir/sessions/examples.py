@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
-from visir.files import read_json
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
 from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples, Texts
 from visir.sessions.sql import text_literal
+from visir.storage import read_written_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -328,7 +328,7 @@ def slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str]
 def idle_minutes(folder: Path) -> float:
     """After how many minutes without a request the sessions of a folder end."""
     parts_of(folder)  # raises where there are none
-    return float(read_json(folder / "counts.json")["declared"]["idle_minutes"])
+    return float(read_written_json(folder / "counts.json")["declared"]["idle_minutes"])
 
 
 def _columns(engine: DuckDBPyConnection, query: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from visir.sessions.sql import path_literal
-from visir.storage import FolderKind, Manifest
+from visir.storage import FolderKind, read_checked
 
 SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir sessions make LOG")
 
@@ -14,11 +14,10 @@ def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
     """The files of sessions, each with the file of their events, in the order of their names.
 
     Raises:
-        FolderError: It is not a folder of sessions, or a file is missing or of another size than written.
+        FolderError: It is not a folder of sessions, or a file is not as it was written.
     """
     folder = Path(folder)
-    manifest = Manifest.read(folder, SESSIONS)
-    manifest.check(folder, SESSIONS, hashed=lambda name: False)
+    manifest = read_checked(folder, SESSIONS)
     names = sorted(name.partition("/")[2] for name in manifest.files if name.startswith("sessions/"))
     return [(folder / "sessions" / name, folder / "events" / name) for name in names]
 

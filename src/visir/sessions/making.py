@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from visir.display import Displayed
 from visir.errors import ConfigurationError
-from visir.files import read_json
 from visir.sessions.counts import remarks_of
 from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.folder import parts_of
 from visir.sessions.mapping import LogMapping, load_mapping, preset, presets
 from visir.sessions.sessionisation import sessionise
+from visir.storage import read_written_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
         """
         folder = Path(folder)
         parts_of(folder)  # raises
-        document = read_json(folder / "counts.json")
+        document = read_written_json(folder / "counts.json")
         return cls(folder, document["counts"], tuple(document.get("advice", ())))
 
     @property

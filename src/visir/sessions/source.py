@@ -13,7 +13,7 @@ from visir.sessions.counts import A_FORK, A_LINK
 from visir.sessions.log_archive import is_archive, unpack
 from visir.sessions.mapping import LogMapping
 from visir.sessions.sql import path_literal, text_literal
-from visir.storage import Scratch
+from visir.storage import Scratch, check_written
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,6 +69,7 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
         files = sorted(file for file in path.rglob("*") if file.is_file())
         named = [file for file in files if file.name.endswith(suffixes)]
         read = [file for file in named if not file.name.startswith(_FORK)]
+        check_written(path, lambda name: name.endswith(suffixes))
         if not read:
             raise VisirError(
                 f"{source}: no file that ends in {' or '.join(suffixes)}.",
@@ -81,6 +82,7 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
         return LogFiles(read, tuple(sorted([*(f"{name}{others[name]}" for name in visible), *forks])))
     if not path.is_file():
         raise VisirError(f"{path}: no such file or folder.", hint="check the path")
+    check_written(path)
     return LogFiles([path], ())
 
 

@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from visir.arrays import load_array
 from visir.errors import EmbeddingError
 from visir.files import read_json
 from visir.parquet import read_columns
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, modality_of, strings
-from visir.storage import FolderKind, Manifest, new_folder
+from visir.storage import FolderKind, new_folder, read_checked
 
 CARD_FILE = "sparse.json"
 VOCABULARY_FILE = "vocabulary.parquet"
 _ARRAYS = ("offsets", "terms", "values")
 _AGAIN = "write the folder again: visir.sparse.save_sparse"
-SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy=_AGAIN)
+SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy=_AGAIN, error=EmbeddingError)
 
 
 def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
@@ -59,7 +60,7 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     folder = Path(folder)
     if not (folder / CARD_FILE).is_file():
         raise EmbeddingError(f"{folder}: no sparse embeddings here (there is no {CARD_FILE}).", hint=_AGAIN)
-    Manifest.read(folder, SPARSE)
+    read_checked(folder, SPARSE)
     card: dict[str, Any] = read_json(folder / CARD_FILE)
     arrays = {name: _array(folder / f"{name}.npy") for name in _ARRAYS}
     try:
@@ -104,6 +105,6 @@ def _array(path: Path) -> Any:
     if not path.is_file():
         raise EmbeddingError(f"{path}: missing.", hint=_AGAIN)
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return load_array(path, mapped=True)
     except (OSError, ValueError) as fault:
         raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN) from fault

@@ -1,6 +1,7 @@
 """What visir keeps on disk: folders that visir made, the files in them, and how they change, survive kills and go.
 
 - `manifest.py`: `visir.json`, which says what a folder is and which files in it visir wrote, with checksums
+- `checked.py`: what is read is what was written
 - `claims.py`: the log of file names that a writer has begun, and its lock
 - `change.py`, `folder.py`: a folder that is changed in place, in one step
 - `creation.py`: a folder or a file that appears at once
@@ -17,6 +18,7 @@ link, and never in a folder that held something before visir made it.
 """
 
 from visir.storage.change import FolderChange
+from visir.storage.checked import LateCheck, check_folder, check_written, digest_once, read_checked, read_written_json
 from visir.storage.claims import is_begun
 from visir.storage.creation import check_new_file, check_new_folder, new_file, new_folder, write_new
 from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_own_folders
@@ -34,14 +36,18 @@ __all__ = [
     "FolderChange",
     "FolderError",
     "FolderKind",
+    "LateCheck",
     "Manifest",
     "Scratch",
     "SharedFolder",
     "changing",
+    "check_folder",
     "check_new_file",
     "check_new_folder",
     "check_version",
+    "check_written",
     "counted",
+    "digest_once",
     "is_begun",
     "is_made_by_visir",
     "locked",
@@ -49,6 +55,8 @@ __all__ = [
     "new_file",
     "new_folder",
     "put",
+    "read_checked",
+    "read_written_json",
     "recover",
     "remove_folder",
     "remove_own_folders",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
+import lzma
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,8 +131,15 @@ def check_new_file(target: str | Path, *, replace: bool = False) -> None:
 
 
 def write_new(target: str | Path, data: bytes, *, replace: bool = False) -> None:
-    """Write a whole file in a place of the user's, in one step; see `new_file`. One with these bytes may be there."""
+    """Write a whole file in a place of the user's, in one step; see `new_file`. One with these bytes may be there.
+
+    A name that ends in `.gz` or `.xz` says how it is packed: so it is read back.
+    """
     path = Path(target)
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)  # the same data are the same bytes
+    elif path.suffix == ".xz":
+        data = lzma.compress(data)
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
         return
     with new_file(target, replace=replace) as path:

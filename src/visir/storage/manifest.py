@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from visir.errors import VisirError, raise_faults
+from visir.errors import VisirError
 from visir.files import digest_of
 from visir.fingerprint import hash_json
 from visir.storage.removal import check_name, files_below, mode_of, remove_files
@@ -39,6 +39,10 @@ _WRONG_VALUES = (
 
 class FolderError(VisirError):
     """A folder is missing, damaged, of another kind, busy, or holds files that visir did not write."""
+
+
+KNOWN: dict[str, FolderKind] = {}
+"""The kinds by name, as far as their modules are loaded: those that say how a folder is made again."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,10 @@ class FolderKind:
     error: type[VisirError] = FolderError
     exists: str = "name a new folder, or replace it (--replace; in Python: replace=True)"
     progress: str = ""
+
+    def __post_init__(self) -> None:
+        if self.remedy != FolderKind.remedy:
+            KNOWN[self.name] = self
 
     @property
     def noun(self) -> str:
@@ -201,21 +209,21 @@ class Manifest:
         self,
         folder: Path,
         *,
-        most: int | None = None,
         hashed: Callable[[str], bool] = lambda name: True,
         follow: bool = False,
         callback: Callable[[int, int], None] = lambda done, total: None,
+        digest: Callable[[Path], tuple[int, str]] = digest_of,
     ) -> list[str]:
         """What is missing or not as it was written, as sentences.
 
         Args:
             folder: The folder of this manifest.
-            most: Hash so many bytes at the most, smallest files first; None: all of them. Sizes are always looked at.
             hashed: Whether to hash a file of this name.
             follow: Links to files count as files: a folder that another program laid out of a cache.
             callback: Called with how many files were hashed, of how many.
+            digest: Gives size and hash of a file; `digest_once` where a process reads it again and again.
         """
-        faults, chosen, total = [], [], 0
+        faults, chosen = [], []
         for name, record in sorted(self.files.items(), key=lambda pair: pair[1].bytes):
             mode = _mode_behind(folder / name) if follow else mode_of(folder, name)
             if mode is None or not stat.S_ISREG(mode):
@@ -225,15 +233,12 @@ class Manifest:
             if size != record.bytes:
                 faults.append(f"{name} has {size:,} bytes, {record.bytes:,} were written")
                 continue
-            total += size
-            if hashed(name) and (most is None or total <= most):
+            if hashed(name):
                 chosen.append(name)
 
         def differs(name: str) -> str | None:
             try:
-                return (
-                    None if digest_of(folder / name)[1] == self.files[name].hash else f"{name} is not as it was written"
-                )
+                return None if digest(folder / name)[1] == self.files[name].hash else f"{name} is not as it was written"
             except OSError as fault:
                 return f"{name} cannot be read: {fault.strerror or fault}"
 
@@ -242,12 +247,6 @@ class Manifest:
                 callback(done, len(chosen))
                 faults += [fault] if fault else []
         return faults
-
-    def check(self, folder: Path, kind: FolderKind, *, hashed: Callable[[str], bool] = lambda name: True) -> None:
-        """Raise the kind's error that lists every file that is missing or not as it was written."""
-        raise_faults(
-            kind.error, f"{folder}: {kind.title} that is damaged", self.faults(folder, hashed=hashed), hint=kind.remedy
-        )
 
     def is_unchanged(self, folder: Path, name: str) -> bool:
         """Whether a file is named here, and is as it was written, by its size and hash."""

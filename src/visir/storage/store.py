@@ -11,6 +11,7 @@ from pathlib import Path
 from visir.errors import VisirError
 from visir.files import cache_directory
 from visir.storage.change import FolderChange
+from visir.storage.checked import digest_once
 from visir.storage.claims import has_log
 from visir.storage.folder import changing, recover, remove_folder
 from visir.storage.locks import make_folder
@@ -57,7 +58,7 @@ class ContentStore:
 
         try:
             manifest = Manifest.read(path, self.kind)
-            faults = manifest.faults(path, hashed=looked_at)
+            faults = manifest.faults(path, hashed=looked_at, digest=digest_once)
         except VisirError as fault:
             faults = [fault.message]
         if not faults:

@@ -14,11 +14,10 @@ from visir.evaluation.evaluate import evaluate
 from visir.evaluation.measures import DEFAULT_MEASURES
 from visir.evaluation.result_files import is_result
 from visir.evaluation.results import Evaluation, load_evaluation, save
-from visir.files import read_json
 from visir.parquet import read_table
 from visir.records import Collection, SparseEmbeddings
 from visir.sparse.recipe import SparseRecipe
-from visir.storage import changing
+from visir.storage import changing, read_written_json
 from visir.studies.trial import TRIAL, TrainingTrial, begin_trial
 from visir.training.data import open_whole
 from visir.training.recipe import expand
@@ -56,7 +55,7 @@ class SparseTrial(TrainingTrial):
 
     def costs(self, out: Path) -> dict[str, Any]:
         """What its vectors cost."""
-        costs: dict[str, Any] = read_json(self.folder(out) / COSTS_FILE)
+        costs: dict[str, Any] = read_written_json(self.folder(out) / COSTS_FILE)
         return costs
 
     def captions(self, out: Path) -> pa.Table:

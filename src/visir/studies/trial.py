@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from visir.errors import VisirError
-from visir.files import json_bytes, read_json
+from visir.files import json_bytes
 from visir.records import Collection
-from visir.storage import MANIFEST, FolderKind, Manifest, put
+from visir.storage import MANIFEST, FolderKind, Manifest, put, read_written_json
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -120,11 +120,11 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
     Where data can be had is no part of a trial. An evaluation more or less is no other trial; one of the same name
     under other conditions is.
     """
-    if not (folder / TRIAL_FILE).is_file():
-        return
-    if (folder / MANIFEST).is_file():  # a kill may have come before it
+    if (folder / MANIFEST).is_file():
         Manifest.read(folder, TRIAL)
-    stored = read_json(folder / TRIAL_FILE)
+    elif not (folder / TRIAL_FILE).is_file():  # a kill may have come before either
+        return
+    stored = read_written_json(folder / TRIAL_FILE)
     labels = set(stored.get("evaluations", ())) & set(description.get("evaluations", ()))
     differing = [
         name
@@ -159,7 +159,7 @@ def main() -> None:
     """`python -m visir.studies.trial CLASS OUT FOLDER`: carry out the trial that FOLDER describes."""
     name, out, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     module, _, kind = name.partition(":")
-    trial: TrainingTrial = getattr(import_module(module), kind).from_dict(read_json(folder / TRIAL_FILE))
+    trial: TrainingTrial = getattr(import_module(module), kind).from_dict(read_written_json(folder / TRIAL_FILE))
     trial.carry_out(out)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -24,7 +26,8 @@ def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Map
     """
     try:
         with folder.saving() as path:
-            save_file(_apart(tensors), str(path), metadata={"notes": orjson.dumps(notes).decode()})
+            apart, text = _apart(tensors), orjson.dumps(notes).decode()
+            save_file(apart, str(path), metadata={"notes": text, "hash": _hash(apart, text)})
     except (OSError, SafetensorError) as fault:
         size = 1 + sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         remains = "the one written before is whole" if folder.state.is_file() else "there is none yet"
@@ -55,6 +58,15 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
+def _hash(tensors: Mapping[str, Tensor], notes: str) -> str:
+    """Over what a state holds: no manifest names the file, which is gone when the training is done."""
+    digest = hashlib.blake2b(notes.encode(), digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save_state` wrote.
 
@@ -67,8 +79,11 @@ def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(str(path), framework="pt") as stored:
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
-            notes: dict[str, Any] = orjson.loads(stored.metadata()["notes"])
-    except SafetensorError as fault:
+            metadata = stored.metadata()
+            if metadata.get("hash", expected := _hash(tensors, metadata["notes"])) != expected:
+                raise ValueError("its hash does not fit")
+            notes: dict[str, Any] = orjson.loads(metadata["notes"])
+    except (SafetensorError, ValueError, TypeError, KeyError) as fault:
         raise VisirError(
             f"{path}: the state of the training is damaged ({fault}).",
             hint="it was altered after it was written: bring back a copy, or remove it and train anew",

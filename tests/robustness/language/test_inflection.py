@@ -64,3 +64,22 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     assert str(fault.value) == (
         "inflecting words needs the package 'lemminflect', which is not installed.\n  → pip install 'visir[robustness]'"
     )
+
+
+@pytest.mark.parametrize("lemma", ["", " ", "_", "__", "_off", "off_"])
+@pytest.mark.parametrize("tag", sorted(inflection._FORMS))
+def test_a_lemma_of_blanks_stays_as_it_is(lemma: str, tag: str) -> None:
+    form = inflect_like(lemma, "dogs", tag)
+    assert form.strip() or not lemma.strip("_ ")
+    if not lemma.strip("_ "):
+        assert form == lemma.replace("_", " ")
+
+
+@given(
+    lemma=st.text(st.sampled_from("ab sz_-'’.éß中\u200b\t\n0Ie\u0301🎈"), max_size=8),
+    example=st.text(max_size=4),
+    tag=st.sampled_from(sorted(inflection._FORMS)),
+)
+def test_odd_words_have_a_form(lemma: str, example: str, tag: str) -> None:
+    words = len(lemma.replace("_", " ").split())
+    assert len(inflect_like(lemma, example, tag).split()) in (words, words + 1), "one word more where it is periphrasis"

@@ -161,13 +161,12 @@ class ColumnPicker:
 
 
 def _parquet_columns(path: Path) -> list[str]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    from visir.parquet import reading_parquet
+
+    with reading_parquet(path, CollectionError):
         return list(pq.read_schema(path).names)
-    except pa.ArrowInvalid as fault:
-        raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
 
 
 def _ignore(fault: RowFault, place: str, detail: str) -> None:

@@ -23,6 +23,7 @@ from visir.collections.readers.value_per_image import ValuePerImage
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.options import split_options
+from visir.parquet import reading_parquet
 from visir.storage import ContentStore, FolderKind
 
 DATASETS = FolderKind("datasets", "a saved dataset", remedy="delete it: it is written again")
@@ -231,7 +232,8 @@ def saved_files(folder: Path) -> list[Path]:
 
 
 def _schema(file: Path) -> pa.Schema:
-    return pq.read_schema(file) if file.suffix == ".parquet" else ArrowArchive(file).table.schema
+    with reading_parquet(file, CollectionError):
+        return pq.read_schema(file) if file.suffix == ".parquet" else ArrowArchive(file).table.schema
 
 
 def _columns(
@@ -302,8 +304,10 @@ def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dic
     has_names = pa.types.is_struct(schema.field(image).type) and schema.field(image).type.get_field_index("path") >= 0
     if part.file.suffix == ".parquet":
         # Of the image column only the names are read; the bytes stay where they are.
-        table = pq.ParquetFile(part.file).read(columns=[*columns_read, *([f"{image}.path"] if has_names else [])])
-        count = pq.read_metadata(part.file).num_rows
+        with reading_parquet(part.file, CollectionError):
+            table = pq.ParquetFile(part.file).read(columns=[*columns_read, *([f"{image}.path"] if has_names else [])])
+            table.validate(full=True)
+            count = pq.read_metadata(part.file).num_rows
     else:
         table = ArrowArchive(part.file).table
         count = table.num_rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from visir.arrays import ArrayFileError, array_of_bytes
 from visir.collections.readers.sniffing import plain_name
 from visir.errors import CollectionError
 from visir.files import read_bytes, read_lines
@@ -63,12 +63,13 @@ def read_ids(path: str | Path) -> list[str]:
 def read_array(path: Path) -> np.ndarray:
     """A one-dimensional `.npy` of numbers or text; object arrays, which would be unpickled, are refused."""
     try:
-        values = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
-    except (ValueError, EOFError) as fault:
+        values = array_of_bytes(read_bytes(path), str(path))
+    except ArrayFileError as fault:
         raise CollectionError(
-            f"{path}: not a plain .npy of ids ({fault}).", hint="save it as numbers or fixed-width text, not as objects"
+            f"{fault.message} It should be a plain .npy of ids.",
+            hint="save it as numbers or fixed-width text, not as objects",
         ) from fault
-    if not isinstance(values, np.ndarray) or values.ndim != 1:
+    if values.ndim != 1:
         raise CollectionError(f"{path}: expected one dimension of ids.")
     return values
 

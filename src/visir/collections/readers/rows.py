@@ -211,17 +211,15 @@ def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[s
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        opened = pq.ParquetFile(path)
-    except pa.ArrowInvalid as fault:
-        raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
+    from visir.parquet import reading_parquet
+
     number = 0
-    for batch in opened.iter_batches(columns=names):
-        for row in pa.record_batch(
-            [_to_microseconds(column) for column in batch.columns], batch.schema.names
-        ).to_pylist():
-            number += 1
-            yield f"row {number}", {name: None if _is_nan(value) else value for name, value in row.items()}
+    with reading_parquet(path, CollectionError):
+        for batch in pq.ParquetFile(path).iter_batches(columns=names):
+            columns = [_to_microseconds(column) for column in batch.columns]
+            for row in pa.record_batch(columns, batch.schema.names).to_pylist():
+                number += 1
+                yield f"row {number}", {name: None if _is_nan(value) else value for name, value in row.items()}
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:

@@ -19,6 +19,7 @@ from PIL.Image import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
+from visir.arrays import ArrayArchive
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
@@ -35,7 +36,7 @@ class Network(nn.Module):
 
     def __init__(self, file: Path) -> None:
         super().__init__()
-        with np.load(file, allow_pickle=False) as stored:
+        with ArrayArchive(file, hint="is it the right NPZ?") as stored:
             if "meta_json" not in stored:
                 raise EncoderError(f"{file}: has no list of operations (meta_json).", hint="is it the right NPZ?")
             self.operations: list[dict[str, Any]] = json.loads(stored["meta_json"].tobytes())

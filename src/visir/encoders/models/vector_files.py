@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.arrays import ArrayArchive, ArrayFileError, load_array
 from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, nearest
 from visir.files import read_lines
 from visir.options import split_mark, split_options
 from visir.parquet import read_table
 from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, strings
+from visir.storage import check_written
 
 SIDES: tuple[Modality, Modality] = ("image", "text")
 NAMES: dict[Modality, tuple[str, ...]] = {
@@ -80,20 +81,19 @@ def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
     _, options = split_options(name, SIDES if kind == "npz" else (), error=EmbeddingError)
     if not (path.is_dir() if kind == "npy" else path.is_file()):
         raise EmbeddingError(f"{path}: no such {'folder' if kind == 'npy' else 'file'}.", hint="check the path")
-    if kind == "npz":
-        return _npz(path, options), hash_file(path)
-    if kind == "parquet":
-        return _parquet(path), hash_file(path)
-    return _npy(path)
+    try:
+        if kind == "npz":
+            return _npz(path, options), hash_file(path)
+        if kind == "parquet":
+            return _parquet(path), hash_file(path)
+        return _npy(path)
+    except ArrayFileError as fault:
+        raise EmbeddingError(fault.message, hint=fault.hint) from fault
 
 
 def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:
-    try:
-        stored = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, zipfile.BadZipFile) as fault:
-        raise EmbeddingError(f"{path}: not a readable NPZ ({fault}).", hint="is the download complete?") from fault
     rows: dict[Modality, VectorRows] = {}
-    with stored:
+    with ArrayArchive(path) as stored:
         for side in SIDES:
             if side in options and options[side] not in stored:
                 raise EmbeddingError(f"{path}: has no array {options[side]!r}.", hint=nearest(options[side], stored))
@@ -105,28 +105,16 @@ def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:
                 )
             if names:
                 keys = [key for key in (f"{side}_ids", f"{names[0]}_ids") if key in stored]
-                ids = _array(path, stored, keys[0]) if keys else None
+                ids = stored[keys[0]] if keys else None
                 spans = [key for key in (f"{side}_offsets", f"{names[0]}_offsets") if key in stored]
-                offsets = _array(path, stored, spans[0]) if spans else None
-                rows[side] = _vectors(_array(path, stored, names[0]), _ids(ids), f"{path}: {names[0]!r}", offsets)
+                offsets = stored[spans[0]] if spans else None
+                rows[side] = _vectors(stored[names[0]], _ids(ids), f"{path}: {names[0]!r}", offsets)
         if not rows:
             raise EmbeddingError(
                 f"{path}: no array has a name that says which modality it is; there are {', '.join(stored)}.",
                 hint=f"say it: npz:{path}?image=KEY&text=KEY",
             )
     return rows
-
-
-def _array(path: Path, stored: Any, key: str) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = stored[key]
-    except ValueError as fault:
-        raise EmbeddingError(
-            f"{path}: {key!r} is an array of Python objects, which only pickle can read; pickle runs code and is "
-            "refused.",
-            hint=f"save it as text: np.savez(…, {key}=np.array(ids, dtype=str))",
-        ) from fault
-    return array
 
 
 def _npy(folder: Path) -> tuple[dict[Modality, VectorRows], str]:
@@ -136,14 +124,12 @@ def _npy(folder: Path) -> tuple[dict[Modality, VectorRows], str]:
         file = folder / f"{side}.npy"
         if not file.is_file():
             continue
-        try:
-            vectors = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError) as fault:
-            raise EmbeddingError(f"{file}: not a readable NPY ({fault}).", hint="is the download complete?") from fault
+        check_written(file)
+        vectors = load_array(file, mapped=True)
         beside = [folder / f"{side}.ids{suffix}" for suffix in (".parquet", ".csv", ".txt")]
         ids = next((_id_file(file) for file in beside if file.is_file()), None)
         spans = folder / f"{side}.offsets.npy"
-        offsets = np.load(spans, allow_pickle=False) if spans.is_file() else None
+        offsets = load_array(spans) if spans.is_file() else None
         rows[side] = _vectors(vectors, ids, str(file), offsets)
         digest.update(hash_file(file).encode())
         if offsets is not None:
@@ -185,7 +171,7 @@ def _parquet(path: Path) -> dict[Modality, VectorRows]:
             )
         return {side: _rows(table, key, column, path)}
     kinds = set(pc.unique(table["modality"]).to_pylist())
-    if not kinds <= set(SIDES):
+    if not kinds or not kinds <= set(SIDES):
         raise EmbeddingError(f"{path}: the column modality holds {sorted(map(str, kinds - set(SIDES)))[:3]}.",
                              hint='it must be "image" or "text"')  # fmt: skip
     return {side: _rows(table.filter(pc.equal(table["modality"], side)), key, column, path)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from visir.evaluation.classification.accuracy import Predictions
 from visir.evaluation.classification.result import Classification, Key
 from visir.evaluation.result_files import read_table
-from visir.files import read_json
-from visir.storage import FolderKind, Manifest
+from visir.storage import FolderKind, Manifest, check_written, read_written_json
 
 CLASSIFICATION = FolderKind(
     "classification", "a report of a classification", remedy="classify again: visir classify … --out FOLDER"
@@ -36,7 +35,8 @@ def load_classification(folder: str | Path) -> Classification:
     """
     folder = Path(folder)
     Manifest.read(folder, CLASSIFICATION)
-    content, table = read_json(folder / VALUES), read_table(folder / PREDICTIONS)
+    check_written(folder / PREDICTIONS)
+    content, table = read_written_json(folder / VALUES), read_table(folder / PREDICTIONS)
     with CLASSIFICATION.reading(folder, VALUES):
         count, classes = content["pictures"], tuple(content["classes"])
         first = table.slice(0, count)

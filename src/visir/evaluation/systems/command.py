@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.run_folder import answered
-from visir.files import read_json
 from visir.records import Task, Ties
 from visir.retrieval.exact import SearchResult
 from visir.retrieval.formats import read_run
-from visir.storage import FolderKind, changing
+from visir.storage import FolderKind, changing, read_written_json
 
 CALLS = FolderKind("stress-calls", "a folder of queries and runs")
 
@@ -118,6 +117,6 @@ def _filled(word: str, places: Mapping[str, str]) -> str:
 
 def _same(done: Path, mark: Mapping[str, object]) -> bool:
     try:
-        return done.is_file() and read_json(done) == mark
+        return done.is_file() and read_written_json(done) == mark
     except VisirError:
         return False

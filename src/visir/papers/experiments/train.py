@@ -97,14 +97,14 @@ class TrainExperiment(Experiment):
 
 def _curves(folder: Path) -> dict[str, float]:
     """The course of a training (`visir.training.course`), and the validation rsum of the last epoch."""
-    from visir.files import read_json
+    from visir.storage import read_written_json
     from visir.studies.trial import CHECKPOINT
     from visir.training.course import curve_end, multiplier_course
     from visir.training.folder import CURVE_FILE
     from visir.training.step_log import STEPS_FILE, read_steps
 
     steps = list(read_steps(folder / CHECKPOINT / STEPS_FILE))
-    curve = read_json(folder / CHECKPOINT / CURVE_FILE)
+    curve = read_written_json(folder / CHECKPOINT / CURVE_FILE)
     values = {"validation rsum": float(curve[-1]["validation"]["rsum"])}
     for label, key in CURVES.items():
         series = [value for step in steps if (value := (step.losses | step.facts).get(key)) is not None]

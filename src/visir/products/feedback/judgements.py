@@ -58,7 +58,7 @@ class ClickJudgements(Displayed):
         Raises:
             FolderError: There is a file already.
         """
-        return write_new_table(path, self.qrels.to_arrow())
+        return write_new_table(path, self.qrels.to_arrow(), for_people=False)
 
 
 def click_judgements(

@@ -47,4 +47,4 @@ def write_inferred(path: str | Path, inferred: InferredCategories) -> Path:
         FolderError: There is a file already.
         ConfigurationError: The ending is another one.
     """
-    return write_new_table(path, inferred_table(inferred))
+    return write_new_table(path, inferred_table(inferred), for_people=True)

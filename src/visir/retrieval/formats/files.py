@@ -18,6 +18,7 @@ from visir.retrieval.formats.parquet import write as write_parquet
 from visir.retrieval.formats.trec import is_trec
 from visir.retrieval.formats.trec import read as read_trec
 from visir.retrieval.formats.trec import write as write_trec
+from visir.storage import check_written
 
 
 class RunFormat(NamedTuple):
@@ -40,6 +41,7 @@ def read_file(path: str | Path, *, format: str | None = None, **options: Any) ->
 
     A file whose suffix tells no format is read as TREC where its first line is one of a TREC run (`results.trunc`).
     """
+    check_written(path)
     if format is None and _suffix(path) not in _SUFFIXES and has_trec_lines(path):
         format = "trec"
     return FORMATS.get(format or _format_of(path)).read(path, **options)
@@ -83,7 +85,11 @@ def write_run(run: Run, path: str | Path, *, format: str | None = None, replace:
         >>> read_file("toy.json").gallery.ids.to_pylist()
         ['a', 'b']
     """
-    FORMATS.get(format or _format_of(path)).write(run, path, replace=replace)
+    form = format or _format_of(path)
+    if form == "parquet" and Path(path).suffix in (".gz", ".xz"):
+        raise RunError(f"{path}: Parquet is packed already, and is not read back under this name.",
+                       hint=f"name it {Path(path).with_suffix('').name}")  # fmt: skip
+    FORMATS.get(form).write(run, path, replace=replace)
 
 
 def _suffix(path: str | Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,26 +70,33 @@ def read(
     given = read_json(path)
     if isinstance(given, dict) and "visir_run" in given and not isinstance(given["visir_run"], dict):
         check_version(given["visir_run"], VERSION, path, what="run", remedy=REMEDY, error=RunError)
-        known = given["gallery"]
-        pairs = [pair for answer in given["answers"].values() for pair in answer]
-        documents = strings([document for document, _ in pairs]).dictionary_encode()
-        return Run(
-            given["name"],
-            given["task"],
-            strings(list(given["answers"])),
-            np.cumsum([0, *map(len, given["answers"].values())]).astype(np.int64),
-            strings(documents.dictionary),
-            documents.indices.to_numpy().astype(np.int32),
-            np.array([score for _, score in pairs], given["scores"]),
-            Gallery(
-                known["modality"],
-                None if known["ids"] is None else strings(known["ids"]),
-                known["size"],
-                known["description"],
-            ),
-            given["depth"],
-            given["provenance"],
-        )
+        try:
+            return _own(given)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+            raise RunError(f"{path}: damaged ({type(fault).__name__}: {fault}).", hint="copy it again") from fault
     if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
         raise RunError(f"{path}: expected an object of objects, {{query: {{document: score}}}}.")
     return from_dict(given, task, gallery, name=name or Path(path).stem, depth=depth, where=str(path))
+
+
+def _own(given: dict[str, Any]) -> Run:
+    known = given["gallery"]
+    pairs = [pair for answer in given["answers"].values() for pair in answer]
+    documents = strings([document for document, _ in pairs]).dictionary_encode()
+    return Run(
+        given["name"],
+        given["task"],
+        strings(list(given["answers"])),
+        np.cumsum([0, *map(len, given["answers"].values())]).astype(np.int64),
+        strings(documents.dictionary),
+        documents.indices.to_numpy().astype(np.int32),
+        np.array([score for _, score in pairs], given["scores"]),
+        Gallery(
+            known["modality"],
+            None if known["ids"] is None else strings(known["ids"]),
+            known["size"],
+            known["description"],
+        ),
+        given["depth"],
+        given["provenance"],
+    )

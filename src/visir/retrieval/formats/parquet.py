@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from visir.errors import RunError
+from visir.errors import RunError, VisirError
 from visir.parquet import read_table
 from visir.records import Gallery, Run, strings
 from visir.retrieval.formats.build import Order
@@ -70,7 +70,12 @@ def read(
         raise RunError(f"{path}: not a readable Parquet file: {fault}") from fault
     metadata = table.schema.metadata or {}
     if _RUN in metadata and gallery is None and task is None:
-        return _own(table, metadata, path)
+        try:
+            return _own(table, metadata, path)
+        except VisirError:
+            raise
+        except Exception as fault:  # packed ids in the metadata, whose reader raises nearly anything
+            raise RunError(f"{path}: damaged ({type(fault).__name__}: {fault}).", hint="copy it again") from fault
     return from_frame(
         table,
         task,

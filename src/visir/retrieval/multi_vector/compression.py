@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.arrays import load_array
 from visir.errors import EmbeddingError
 from visir.jit import njit
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
-from visir.retrieval.folder import DECODING
 
-COMPRESSED_FILES = ("codes.npy", *DECODING)
+COMPRESSED_FILES = ("codes.npy", "centroids.npy", "steps.npy")
 _CENTROID_BYTES = 2
 _BLOCK = 65_536
 _ROUNDS = 30
@@ -144,8 +144,8 @@ class CompressedVectors:
         Raises:
             EmbeddingError: A code names no centroid, or the files do not fit one another.
         """
-        codes = np.load(folder / COMPRESSED_FILES[0], mmap_mode="r", allow_pickle=False)
-        centroids, steps = (np.load(folder / name, allow_pickle=False) for name in COMPRESSED_FILES[1:])
+        codes = load_array(folder / COMPRESSED_FILES[0], mapped=True)
+        centroids, steps = (load_array(folder / name) for name in COMPRESSED_FILES[1:])
         sizes_fit = centroids.ndim == 2 and len(steps) in [2**bits + 1 for bits in range(1, 9)]
         if not sizes_fit or centroids.dtype != np.float32 or not np.isfinite(centroids).all():
             raise EmbeddingError(f"{folder}: no centroids and steps of compressed vectors.")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.arrays import ArrayArchive
 from visir.records import MultiVectorEmbeddings
 from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
@@ -127,7 +128,7 @@ class MaxSimIvfIndex(MaxSimIndex):
         np.savez(path, centroids=lists.centroids, offsets=lists.offsets, codes=lists.codes)
 
     def _read(self, rows: Rows[MultiVectorEmbeddings], path: Path | None, facts: Mapping[str, Any]) -> CentroidIndex:
-        with np.load(str(path), allow_pickle=False) as arrays:
+        with ArrayArchive(Path(str(path))) as arrays:
             lists = CentroidLists.of(arrays["centroids"], arrays["offsets"], arrays["codes"])
         if len(lists.offsets) != len(rows) + 1:
             raise ValueError(f"centroids of {len(lists.offsets) - 1} documents for {len(rows)} rows")

@@ -150,7 +150,7 @@ class RemoteStorage:
             manifest = read_index(folder)
             content = manifest.content
             try:
-                check_files(folder, manifest)
+                check_files(folder, manifest).settle(wholly=True)
                 with INDEX.reading(folder):
                     settings = settings_type(**content["settings"])
                     own = read_space(folder / content["space"], content)

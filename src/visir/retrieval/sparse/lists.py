@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.arrays import load_array
 from visir.errors import EmbeddingError
 from visir.records import EncoderCard, Modality, SparseEmbeddings
 from visir.records.arrays import rows_of_spans
@@ -196,7 +197,7 @@ class Inverted(Sparse):
         columns = self.columns(folder)
         offsets, values = columns["offsets"], columns["values"]
         lists = Lists(
-            **{name: np.load(folder / f"list-{name}.npy", mmap_mode="r", allow_pickle=False) for name in _FILES},
+            **{name: load_array(folder / f"list-{name}.npy", mapped=True) for name in _FILES},
             offsets=offsets, values=values, dimension=len(columns["vocabulary"]),
         )  # fmt: skip
         spans = len(offsets) == len(columns["ids"]) + 1 and offsets[0] == 0 and offsets[-1] == len(values)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.parquet import read_columns
@@ -28,7 +29,7 @@ from visir.retrieval.text.postings import Postings, check_arrays
 from visir.retrieval.text.spelling import Spelling
 from visir.retrieval.text.synonyms import Synonyms
 from visir.retrieval.text.words import Language
-from visir.storage import FolderChange, FolderKind, Manifest, new_folder
+from visir.storage import FolderChange, FolderKind, new_folder, read_checked
 
 if TYPE_CHECKING:
     from visir.retrieval.text.near_words import NearWords
@@ -289,9 +290,7 @@ class TextIndex(Displayed):
             TextIndexError: There is no text index, or a damaged one, or one of another version.
         """
         folder = Path(folder)
-        manifest = Manifest.read(folder, TEXT_INDEX)
-        manifest.check(folder, TEXT_INDEX, hashed=lambda name: False)
-        return cls.read_part(folder, manifest.content)
+        return cls.read_part(folder, read_checked(folder, TEXT_INDEX).content)
 
     @classmethod
     def read_part(cls, folder: Path, content: Mapping[str, Any]) -> TextIndex:
@@ -312,7 +311,7 @@ class TextIndex(Displayed):
             words = read_columns(
                 place / "words.parquet", {"word": pa.string(), "term": pa.string()}, TextIndexError, hint
             )
-            arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
+            arrays = [load_array(place / f"{name}.npy", mapped=True) for name in _ARRAYS]
             check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
             ids, digests = (pa.concat_arrays(documents[name].chunks) for name in ("id", "digest"))
             return cls(

@@ -42,6 +42,8 @@ def _inflected(words: str, form: str) -> str:
     require("lemminflect", extra="robustness", purpose="inflecting words")
     from lemminflect import getAllInflections, getInflection
 
+    if not words.strip():  # blanks have no form
+        return words
     if form in _PERIPHRASIS:
         inflections = getAllInflections(words, "ADJ").get(form)
         return inflections[0] if inflections else f"{_PERIPHRASIS[form]} {words}"
@@ -49,7 +51,7 @@ def _inflected(words: str, form: str) -> str:
     position = _head(parts) if form == "NNS" else 0
     if form == "NNS" and _is_plural(parts[position], set(getAllInflections(parts[position]))):
         return words
-    inflections = getInflection(parts[position], form)
+    inflections = getInflection(parts[position], form) if parts[position] else ()  # of nothing it raises
     if inflections:
         parts[position] = inflections[0]
     return " ".join(parts)

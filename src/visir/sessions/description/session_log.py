@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from visir.errors import ConfigurationError, raise_faults
-from visir.files import read_json
 from visir.sessions.description.intervals import Moments
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
 from visir.sessions.mapping import zone_fault
 from visir.sessions.sql import local_sql, path_literal, weekday_sql
-from visir.storage import Scratch
+from visir.storage import Scratch, read_written_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -237,7 +236,7 @@ def open_log(
     """
     folder = Path(folder)
     parts = parts_of(folder)
-    document = read_json(folder / "counts.json")
+    document = read_written_json(folder / "counts.json")
     declared = document["declared"] | ({"zone": zone} if zone is not None else {})
     raise_faults(ConfigurationError, "describing sessions", [zone_fault(zone)] if zone and zone_fault(zone) else [])
     any_order = {"preserve_insertion_order": False}

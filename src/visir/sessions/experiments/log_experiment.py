@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError, raise_faults
-from visir.files import json_bytes, read_bytes, read_json
+from visir.files import json_bytes, read_bytes
 from visir.fingerprint import hash_json
 from visir.options import split_options
-from visir.storage import FolderKind, locked, put, remove_folder
+from visir.storage import FolderKind, locked, put, read_written_json, remove_folder
 from visir.studies.data_requirements import data_requirement, data_requirements
 from visir.studies.experiment import Experiment, ExperimentContext
 from visir.training.recipe import expand
@@ -105,20 +105,20 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
 
 def counts_of(folder: Path) -> dict[str, Any]:
     """The counts.json of a folder of `sessions_of`."""
-    counts: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
+    counts: dict[str, Any] = read_written_json(folder / _SESSIONS / "counts.json")
     return counts
 
 
 def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
     """Everything of thesis section 6.4, by name, as `visir sessions describe` writes it; computed once."""
     _describe_once(folder, context)
-    return {statistic["name"]: statistic for statistic in read_json(folder / _DESCRIBED)["statistics"]}
+    return {statistic["name"]: statistic for statistic in read_written_json(folder / _DESCRIBED)["statistics"]}
 
 
 def left_out_of(folder: Path, context: ExperimentContext) -> list[Values]:
     """The same values without each group of visitors (`leave_one_out`); computed once."""
     _describe_once(folder, context)
-    values: list[Values] = read_json(folder / _LEFT_OUT)["groups"]
+    values: list[Values] = read_written_json(folder / _LEFT_OUT)["groups"]
     return values
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from visir.errors import VisirError
-from visir.files import json_bytes, read_json
+from visir.files import json_bytes
 from visir.fingerprint import hash_json
 from visir.sessions.examples import CountedPages, DwellTimes, SettingFrom
 from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, sessions_of
-from visir.storage import locked, put
+from visir.storage import locked, put, read_written_json
 from visir.studies.draws import Draws
 from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
@@ -79,7 +79,7 @@ class PredictExperiment(SessionLogExperiment):
 
         folder = sessions_of(self, context)
         study = self._study(folder, context)
-        summary, counts = read_json(study / _SUMMARY), counts_of(folder)
+        summary, counts = read_written_json(study / _SUMMARY), counts_of(folder)
         drawn = summary["card"]["drawn"][self.setting]
         if self.quantity == "measures":
             rows = [row for row in summary["rows"] if (row["model"], row["feature_set"]) == (self.model, self.features)]

@@ -22,7 +22,7 @@ from visir.sessions.prediction.encoding import Scaling
 from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveClassifier
 from visir.sessions.prediction.models import FittedClassifier
 from visir.sessions.records import Floats, SessionExamples
-from visir.storage import FolderKind, check_version, new_folder
+from visir.storage import MANIFEST, FolderKind, check_version, new_folder, read_checked
 
 VERSION = 2
 """Of `model.json`."""
@@ -196,6 +196,8 @@ def load_model(folder: str | Path) -> PurchaseModel:
     path = folder / "model.json"
     card = read_json(path)
     check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
+    if (folder / MANIFEST).is_file():  # a model may travel as its model.json alone
+        read_checked(folder, MODEL)
     parts: dict[str, SettingModel | LiveClassifier] = {}
     for setting, part in card.pop("parts").items():
         if card["protocol"] == "live":

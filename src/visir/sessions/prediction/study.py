@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults, require
-from visir.files import json_bytes, read_json
+from visir.files import json_bytes
 from visir.fingerprint import DIGEST_BYTES, hash_json
 from visir.progress import Progress
 from visir.sessions.examples import Sample, Setting, draw
@@ -31,7 +31,7 @@ from visir.sessions.prediction.importance import impurity, permutation
 from visir.sessions.prediction.measures import measure_predictions
 from visir.sessions.prediction.models import MODELS, fit
 from visir.sessions.records import SessionExamples
-from visir.storage import MANIFEST, FolderKind, Manifest, counted, put
+from visir.storage import MANIFEST, FolderKind, Manifest, counted, put, read_written_json
 from visir.threads import usable_cores
 
 STUDY = FolderKind("intent-study", "a prediction study")
@@ -123,7 +123,7 @@ def run_study(
     require("sklearn", "duckdb", extra="sessions", purpose="The prediction study")
     out, drawn = Path(out), {sample.setting: draw(sessions, sample) for sample in plan.samples}
     card = card_of(plan, drawn, Path(sessions))
-    if (out / "study.json").is_file() and read_json(out / "study.json")["plan"] != card["plan"]:
+    if (out / "study.json").is_file() and read_written_json(out / "study.json")["plan"] != card["plan"]:
         raise VisirError(f"{out} holds another study.", hint="choose another folder, or remove that one")
     for sample in plan.samples:  # a split that cannot be made fails here, not in a worker
         for scheme in plan.schemes:
@@ -158,14 +158,14 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
     Manifest.read(out, STUDY)
     cells = out / "cells"
     names = Manifest.read(cells, CELLS).files if (cells / MANIFEST).is_file() else {}
-    return read_json(out / "study.json"), [
+    return read_written_json(out / "study.json"), [
         load_cell(cells / name) for name in sorted(names) if (cells / name).is_file()
     ]
 
 
 def load_cell(path: Path) -> PredictionCell:
     """One finished cell."""
-    return PredictionCell(**read_json(path))
+    return PredictionCell(**read_written_json(path))
 
 
 def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Pa
         }
         for setting, examples in drawn.items()
     }
-    log = read_json(sessions / "counts.json")["declared"]
+    log = read_written_json(sessions / "counts.json")["declared"]
     return {"plan": plan_values, "drawn": sizes, "log": log, "versions": {"scikit-learn": sklearn.__version__}}
 
 

@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
-from visir.files import read_json
 from visir.sessions.examples import CountedPages, EverySession, Setting, SettingFrom, draw, idle_minutes
 from visir.sessions.features import FeatureSet
 from visir.sessions.prediction.folds import people_of, temporal_split
@@ -26,6 +25,7 @@ from visir.sessions.prediction.models import MODELS
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.prediction.thesis_training import ThesisProtocol, train_thesis
 from visir.sessions.records import Bools, SessionExamples
+from visir.storage import read_written_json
 
 Protocol = Literal["live", "thesis"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
@@ -98,7 +98,7 @@ def train(
     }
     _check(protocol, model, live, thesis, n=n, seed=seed)
     idle = idle_minutes(Path(sessions))
-    declared = read_json(Path(sessions) / "counts.json")["declared"]
+    declared = read_written_json(Path(sessions) / "counts.json")["declared"]
     common = {"protocol": protocol, "seed": seed, "zone": declared["zone"], "idle_minutes": idle}
     if protocol == "thesis":
         own = ThesisProtocol(**{name: value for name, value in thesis.items() if value is not None})

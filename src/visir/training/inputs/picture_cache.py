@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from visir.arrays import load_array
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
 from visir.errors import VisirError
@@ -63,7 +64,7 @@ class PictureCache:
             with store.writing(key, waiting=waiting, resume=False) as change:
                 if change.manifest.generation == 0:
                     _write(collection, shorter, change)
-        self._shapes = shapes = np.load(self.folder / _SHAPES, allow_pickle=False)
+        self._shapes = shapes = load_array(self.folder / _SHAPES)
         self._offsets = _offsets(shapes)
         pixels = self.folder / _PIXELS
         # An empty file cannot be mapped; and a plain view of the map is sliced faster than the map's own class.

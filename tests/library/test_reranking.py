@@ -1,0 +1,60 @@
+"""The scores of a second stage are remembered for the next page of the same question, and for nothing else."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+from PIL import Image
+
+from visir.library.reranking import Reranker
+from visir.library.results import RankedItem
+
+
+class Scoring:
+    """The matching score of a picture is its brightness times the length of the text."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def preprocess(self, picture: Image.Image) -> int:
+        return int(picture.getpixel((0, 0))[0])  # type: ignore[index]
+
+    def score_pixels(self, pixels: list[int], texts: list[str]) -> list[float]:
+        self.calls += 1
+        return [float(value * len(text)) for value, text in zip(pixels, texts, strict=True)]
+
+
+def library(**pictures: int) -> Any:
+    """Pictures of one grey each."""
+
+    def open_image(item: str) -> tuple[bytes, str]:
+        stream = io.BytesIO()
+        Image.new("RGB", (4, 4), (pictures[item],) * 3).save(stream, "PNG")
+        return stream.getvalue(), "image/png"
+
+    return SimpleNamespace(open_image=open_image)
+
+
+def hits(*ids: str) -> list[RankedItem]:
+    return [RankedItem(id, rank, 1.0 / rank, {}) for rank, id in enumerate(ids, 1)]
+
+
+def scores(ranked: list[RankedItem]) -> list[tuple[str, float]]:
+    return [(hit.id, hit.score) for hit in ranked]
+
+
+def test_another_text_has_its_own_scores() -> None:
+    reranker, model, photos = Reranker(), Scoring(), library(a=10, b=20)
+    assert scores(reranker.reranked(model, photos, "cat", hits("a", "b"), 2)) == [("b", 60.0), ("a", 30.0)]  # type: ignore[arg-type]
+    assert scores(reranker.reranked(model, photos, "a dog", hits("a", "b"), 2)) == [("b", 100.0), ("a", 50.0)]  # type: ignore[arg-type]
+    assert model.calls == 2
+    assert scores(reranker.reranked(model, photos, "cat", hits("b", "a"), 2)) == [("b", 60.0), ("a", 30.0)]  # type: ignore[arg-type]
+    assert model.calls == 2, "the same question is remembered, whatever order its hits came in"
+
+
+def test_other_pictures_have_their_own_scores() -> None:
+    reranker, model, photos = Reranker(), Scoring(), library(a=10, b=20, c=30)
+    reranker.reranked(model, photos, "cat", hits("a", "b"), 2)  # type: ignore[arg-type]
+    assert scores(reranker.reranked(model, photos, "cat", hits("a", "c"), 2)) == [("c", 90.0), ("a", 30.0)]  # type: ignore[arg-type]
