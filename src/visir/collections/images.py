@@ -19,9 +19,10 @@ from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.collections.found_notes import no_picture
 from visir.collections.numpy_frames import encoded_frame
 from visir.collections.picture_fragments import FRAME, cut, part_of
-from visir.collections.picture_kinds import looks_like, register_heif
-from visir.errors import CollectionError, ImageError
+from visir.collections.picture_kinds import has_heif, looks_like, register_heif
+from visir.errors import CollectionError, ImageError, from_system
 from visir.records import HasImages
+from visir.version import installed_version
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,18 +166,21 @@ def header(
         scans = data.count(b"\xff\xda") if image.format in ("JPEG", "MPO") else 0
         if scans > MAX_SCANS:
             raise ImageError(
-                f"{where}: a JPEG of {scans:,} passes, over the limit of {MAX_SCANS} (a bomb?).", hint=_AGAIN
+                f"{where}: a JPEG of {scans:,} passes, over the limit of {MAX_SCANS} (a bomb?).",
+                hint=_AGAIN,
+                lasting=True,
             )
         pixels, size = pixels_of(image), bytes_of(image, scans)
     with image:
         if max_pixels is not None and pixels > max_pixels:
             width, height = image.size
             tile = "" if pixels == width * height else " in one tile of it"
-            raise _bomb(where, f"{width} × {height} = {pixels:,} pixels{tile}", max_pixels)
+            raise _bomb(where, f"{width} × {height} = {pixels:,} pixels{tile}", pixels, max_pixels)
         if max_bytes is not None and size > max_bytes:
             raise TooLargeError(
                 f"{where}: to decode it takes {size:,} bytes of memory, over the limit of {max_bytes:,}.",
                 hint="make it smaller, or save it as a JPEG",
+                lasting=True,
             )
         yield Undecoded(image, pixels, size, data, where)
 
@@ -262,6 +266,8 @@ class ImageReader:
                 raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
             place = "images=FOLDER_OR_ZIP says where the pictures are; " if isinstance(fault, FileNotFoundError) else ""
+            refusal = from_system(fault)
+            place = f"{refusal.hint}; " if refusal is not None else place
             raise ImageError(reason, hint=f"{place}visir data check lists all such images") from fault
 
     def open(self, row: int) -> Image.Image:
@@ -300,9 +306,9 @@ class ImageReader:
 def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
     """Open without decoding. Pillow has a global limit of its own, which is lifted: ours is looked at next."""
     if not data:
-        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN)
+        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN, lasting=True)
     if max_pixels is not None and (pixels := icon_pixels(data)) > min(max_pixels, MAX_ICON):
-        raise _bomb(where, f"an icon of {pixels:,} pixels", min(max_pixels, MAX_ICON))
+        raise _bomb(where, f"an icon of {pixels:,} pixels", pixels, min(max_pixels, MAX_ICON))
     own, formats = Image.MAX_IMAGE_PIXELS, readable()
     try:
         return Image.open(io.BytesIO(data), formats=formats)
@@ -310,7 +316,7 @@ def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
         # Opening a WebP takes memory for its pixels: its size has to be looked at here. The message has it.
         size = re.search(r"\d+", str(fault)) if data[8:12] == b"WEBP" else None
         if max_pixels is not None and size is not None and int(size[0]) > max_pixels:
-            raise _bomb(where, f"{int(size[0]):,} pixels", max_pixels) from fault
+            raise _bomb(where, f"{int(size[0]):,} pixels", int(size[0]), max_pixels) from fault
         with _unlimited:  # `header` looks at the size
             Image.MAX_IMAGE_PIXELS = None
             try:
@@ -328,11 +334,12 @@ def _faults(data: bytes, where: str) -> Iterator[None]:
         raise
     except UnidentifiedImageError as fault:
         likeness, remedy = looks_like(data)
-        raise ImageError(f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN) from fault
+        raise ImageError(f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN, lasting=True) from fault
     except Exception as fault:
         # Decoders fed damaged bytes raise nearly anything (OSError, SyntaxError, struct.error, ValueError, KeyError…);
         # whatever it is, this image cannot be had.
-        raise ImageError(f"{where}: broken or truncated image ({fault}); {len(data):,} bytes.", hint=_AGAIN) from fault
+        reason = f"{where}: broken or truncated image ({fault}); {len(data):,} bytes."
+        raise ImageError(reason, hint=_AGAIN, lasting=True) from fault
 
 
 def readable() -> list[str]:
@@ -340,6 +347,14 @@ def readable() -> list[str]:
     register_heif()
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
+
+
+def decoders() -> str:
+    """What judges whether bytes are a picture, in one word: where it is another, a refused picture is tried again."""
+    from importlib.metadata import version  # slow to import
+
+    heif = version("pillow-heif") if has_heif() else "none"
+    return f"visir-{installed_version()},pillow-{Image.__version__},heif-{heif},pixels-{pixel_limit()}"
 
 
 def _painted(image: Image.Image) -> Image.Image:
@@ -390,10 +405,11 @@ def _limit(max_pixels: int | None) -> int | None:
     return pixel_limit() if max_pixels == PROCESS_LIMIT else max_pixels
 
 
-def _bomb(where: str, size: str, limit: int) -> ImageError:
+def _bomb(where: str, size: str, pixels: int, limit: int) -> ImageError:
     own = limit == pixel_limit()
     return TooLargeError(
         f"{where}: {size}, over the limit of {limit:,} pixels (a decompression bomb?).",
-        hint=f"if the picture is meant, raise the limit: {LIMIT_VARIABLE}=300e6 before the command, or in Python "
-        f'os.environ["{LIMIT_VARIABLE}"] = "300e6"' if own else "make it smaller",
+        hint=f"if the picture is meant, raise the limit: {LIMIT_VARIABLE}={pixels} before the command, or in Python "
+        f'os.environ["{LIMIT_VARIABLE}"] = "{pixels}"' if own else "make it smaller",
+        lasting=True,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -33,12 +34,13 @@ def content_fingerprint(items: Items) -> str:
 
 
 def image_marks(source: HasImages) -> pa.StringArray:
-    """A mark per image that changes when its bytes do, without reading them.
+    """A mark per image that changes when its bytes do, without reading them; of this place only.
 
-    In a zip: checksum and size from its directory. A file: its size and time of change. In another archive: the
-    archive's size and time of change, and the member's name. A generated scene: its location, which determines it.
-    Reading and hashing all bytes instead would take as long as encoding does on a GPU; the price is that a photo
-    copied without its time counts as another one and is encoded again.
+    In a zip: checksum and size from its directory. A file: its size, and the times of change of its content and of its
+    entry in the file system; the latter a program cannot set. In another archive: the same of the archive, and the
+    member's name. A generated scene: its location, which determines it.
+
+    Two places can have the same marks: what must tell pictures of any two apart takes `image_contents`.
     """
     marks: list[str] = []
     archives: dict[str, Callable[[str], str]] = {}
@@ -75,4 +77,17 @@ def _stat(path: str) -> str:
         status = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
     except OSError:
         return "missing"
-    return f"{status.st_size}:{status.st_mtime_ns}"
+    return f"{status.st_size}:{status.st_mtime_ns}+{status.st_ctime_ns}"
+
+
+def without_change(mark: str) -> str:
+    """A mark as earlier versions wrote it: without the time of change of the entry in the file system."""
+    return _CHANGE.sub(r"\1", mark)
+
+
+def is_same(recorded: str, now: str) -> bool:
+    """Whether a recorded mark, perhaps of an earlier version, is that of the same bytes."""
+    return recorded == now or (bool(recorded) and recorded == without_change(now))
+
+
+_CHANGE = re.compile(r"^(\d+:-?\d+)\+-?\d+")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
 from PIL import Image
 
-from visir.collections.images import SCENE, ImageReader, header, upright
+from visir.collections.images import SCENE, ImageReader, decoders, header, upright
+from visir.errors import ImageError
 from visir.library.exif import read_exif
 from visir.library.perceptual_hash import perceptual_hash
 from visir.library.source import SourceEntry
@@ -92,12 +93,29 @@ def _shrink(picture: Image.Image) -> None:
     picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
+def reason_of(fault: ImageError) -> str:
+    """Why a picture is not in the library, and what can be done about it, in one line."""
+    return f"{fault.message} → {fault.hint}" if fault.hint else fault.message
+
+
+def judged(mark: str, fault: ImageError) -> str:
+    """The mark of a picture that cannot be read, and behind it what found its bytes at fault; nothing for what may pass.
+
+    Where the same is found of the same bytes, the picture need not be read again.
+    """
+    return f"{mark} {decoders() if fault.lasting else MAY_PASS}"
+
+
+MAY_PASS = "?"
+"""Stands for a judge where another time may do: an access right, a disk that is away, too little memory."""
+
+
 def packed(
-    entry: SourceEntry, item: str, facts: Facts | None, broken: Mapping[str, str] = {}, contents: Sequence[str] = ()
+    entry: SourceEntry, item: str, facts: Facts | None, broken: Iterable[str] = (), contents: Sequence[str] = ()
 ) -> bytes:
     """A line of the journal of prepared pictures, with a digest by which a torn or damaged line is found."""
     content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict(),
-                            "broken": broken, "contents": contents})  # fmt: skip
+                            "broken": [*broken], "contents": contents})  # fmt: skip
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode() + b" " + content + b"\n"
 
 

@@ -113,15 +113,15 @@ def add_pictures(
     models: LibraryModels,
     indexes: Indexes,
     callback: Callable[[str, int, int], None],
-) -> tuple[dict[str, str], int]:
+) -> tuple[dict[str, ImageError], int]:
     """Encode each item from its entry and add it to the indexes.
 
-    Returns the items that could not be, with the reason, and how many there were to encode.
+    Returns the items that could not be, with the fault, and how many there were to encode.
     """
     systems = [system for system in ("dense", "sparse") if system in indexes.kinds]
     have = {system: indexes.ids(system) for system in systems}
     missing = {item: entry for item, entry in first.items() if any(item not in have[system] for system in systems)}
-    broken: dict[str, str] = {}
+    broken: dict[str, ImageError] = {}
     done = 0
     for group, store in _groups(missing, change, max((len(ids) for ids in have.values()), default=0), models, source):
         callback("encoding", done, len(missing))
@@ -162,7 +162,7 @@ def add_captions(
 @dataclass
 class _Encoded:
     vectors: dict[str, Vectors] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, ImageError] = field(default_factory=dict)
 
 
 def _groups(
@@ -204,13 +204,18 @@ def _encoded(
         except ImageError as fault:  # not one of them can be used
             unread = _reasons(part, fault)
             vectors = None
-        encoded.broken |= {item_of[path]: reason for path, reason in unread.items() if path in item_of}
+        for path in unread.keys() & item_of.keys():
+            item = item_of[path]
+            lasting = not _may_pass(source, group[item], models, system)
+            encoded.broken[item] = ImageError(unread[path], lasting=lasting)
         if vectors is not None:
             encoded.vectors[system] = _relabelled(vectors, item_of)
     _drop_changed(source, group, encoded)
     if "dense" in encoded.vectors:
         encoded.vectors["dense"], zero = _without_zero(encoded.vectors["dense"])
-        encoded.broken |= {item: f"{group[item].path}: its vector is zero, which has no direction." for item in zero}
+        for item in zero:
+            reason = f"{group[item].path}: its vector is zero, which has no direction."
+            encoded.broken[item] = ImageError(reason, lasting=True)
     for system, vectors in encoded.vectors.items():
         sound = [item for item in vectors.ids.to_pylist() if item not in encoded.broken]
         if len(sound) != len(vectors):
@@ -245,6 +250,28 @@ def _of_products(
     return (vectors if head is None or vectors is None else head.sparsify(vectors)), broken
 
 
+def _may_pass(source: PhotoSource, entry: SourceEntry, models: LibraryModels, system: str) -> bool:
+    """Whether a picture that could not be encoded a moment ago could be at another time, or already can."""
+    head = models.sparse if system == "sparse" else None
+    encoder = models.dense if head is None else head.dense
+    assert encoder is not None
+    entries = entry.pictures if isinstance(entry, ProductEntry) else (entry,)
+    reader = ImageReader(source.collection)
+    for picture in entries:
+        try:
+            opened = reader.open(picture.row)
+        except ImageError as fault:
+            if not fault.lasting:
+                return True
+            continue
+        try:
+            encoder.preprocess(opened)
+        except ImageError:  # the model takes no such picture
+            continue
+        return True
+    return False
+
+
 def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
     """Why each picture of a part cannot be used, when none of them can."""
     reader, reasons = ImageReader(part), {}
@@ -264,7 +291,8 @@ def _drop_changed(source: PhotoSource, group: Mapping[str, SourceEntry], encoded
     other = {entry.path for entry, mark in zip(entries, now, strict=True) if mark != entry.mark}
     for item, entry in group.items():
         if entry.path in other:
-            encoded.broken[item] = f"{entry.path}: changed while it was being read; the next update takes it."
+            reason = f"{entry.path}: changed while it was being read; the next update takes it."
+            encoded.broken[item] = ImageError(reason)
 
 
 def _relabelled(vectors: Any, item_of: Mapping[str, str] | None) -> Any:
