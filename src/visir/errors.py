@@ -104,8 +104,8 @@ class ImageError(CollectionError):
     """One image's bytes are missing, broken, or refused.
 
     Attributes:
-        lasting: Whether the bytes themselves are at fault: the same decoder refuses them again. Anything else (an access
-            right, a disk that is away, too little memory) may pass, and is worth another try.
+        lasting: Whether the bytes themselves are at fault: the same decoder refuses them again. Anything else (a right,
+            a disk that is away, too little memory) may pass, and is worth another try.
     """
 
     def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:

@@ -109,9 +109,7 @@ def test_a_package_that_was_installed(photos: Path, tmp_path: Path, monkeypatch:
     assert "phone.jpg" in reads
 
 
-def test_what_is_in_the_bytes_is_not_read_again(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_in_the_bytes_is_not_read_again(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at = tmp_path / "library"
     (photos / "bad.png").write_bytes((photos / "0.png").read_bytes()[:300])
     assert [*update(photos, at, model="pixels").broken] == ["bad.png"]

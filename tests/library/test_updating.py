@@ -16,11 +16,11 @@ from PIL import Image
 
 from manifests import rewrite
 from visir.collections import open_collection
+from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
 from visir.encoders import content, load
 from visir.library import Library, LibraryError, UpdateReport, update
 from visir.library.layout import LibraryCard, is_library
-from visir.library.pictures import content_id
 from visir.library.removal import remove
 from visir.library.snapshot import LibrarySnapshot
 
@@ -126,9 +126,7 @@ def test_a_name_that_is_no_unicode_stops_nothing(photos: Path, tmp_path: Path) -
     assert update(tmp_path / "link", tmp_path / "second", model="pixels").added == others + 1
 
 
-def test_times_and_size_decide_unless_verified(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_and_size_decide_unless_verified(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of change of an entry cannot be set; on some network disks it is that of the content."""
     stat = content._stat
     monkeypatch.setattr(content, "_stat", lambda path: content.without_change(stat(path)))

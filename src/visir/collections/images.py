@@ -18,7 +18,7 @@ from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.collections.found_notes import no_picture
 from visir.collections.numpy_frames import encoded_frame
-from visir.collections.picture_fragments import FRAME, cut, part_of
+from visir.collections.picture_fragments import FRAME, cut, file_of, part_of
 from visir.collections.picture_kinds import has_heif, looks_like, register_heif
 from visir.errors import CollectionError, ImageError, from_system
 from visir.records import HasImages
@@ -245,6 +245,11 @@ class ImageReader:
             return self._read(row, path)
         with opened(self._read(row, cropped[0]), self.where(row), max_pixels=self._max_pixels) as picture:
             return cut(picture, cropped[1], self.where(row))
+
+    def stored(self, row: int) -> bytes:
+        """The bytes of the file or member that a picture is in, whatever part or frame of it is meant."""
+        path = self._paths[row].as_py()
+        return self._read(row, None if path is None else file_of(path))
 
     def _read(self, row: int, path: str | None) -> bytes:
         if path is None:

@@ -40,11 +40,6 @@ class Facts:
         return asdict(self)
 
 
-def content_id(data: bytes) -> str:
-    """The id of an item with these bytes: 32 hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()[:32]
-
-
 def thumbnail_digest(data: bytes) -> str:
     """By which a damaged thumbnail is found: 16 hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()
@@ -99,9 +94,9 @@ def reason_of(fault: ImageError) -> str:
 
 
 def judged(mark: str, fault: ImageError) -> str:
-    """The mark of a picture that cannot be read, and behind it what found its bytes at fault; nothing for what may pass.
+    """The mark of a picture that cannot be read, and what found its bytes at fault: they need not be read again.
 
-    Where the same is found of the same bytes, the picture need not be read again.
+    Where the cause may pass, `MAY_PASS` stands there, which no later judge is.
     """
     return f"{mark} {decoders() if fault.lasting else MAY_PASS}"
 

@@ -14,13 +14,14 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
+from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
 from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
 from visir.encoders.content import image_marks
 from visir.errors import ImageError
 from visir.library.item import PICTURE
 from visir.library.layout import LibraryError
-from visir.library.pictures import Facts, content_id, look_at
+from visir.library.pictures import Facts, look_at
 from visir.library.source import PhotoSource, SourceEntry
 
 _CONTEXT = ("brand", "category", "description")

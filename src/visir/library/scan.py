@@ -15,13 +15,14 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from visir.collections.digests import content_id
 from visir.collections.images import ImageReader, decoders
 from visir.encoders.content import is_same, without_change
 from visir.errors import ImageError
 from visir.library.database import OWN_FILES, Database
 from visir.library.layout import THUMBNAILS, WORK
-from visir.library.pictures import Facts, content_id, judged, look_at, packed, read, reason_of, unpacked
-from visir.library.product_source import ProductEntry, see
+from visir.library.pictures import Facts, judged, look_at, packed, read, reason_of, unpacked
+from visir.library.product_source import PICTURE, ProductEntry, see
 from visir.library.source import PhotoSource, SourceEntry
 from visir.library.thumbnails import is_sound, write_thumbnail
 from visir.progress import Progress
@@ -55,6 +56,17 @@ class Scan:
     away: dict[str, str] = field(default_factory=dict)
     removed: list[tuple[str, str, str]] = field(default_factory=list)
     read: int = 0
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """From image id to the hash of its bytes."""
+        contents: dict[str, str] = {}
+        for path, entry in self.entries.items():
+            if isinstance(entry, ProductEntry):
+                contents |= {picture.path: picture.mark.removeprefix(PICTURE) for picture in entry.pictures}
+            else:
+                contents[path] = self.items[path]
+        return contents
 
 
 def scan(

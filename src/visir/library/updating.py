@@ -43,8 +43,8 @@ from visir.library.layout import (
     thumbnail_name,
 )
 from visir.library.models import NO_MODEL, LibraryModels
-from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.pictures import judged, reason_of
+from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.product_source import ShopTable
 from visir.library.product_words import words_are_there
 from visir.library.scan import Scan, scan, thumbnails_of_journal
@@ -276,7 +276,7 @@ def _compared(
     if not same:
         if change.manifest.generation:
             check_before_change(folder)
-        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, callback)
+        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
         _set_aside(scanned, broken)
         counts = _counts(database, scanned)
     items = set(scanned.items.values())

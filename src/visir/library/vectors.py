@@ -112,9 +112,10 @@ def add_pictures(
     first: Mapping[str, SourceEntry],
     models: LibraryModels,
     indexes: Indexes,
+    contents: Mapping[str, str],
     callback: Callable[[str, int, int], None],
 ) -> tuple[dict[str, ImageError], int]:
-    """Encode each item from its entry and add it to the indexes.
+    """Encode each item from its entry and add it to the indexes; `contents`: from image id to the hash of its bytes.
 
     Returns the items that could not be, with the fault, and how many there were to encode.
     """
@@ -123,7 +124,8 @@ def add_pictures(
     missing = {item: entry for item, entry in first.items() if any(item not in have[system] for system in systems)}
     broken: dict[str, ImageError] = {}
     done = 0
-    for group, store in _groups(missing, change, max((len(ids) for ids in have.values()), default=0), models, source):
+    size = max((len(ids) for ids in have.values()), default=0)
+    for group, store in _groups(missing, change, size, models, source, contents):
         callback("encoding", done, len(missing))
         encoded = _encoded(source, group, models, systems, store)
         broken |= encoded.broken
@@ -166,7 +168,12 @@ class _Encoded:
 
 
 def _groups(
-    missing: Mapping[str, SourceEntry], change: FolderChange, size: int, models: LibraryModels, source: PhotoSource
+    missing: Mapping[str, SourceEntry],
+    change: FolderChange,
+    size: int,
+    models: LibraryModels,
+    source: PhotoSource,
+    contents: Mapping[str, str],
 ) -> Iterator[tuple[dict[str, SourceEntry], Store]]:
     """The items in order of their ids, in groups, each with the store its vectors go to.
 
@@ -176,15 +183,15 @@ def _groups(
         return
     encoder = models.sparse.dense if models.dense is None and models.sparse is not None else models.encoder
     many = len(missing) * 2 > source.collection.images.num_rows and not isinstance(source, ShopTable)
-    if many and _is_cached(encoder, source.collection, "image"):
-        yield dict(missing), Store()
+    if many and _is_cached(encoder, source.collection, "image", contents):
+        yield dict(missing), Store(known=contents)
         return
     items = sorted(missing)
     position = 0
     while position < len(items):
         several = encoder.form == "multi-vector"
         step = GROUP_OF_SEVERAL if several else max(GROUP, (size + position) // 4)
-        yield {item: missing[item] for item in items[position : position + step]}, _store(change)
+        yield {item: missing[item] for item in items[position : position + step]}, _store(change, contents)
         position += step
 
 
@@ -317,15 +324,17 @@ def _without_zero(vectors: Vectors) -> tuple[Vectors, list[str]]:
     return vectors.select(ids[~zero].tolist()), ids[zero].tolist()
 
 
-def _is_cached(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
+def _is_cached(
+    encoder: Encoder, collection: Collection, modality: Modality, contents: Mapping[str, str] | None = None
+) -> bool:
     """Whether the user's cache has the vectors of the whole collection."""
     encoder = encoder.root_encoder(modality)
     if encoder.precomputed:
         return False
-    store = Store()
+    store = Store(known=contents)
     role: Role | None = "document" if encoder.distinguishes_roles else None
     return store.find(store.key(encoder.stored_card, collection.items(modality), role)) is not None
 
 
-def _store(change: FolderChange) -> Store:
-    return Store(change.own_folder(_STORE))
+def _store(change: FolderChange, contents: Mapping[str, str] | None = None) -> Store:
+    return Store(change.own_folder(_STORE), known=contents)

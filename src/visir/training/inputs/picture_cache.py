@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.collections.images import ImageReader
-from visir.encoders.content import image_marks
+from visir.encoders.content import image_contents
 from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
 from visir.progress import Progress
@@ -51,7 +51,7 @@ class PictureCache:
     def __init__(self, collection: Collection, shorter: int) -> None:
         key = hash_json(
             {
-                "pictures": hash_columns([collection.images["id"], image_marks(collection)], sort=False),
+                "pictures": hash_columns([collection.images["id"], image_contents(collection)], sort=False),
                 "shorter": shorter,
                 "scaling": "bicubic",
             }
