@@ -110,8 +110,10 @@ def test_other_photos_of_the_same_names_sizes_and_times_are_other_inputs(tmp_pat
         with tarfile.open(tmp_path / name / "photos.tar", "w") as tar:
             tar.add(folder / "x.bmp", "x.bmp")
         os.utime(tmp_path / name / "photos.tar", (1e9, 1e9))
-        for source in (folder, tmp_path / name / "photos.tar"):
-            vectors.append(encode(Means(), str(source), store=Store(tmp_path / "store")).vectors[0].tolist())
+        vectors += [
+            encode(Means(), str(source), store=Store(tmp_path / "store")).vectors[0].tolist()
+            for source in (folder, tmp_path / name / "photos.tar")
+        ]
     assert vectors == [[255, 0, 0], [255, 0, 0], [0, 0, 255], [0, 0, 255]]
 
 

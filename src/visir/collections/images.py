@@ -20,6 +20,8 @@ from visir.collections.found_notes import no_picture
 from visir.collections.numpy_frames import encoded_frame
 from visir.collections.picture_fragments import FRAME, cut, file_of, part_of
 from visir.collections.picture_kinds import has_heif, looks_like, register_heif
+from visir.collections.profiles import to_screen
+from visir.collections.segments import check_segments
 from visir.errors import CollectionError, ImageError, from_system
 from visir.records import HasImages
 from visir.version import installed_version
@@ -35,6 +37,8 @@ MAX_ICON = 2**20
 """Pixels of an icon, which has 256 × 256 by its format: Pillow decodes it before anything can be asked of it."""
 MAX_SCANS = 100
 """A JPEG that is drawn in more passes is refused: encoders take about ten, and 10 kB of passes cost seconds."""
+_USUAL_SCANS, MAX_PASSED = 16, 2 * 10**9
+"""So many passes are taken at any size, and more while all of them go over so many pixels: two and a half seconds."""
 _ESCAPED = re.compile(r"\\ud[c-f][0-9a-f]{2}")
 """What `visir.collections.readers.names.escaped` makes of a byte that is no UTF-8."""
 SCENE = "scene:"
@@ -53,6 +57,7 @@ _TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 _METADATA = ("exif", "XML:com.adobe.xmp", "xmp", "Raw profile type exif")
+_NUMBERS_STAY = ("RGB", "RGBA", "RGBa", "P", "PA")
 _AGAIN = "download it again, or drop it"
 _unlimited = threading.Lock()
 
@@ -80,7 +85,7 @@ class Undecoded:
     where: str
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image, *, on_screen: bool = False) -> Image.Image:
     """The picture as a person sees it in a viewer: upright, on white, 8-bit RGB. Calling it twice changes nothing.
 
     - EXIF orientation is applied (the bare `convert("RGB")` of many loaders leaves phone photos lying on their side).
@@ -88,29 +93,48 @@ def to_rgb(image: Image.Image) -> Image.Image:
       whatever colour the invisible pixels happen to have, mostly black.
     - 16-bit greys are scaled by 1/257 (`convert("RGB")` clips them to white). Integers and floats of undeclared range
       are stretched from their own minimum and maximum.
-    - Of an animation the frame it is at: the first, when just opened. Colour profiles are not applied, because the
-      models' own loaders do not.
+    - Of an animation the frame it is at: the first, when just opened.
+    - Colour profiles are applied for people only (`on_screen`): the models' own loaders ignore them. Otherwise the
+      numbers stay, and `info["icc_profile"]` says what they mean, as long as they are red, green and blue.
     """
     image.load()
     # Parsing metadata costs a tenth of decoding a small JPEG; most have none, and Pillow says so in `info`.
     bare = image.format == "JPEG" and not any(key in image.info for key in _METADATA)
-    turn = None if bare else _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+    turn = None if bare else _TURNS.get(_orientation(image))
     if turn is not None:
         image = image.transpose(turn)
         for key in _METADATA:  # else the next reader would turn it again
             image.info.pop(key, None)
-    if image.mode == "RGB" and "transparency" not in image.info:
-        return image
     paint = _greys_of(image) if image.mode.startswith(("I", "F")) else _painted
+    screen = to_screen(image, paint) if on_screen else None
+    if image.mode == "RGB" and "transparency" not in image.info and screen is None:
+        if on_screen:  # one that changes nothing, or is none
+            image.info.pop("icc_profile", None)
+        return image
+    paint = screen or paint
     width, height = image.size
     rows = max(1, BAND // max(1, width))
+    profile = None if on_screen or image.mode not in _NUMBERS_STAY else image.info.get("icc_profile")
+    meaning = {} if profile is None else {"icc_profile": profile}
     if height <= rows:
-        return paint(image)
+        flattened = paint(image)
+        flattened.info = meaning
+        return flattened
     # Band by band: what lies between a mode and RGB takes several times as much as the picture.
     flattened = Image.new("RGB", image.size)
+    flattened.info = meaning
     for top in range(0, height, rows):
         flattened.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))
     return flattened
+
+
+def _orientation(image: Image.Image) -> int:
+    """How a picture is turned, 1 for not at all: a picture whose metadata are damaged is a picture."""
+    try:
+        turned: int = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # a damaged block raises nearly anything
+        return 1
+    return turned
 
 
 @contextlib.contextmanager
@@ -162,11 +186,13 @@ def header(
     """The image opened and not decoded, for the length of a block; arguments and errors as of `opened`."""
     max_pixels = _limit(max_pixels)
     with _faults(data, where):
+        check_segments(data, where)
         image = _header(data, where, max_pixels)
         scans = data.count(b"\xff\xda") if image.format in ("JPEG", "MPO") else 0
-        if scans > MAX_SCANS:
+        width, height = image.size
+        if scans > min(MAX_SCANS, max(_USUAL_SCANS, MAX_PASSED // max(1, width * height))):
             raise ImageError(
-                f"{where}: a JPEG of {scans:,} passes, over the limit of {MAX_SCANS} (a bomb?).",
+                f"{where}: a JPEG of {width} × {height} pixels in {scans:,} passes (a bomb?).",
                 hint=_AGAIN,
                 lasting=True,
             )
@@ -186,20 +212,21 @@ def header(
 
 
 @contextlib.contextmanager
-def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image.Image]:
+def upright(undecoded: Undecoded, *, least: int | None = None, on_screen: bool = False) -> Iterator[Image.Image]:
     """The picture behind a `header`, upright RGB, in the budget of the process until the block ends.
 
     Args:
         undecoded: What `header` gave.
         least: A JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as long
             as it keeps so many; None decodes it whole.
+        on_screen: Whether people look at it, as of `to_rgb`.
     """
     image = undecoded.image
     with DECODING.reserve(undecoded.size):
         with _faults(undecoded.data, undecoded.where):
             if least is not None and image.format in ("JPEG", "MPO") and max(image.size) > least:
                 image.draft("RGB", (least, least))
-            picture = to_rgb(image)
+            picture = to_rgb(image, on_screen=on_screen)
         yield picture
 
 
@@ -212,6 +239,7 @@ class ImageReader:
     Args:
         source: Anything with a table `images` (`id`, `path`, `archive`) and a `root`.
         max_pixels: Larger pictures are not decoded, as `opened` says; None sets no limit.
+        on_screen: Whether people look at the pictures, as of `to_rgb`; otherwise they are as models get them.
 
     Example:
         >>> from visir.collections import open_collection
@@ -219,12 +247,12 @@ class ImageReader:
         (64, 64)
     """
 
-    def __init__(self, source: HasImages, *, max_pixels: int | None = PROCESS_LIMIT) -> None:
+    def __init__(self, source: HasImages, *, max_pixels: int | None = PROCESS_LIMIT, on_screen: bool = False) -> None:
         images = source.images
         self._ids, self._paths, self._archives = images["id"], images["path"], images["archive"]
         self._root = Path(source.root)
         self._source = getattr(source, "source", "")
-        self._max_pixels = _limit(max_pixels)
+        self._max_pixels, self._on_screen = _limit(max_pixels), on_screen
         self._opened: dict[str, Archive] = {}
         self._lock = threading.Lock()
 
@@ -277,10 +305,8 @@ class ImageReader:
 
     def open(self, row: int) -> Image.Image:
         """The picture, upright RGB."""
-        path = self._paths[row].as_py()
-        if path is not None and path.startswith(SCENE):
-            return self._render(path)
-        return decode(self.read(row), self.where(row), max_pixels=self._max_pixels)
+        with self.opened(row) as picture:
+            return picture
 
     @contextlib.contextmanager
     def opened(self, row: int) -> Iterator[Image.Image]:
@@ -289,7 +315,10 @@ class ImageReader:
         if path is not None and path.startswith(SCENE):
             yield self._render(path)
             return
-        with opened(self.read(row), self.where(row), max_pixels=self._max_pixels) as picture:
+        with (
+            header(self.read(row), self.where(row), max_pixels=self._max_pixels) as undecoded,
+            upright(undecoded, on_screen=self._on_screen) as picture,
+        ):
             yield picture
 
     def _archive(self, name: str) -> Archive:

@@ -117,10 +117,11 @@ def _remembered(source: HasImages, rows: list[int], places: list[str], marks: li
     contents = _hashed(source, rows)
     changed = max(int(mark.split("+", 1)[1].split(":", 1)[0]) for mark in marks)
     if _MISSING not in contents and time.time_ns() - changed > _SETTLED:
-        with contextlib.suppress(VisirError, OSError):  # a cache that can only be read has vectors all the same
-            with store.writing(key, waiting="another process is reading the same pictures; waiting for it") as change:
-                if change.manifest.generation == 0:
-                    change.write(_FILE, orjson.dumps(contents))
+        waiting = "another process is reading the same pictures; waiting for it"
+        # A cache that can only be read has vectors all the same.
+        with contextlib.suppress(VisirError, OSError), store.writing(key, waiting=waiting) as change:
+            if change.manifest.generation == 0:
+                change.write(_FILE, orjson.dumps(contents))
     return contents
 
 

@@ -79,7 +79,7 @@ def _opened(data: bytes, where: str) -> tuple[Facts, Image.Image]:
         image = undecoded.image
         exif, form = read_exif(image), image.format
         width, height = image.size[::-1] if exif.sideways else image.size
-        with upright(undecoded, least=2 * THUMBNAIL) as picture:
+        with upright(undecoded, least=2 * THUMBNAIL, on_screen=True) as picture:
             _shrink(picture)
     return Facts(width, height, form, len(data), exif.taken, exif.camera), picture
 
