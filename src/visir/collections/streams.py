@@ -8,6 +8,7 @@ forgotten at once. `InputFiles` lists them; `pictures` gives the bytes of the pi
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tarfile
 import zipfile
@@ -27,6 +28,7 @@ from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
 from visir.collections.stream_sources import COPY, Source, content_faults
 from visir.collections.tar_headers import TARS, TarHeaders
+from visir.display import cut_path
 from visir.errors import CollectionError, ImageError, nearest
 from visir.parquet import open_stream
 from visir.remote import is_url, open_remote, remote_files, remote_state
@@ -317,7 +319,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
     path = Path(pattern).expanduser()
     if path.is_dir():
-        root, paths = path, [file for file in path.rglob("*") if file.is_file()]
+        root, paths = path, [file for file in _below(path) if file.is_file()]
     elif path.is_file():
         root, paths = path.parent, [path]
     else:
@@ -334,6 +336,17 @@ def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
             raise CollectionError(f"{path}: no file has such a name.", hint=f"{root} holds {names or 'nothing'}")
     states = {file.relative_to(root).as_posix(): _local_state(file) for file in paths}
     return str(root), {name: state for name, state in states.items() if state is not None}
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below a folder. One that cannot be listed would be missing without a word."""
+
+    def refuse(fault: OSError) -> None:
+        reason = f"{cut_path(escaped(str(fault.filename)))}: cannot be looked into ({fault.strerror})."
+        raise CollectionError(reason, hint="check its permissions; or name the files: 'FOLDER/*.tar'") from fault
+
+    for parent, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(parent, name) for name in names)
 
 
 def _missing(path: Path, needed: Path) -> CollectionError:
