@@ -112,6 +112,11 @@ class ImageError(CollectionError):
         super().__init__(message, hint=hint)
         self.lasting = lasting
 
+    @property
+    def reason(self) -> str:
+        """Why an image was set aside, and what can be done about it, in one line."""
+        return f"{self.message} → {self.hint}" if self.hint else self.message
+
 
 class EncoderError(VisirError):
     """A model cannot be found, loaded, or used in the way asked for."""

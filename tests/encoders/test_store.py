@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from visir.collections.images import ImageReader
 from visir.encoders import Store, content, encode, encode_detailed
 from visir.encoders.journal import HEADER_BYTES, Journal
 from visir.encoders.store import VECTORS
-from visir.errors import EmbeddingError, EncoderError, VisirError
+from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, EncoderCard
 from visir.storage import changing
 
@@ -115,6 +116,21 @@ def test_other_photos_of_the_same_names_sizes_and_times_are_other_inputs(tmp_pat
             for source in (folder, tmp_path / name / "photos.tar")
         ]
     assert vectors == [[255, 0, 0], [255, 0, 0], [0, 0, 255], [0, 0, 255]]
+
+
+def test_a_photo_that_changes_while_it_is_encoded_is_not_kept(tmp_path: Path) -> None:
+    collection, store, encoder = photos(tmp_path / "photos", 4), Store(tmp_path / "store"), Means()
+    photos(tmp_path / "new", 8)
+    embed = encoder.embed_images
+
+    def embed_images(batch: Sequence[Any]) -> Any:
+        shutil.copy(tmp_path / "new" / "p007.png", tmp_path / "photos" / "p001.png")
+        return embed(batch)
+
+    encoder.embed_images = embed_images  # type: ignore[method-assign]
+    with pytest.raises(CollectionError, match="changed while they were encoded"):
+        encode(encoder, collection, "image", store=store)
+    assert encode(encoder, collection, "image", store=store).vectors[1].tolist() == [7, 14, 21]
 
 
 def test_a_copy_elsewhere_is_the_same_input(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_memory_that_was_short_ends_no_update(photos: Path, tmp_path: Path, monk
     at = tmp_path / "library"
     with monkeypatch.context() as patch:
 
-        def to_rgb(image: Image.Image) -> Image.Image:
+        def to_rgb(image: Image.Image, **options: object) -> Image.Image:
             raise MemoryError
 
         update(photos, at, model="pixels")

@@ -129,7 +129,7 @@ def sorted_out(
         if not isinstance(result, ImageError):
             pixels.append(result)
         elif skip_broken:
-            broken[name] = result.message
+            broken[name] = result.reason
         else:
             raise ImageError(
                 result.message,

@@ -88,11 +88,6 @@ def _shrink(picture: Image.Image) -> None:
     picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
-def reason_of(fault: ImageError) -> str:
-    """Why a picture is not in the library, and what can be done about it, in one line."""
-    return f"{fault.message} → {fault.hint}" if fault.hint else fault.message
-
-
 def judged(mark: str, fault: ImageError) -> str:
     """The mark of a picture that cannot be read, and what found its bytes at fault: they need not be read again.
 

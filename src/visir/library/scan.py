@@ -21,7 +21,7 @@ from visir.encoders.content import is_same, without_change
 from visir.errors import ImageError
 from visir.library.database import OWN_FILES, Database
 from visir.library.layout import THUMBNAILS, WORK
-from visir.library.pictures import Facts, judged, look_at, packed, read, reason_of, unpacked
+from visir.library.pictures import Facts, judged, look_at, packed, read, unpacked
 from visir.library.product_source import PICTURE, ProductEntry, see
 from visir.library.source import PhotoSource, SourceEntry
 from visir.library.thumbnails import is_sound, write_thumbnail
@@ -128,16 +128,16 @@ def scan(
                 mark, item = known.get(seen.entry.path, ("", ""))
                 if item and not seen.fault.lasting and item not in encode_again:
                     _note(scanned, replace(seen.entry, mark=mark), item)
-                    scanned.away[seen.entry.path] = reason_of(seen.fault)
+                    scanned.away[seen.entry.path] = seen.fault.reason
                 else:
-                    scanned.broken[seen.entry.path] = judged(seen.entry.mark, seen.fault), reason_of(seen.fault)
+                    scanned.broken[seen.entry.path] = judged(seen.entry.mark, seen.fault), seen.fault.reason
                 continue
             # First: it says that the thumbnail is ours.
             _write(journal, packed(seen.entry, seen.item, seen.facts, seen.broken, _contents(seen.entry)))
             if seen.thumbnail is not None:
                 write_thumbnail(folder, seen.item, seen.thumbnail)
             for name, fault in seen.broken.items():
-                scanned.broken[name] = judged(seen.entry.mark, fault), reason_of(fault)
+                scanned.broken[name] = judged(seen.entry.mark, fault), fault.reason
             _take(scanned, seen.entry, seen.item, seen.facts, taken_out, encode_again)
     return scanned
 

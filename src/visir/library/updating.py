@@ -43,7 +43,7 @@ from visir.library.layout import (
     thumbnail_name,
 )
 from visir.library.models import NO_MODEL, LibraryModels
-from visir.library.pictures import judged, reason_of
+from visir.library.pictures import judged
 from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.product_source import ShopTable
 from visir.library.product_words import words_are_there
@@ -360,7 +360,7 @@ def _set_aside(scanned: Scan, broken: Mapping[str, ImageError]) -> None:
     """Take items that could not be encoded out of what was found."""
     for path in [path for path, item in scanned.items.items() if item in broken]:
         fault = broken[scanned.items[path]]
-        scanned.broken[path] = judged(scanned.entries[path].mark, fault), reason_of(fault)
+        scanned.broken[path] = judged(scanned.entries[path].mark, fault), fault.reason
         del scanned.items[path]
 
 

@@ -285,9 +285,9 @@ def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
     for row, path in enumerate(part.images["id"].to_pylist()):
         try:
             reader.open(row)
-            reasons[path] = fault.message
+            reasons[path] = fault.reason
         except ImageError as error:
-            reasons[path] = error.message
+            reasons[path] = error.reason
     return reasons
 
 

@@ -198,18 +198,17 @@ def _drawn_by_the_system() -> set[int]:
 
 
 _DRAWN = frozenset(
-    "proc sysfs cgroup cgroup2 devpts devtmpfs debugfs tracefs securityfs configfs bpf pstore mqueue fusectl "
-    "binfmt_misc hugetlbfs efivarfs nsfs selinuxfs".split()
-)
+    ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs", "securityfs", "configfs", "bpf",
+     "pstore", "mqueue", "fusectl", "binfmt_misc", "hugetlbfs", "efivarfs", "nsfs", "selinuxfs")
+)  # fmt: skip
 _PASSED_OVER = "passed over that cannot be read"
 
 
 def note_unread(draft: SourceDraft, unread: Mapping[str, str]) -> None:
     """Say in the draft's notes what a walk passed over."""
     if unread:
-        listing = ", ".join(
-            f"{cut_path(escaped(path)).replace('; ', ';')} ({why})" for path, why in list(unread.items())[:3]
-        )
+        names = {cut_path(escaped(path)).replace("; ", ";"): why for path, why in list(unread.items())[:3]}
+        listing = ", ".join(f"{name} ({why})" for name, why in names.items())
         more = f" and {len(unread) - 3:,} more" if len(unread) > 3 else ""
         draft.notes.append(f"{len(unread):,} {_PASSED_OVER}: {listing}{more}")
 
