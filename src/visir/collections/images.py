@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import PIL
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
@@ -115,7 +116,7 @@ def to_rgb(image: Image.Image, *, on_screen: bool = False) -> Image.Image:
     width, height = image.size
     rows = max(1, BAND // max(1, width))
     profile = None if on_screen or image.mode not in _NUMBERS_STAY else image.info.get("icc_profile")
-    meaning = {} if profile is None else {"icc_profile": profile}
+    meaning: dict[str | tuple[int, int], Any] = {} if profile is None else {"icc_profile": profile}
     if height <= rows:
         flattened = paint(image)
         flattened.info = meaning
@@ -388,7 +389,7 @@ def decoders() -> str:
     from importlib.metadata import version  # slow to import
 
     heif = version("pillow-heif") if has_heif() else "none"
-    return f"visir-{installed_version()},pillow-{Image.__version__},heif-{heif},pixels-{pixel_limit()}"
+    return f"visir-{installed_version()},pillow-{PIL.__version__},heif-{heif},pixels-{pixel_limit()}"
 
 
 def _painted(image: Image.Image) -> Image.Image:

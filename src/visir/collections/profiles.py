@@ -47,8 +47,9 @@ def to_screen(image: Image.Image, paint: Paint) -> Paint | None:
             return lambda band: _applied(transform, band)
         return lambda band: _applied(transform, paint(band).convert(kind))
     gamma = image.info.get("gamma")
-    told = isinstance(gamma, float) and gamma > 0 and "srgb" not in image.info
-    if image.format == "PNG" and told and abs(gamma - _USUAL_GAMMA) > _NEARLY:
+    if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float) or gamma <= 0:
+        return None
+    if abs(gamma - _USUAL_GAMMA) > _NEARLY:
         table = [round(255 * _encoded((value / 255) ** (1 / gamma))) for value in range(256)] * 3
         return lambda band: paint(band).point(table)
     return None
@@ -89,8 +90,8 @@ def _transform(profile: _Profile, mode: str) -> ImageCmsTransform | None:
 def _samples(mode: str) -> list[int] | list[tuple[int, ...]]:
     if mode == "L":
         return [value // 2 for value in range(512)]
-    steps = [(36 * (place // 64), 36 * (place // 8 % 8), 36 * (place % 8)) for place in range(512)]
-    return [(*step, 0) for step in steps] if mode == "CMYK" else list(steps)
+    inks = (0,) if mode == "CMYK" else ()
+    return [(36 * (place // 64), 36 * (place // 8 % 8), 36 * (place % 8), *inks) for place in range(512)]
 
 
 def _applied(transform: ImageCmsTransform, band: Image.Image) -> Image.Image:

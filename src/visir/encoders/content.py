@@ -129,7 +129,7 @@ def _hashed(source: HasImages, rows: list[int]) -> list[str]:
     reader, paths = ImageReader(source), source.images["path"]
 
     def hashed(row: int) -> str:
-        path = paths[row].as_py()
+        path: str = paths[row].as_py()
         try:
             return content_id(reader.stored(row)) + path[len(file_of(path)) :]
         except ImageError:  # reading it again says what is wrong

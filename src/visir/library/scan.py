@@ -20,9 +20,10 @@ from visir.collections.images import ImageReader, decoders
 from visir.encoders.content import is_same, without_change
 from visir.errors import ImageError
 from visir.library.database import OWN_FILES, Database
+from visir.library.item import PICTURE
 from visir.library.layout import THUMBNAILS, WORK
 from visir.library.pictures import Facts, judged, look_at, packed, read, unpacked
-from visir.library.product_source import PICTURE, ProductEntry, see
+from visir.library.product_source import ProductEntry, see
 from visir.library.source import PhotoSource, SourceEntry
 from visir.library.thumbnails import is_sound, write_thumbnail
 from visir.progress import Progress

@@ -79,7 +79,7 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
 
     folders = _folders(root, own)
     all_changes = changes(
-        *(folders or [root]),
+        *(folders or [str(root)]),
         watch_filter=counts,
         debounce=int(LONGEST * 1000),
         step=int(settle * 1000),
