@@ -101,7 +101,21 @@ class CollectionError(VisirError):
 
 
 class ImageError(CollectionError):
-    """One image's bytes are missing, broken, or refused."""
+    """One image's bytes are missing, broken, or refused.
+
+    Attributes:
+        lasting: Whether the bytes themselves are at fault: the same decoder refuses them again. Anything else (a right,
+            a disk that is away, too little memory) may pass, and is worth another try.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.lasting = lasting
+
+    @property
+    def reason(self) -> str:
+        """Why an image was set aside, and what can be done about it, in one line."""
+        return f"{self.message} → {self.hint}" if self.hint else self.message
 
 
 class EncoderError(VisirError):

@@ -36,7 +36,7 @@ from cut_tars import tar_of
 from s3_server import s3_server
 from verbs import say
 from visir.cli.encode import encode as encode_verb
-from visir.collections import open_collection
+from visir.collections import open_collection, streams
 from visir.collections.streams import InputFiles
 from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, part_list
 from visir.encoders import parts as working
@@ -598,6 +598,39 @@ def test_a_change_of_equal_size_is_said_by_its_times(tmp_path: Path) -> None:
         encode_parts(Means(), source, parts)
     with pytest.raises(CollectionError, match=r"since it was listed \([\d,]+ bytes as then, but last changed 1970"):
         listed.check(listed.files[0])
+
+
+def test_other_shards_of_the_same_names_sizes_and_times_are_noticed(tmp_path: Path) -> None:
+    """Reproducible tars have them: the head, the middle or the tail of a file tells."""
+    for name, first in (("a", 1), ("b", 9)):
+        (tmp_path / name).mkdir()
+        tar = tmp_path / name / "0.tar"
+        tar.write_bytes(tar_of({"x.bmp": bmp(first), "y.bmp": bmp(2)}))
+        os.utime(tar, (1e9, 1e9))
+    (listed,) = InputFiles(tmp_path / "a").files
+    (other,) = InputFiles(tmp_path / "b").files
+    assert (listed.name, listed.size, listed.tag[:10]) == (other.name, other.size, other.tag[:10])
+    encode_parts(Means(), tmp_path / "a", tmp_path / "parts")
+    with pytest.raises(CollectionError, match=r"0\.tar: [\d,]+ bytes and a time as then, but other content"):
+        encode_parts(Means(), tmp_path / "b", tmp_path / "parts")
+    encode_parts(Means(), tmp_path / "b", tmp_path / "parts", replace=True)
+    (part,) = Parts(tmp_path / "parts")
+    assert part.vectors[0].tolist() == [9, 9, 9]
+
+
+def test_files_that_an_earlier_version_listed_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, parts = shards(tmp_path / "shards", files=1), tmp_path / "parts"
+    state = streams._local_state
+    with monkeypatch.context() as patch:
+        patch.setattr(streams, "_local_state", lambda path: (state(path)[0], state(path)[1].partition("+")[0]))
+        encode_parts(Means(), source, parts)
+    assert encode_parts(Means(), source, parts).files == 0
+
+
+def bmp(value: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8), (value,) * 3).save(stream, "BMP")
+    return stream.getvalue()
 
 
 def test_elsewhere_a_change_of_equal_size_is_said_by_what_the_store_tells(memory: Any) -> None:

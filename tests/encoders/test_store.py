@@ -8,20 +8,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from encoder_toys import Means, photos
+from PIL import Image
 
-from visir.encoders import Store, encode, encode_detailed
+from visir.collections.images import ImageReader
+from visir.encoders import Store, content, encode, encode_detailed
 from visir.encoders.journal import HEADER_BYTES, Journal
 from visir.encoders.store import VECTORS
-from visir.errors import EmbeddingError, EncoderError, VisirError
+from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, EncoderCard
 from visir.storage import changing
 
@@ -93,6 +98,74 @@ def test_a_changed_photo_is_another_input(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "new" / "p007.png", tmp_path / "photos" / "p001.png")
     after = encode(Means(), collection, "image", store=store).vectors[1].tolist()
     assert (before, after) == ([1, 2, 3], [7, 14, 21])
+
+
+def test_other_photos_of_the_same_names_sizes_and_times_are_other_inputs(tmp_path: Path) -> None:
+    """Reproducible archives and tools that copy with whole seconds make such folders, and such tars."""
+    vectors = []
+    for name, colour in (("a", "red"), ("b", "blue")):
+        folder = tmp_path / name / "photos"
+        folder.mkdir(parents=True)
+        Image.new("RGB", (8, 8), colour).save(folder / "x.bmp")
+        os.utime(folder / "x.bmp", (1e9, 1e9))
+        with tarfile.open(tmp_path / name / "photos.tar", "w") as tar:
+            tar.add(folder / "x.bmp", "x.bmp")
+        os.utime(tmp_path / name / "photos.tar", (1e9, 1e9))
+        vectors += [
+            encode(Means(), str(source), store=Store(tmp_path / "store")).vectors[0].tolist()
+            for source in (folder, tmp_path / name / "photos.tar")
+        ]
+    assert vectors == [[255, 0, 0], [255, 0, 0], [0, 0, 255], [0, 0, 255]]
+
+
+def test_a_photo_that_changes_while_it_is_encoded_is_not_kept(tmp_path: Path) -> None:
+    collection, store, encoder = photos(tmp_path / "photos", 4), Store(tmp_path / "store"), Means()
+    photos(tmp_path / "new", 8)
+    embed = encoder.embed_images
+
+    def embed_images(batch: Sequence[Any]) -> Any:
+        shutil.copy(tmp_path / "new" / "p007.png", tmp_path / "photos" / "p001.png")
+        return embed(batch)
+
+    encoder.embed_images = embed_images  # type: ignore[method-assign]
+    with pytest.raises(CollectionError, match="changed while they were encoded"):
+        encode(encoder, collection, "image", store=store)
+    assert encode(encoder, collection, "image", store=store).vectors[1].tolist() == [7, 14, 21]
+
+
+def test_a_copy_elsewhere_is_the_same_input(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 4), Store(tmp_path / "store")
+    shutil.copytree(tmp_path / "photos", tmp_path / "copy", copy_function=shutil.copy)  # without the times
+    copied = replace(collection, root=tmp_path / "copy")
+    assert store.key(Means().card, copied.items("image")) == store.key(Means().card, collection.items("image"))
+
+
+def test_hashes_of_many_files_are_remembered_until_one_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items, reads = photos(tmp_path / "photos", 4).items("image"), list[int]()
+    stored = ImageReader.stored
+    monkeypatch.setattr(ImageReader, "stored", lambda reader, row: (reads.append(row), stored(reader, row))[1])
+    monkeypatch.setattr(content, "_MANY", 1)
+    monkeypatch.setattr(content, "_SETTLED", 0)
+    first = content.image_contents(items)
+    assert content.image_contents(items) == first and sorted(reads) == [0, 1, 2, 3]
+    path = tmp_path / "photos" / "p001.png"
+    status = path.stat()
+    path.write_bytes(path.read_bytes()[::-1])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    differs = [a != b for a, b in zip(first.to_pylist(), content.image_contents(items).to_pylist(), strict=True)]
+    assert differs == [False, True, False, False]
+    monkeypatch.setattr(content, "_SETTLED", 10**18)  # just written: its times may not tell the next change
+    path.write_bytes(path.read_bytes()[::-1])
+    reads.clear()
+    assert content.image_contents(items) == content.image_contents(items) == first and len(reads) == 8
+
+
+def test_hashes_that_are_known_are_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = photos(tmp_path / "photos", 2).items("image")
+    whole = content.image_contents(items).to_pylist()
+    known = dict(zip(items.ids.to_pylist(), whole, strict=True))
+    monkeypatch.setattr(ImageReader, "stored", None)
+    assert content.image_contents(items, known).to_pylist() == whole
 
 
 def test_photos_in_a_zip_are_known_by_their_checksums(tmp_path: Path) -> None:

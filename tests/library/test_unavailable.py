@@ -16,11 +16,12 @@ from library_toys import draw
 
 from visir.collections import open_collection
 from visir.collections.readers import locate
+from visir.collections.streams import InputFiles
 from visir.errors import CollectionError
 from visir.library.layout import LibraryError
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.updating import update
-from visir.library.watch import watch
+from visir.library.watch import _folders, watch
 
 
 @pytest.fixture
@@ -159,6 +160,67 @@ def test_watching_survives_faults_and_a_place_that_is_away(place: Path, monkeypa
         stop.set()
         thread.join(30)
     assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mountinfo").is_file(), reason="this system draws no files of itself")
+def test_a_link_to_what_the_system_draws_is_not_followed(place: Path) -> None:
+    """There is no end to it, and by /proc/self/root the whole disk is in it."""
+    (place / "photos" / "odd" / "proc").symlink_to("/proc")
+    (place / "photos" / "me").symlink_to("/proc/self/task")
+    unread, folders = dict[str, str](), list[str]()
+    assert len(list(locate.walk(place / "photos", unread=unread, folders=folders))) == 6
+    assert unread.keys() == {"odd/proc", "me"} and folders == [str(place / "photos"), str(place / "photos" / "odd")]
+    assert _folders(place / "photos", place / "library") == folders
+    report = update(None, place / "library")
+    assert report.items == 6 and "2 passed over that cannot be read: me (a link to what" in report.remarks[0]
+
+
+def test_watching_goes_on_in_folders_that_are_new(place: Path, other_disk: Path) -> None:
+    pytest.importorskip("watchfiles")
+    photos, library, stop = place / "photos", place / "library", threading.Event()
+    draw(other_disk, [6])
+    (photos / "usb").symlink_to(other_disk)
+    (photos / "proc").symlink_to("/proc")
+    thread = threading.Thread(
+        target=watch, args=(library, lambda: update(None, library)), kwargs={"settle": 0.1, "stop": stop}
+    )
+    thread.start()
+    try:
+        until(lambda: len(files(library)) == 7)
+        began = time.process_time()
+        time.sleep(2)
+        assert time.process_time() - began < 0.5
+        draw(other_disk, [8])  # through a link
+        until(lambda: len(files(library)) == 8)
+        (photos / "new" / "deep").mkdir(parents=True)
+        time.sleep(1)
+        shutil.copy(photos / "0.png", photos / "new" / "deep" / "again.png")
+        until(lambda: "new/deep/again.png" in files(library))
+        shutil.copy(photos / "0.png", photos / "new" / "more.png")
+        until(lambda: "new/more.png" in files(library))
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its names are longer")
+def test_a_path_deeper_than_the_system_allows_is_told(place: Path) -> None:
+    here = Path.cwd()
+    try:
+        os.chdir(place / "photos")
+        for _ in range(25):
+            Path("d" * 200).mkdir()
+            os.chdir("d" * 200)
+        (Path("deep.png")).write_bytes((place / "photos" / "0.png").read_bytes())
+    finally:
+        os.chdir(here)
+    report = update(None, place / "library")
+    (remark,) = report.remarks
+    assert report.items == 6 and remark.startswith("1 passed over") and "File name too long" in remark
+    assert len(remark) < 250
+    with pytest.raises(CollectionError, match="cannot be looked into"):
+        InputFiles(place / "photos")
 
 
 def test_a_place_that_is_gone_or_empty_is_told_with_the_ways_on(place: Path) -> None:

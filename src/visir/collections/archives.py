@@ -206,7 +206,10 @@ class TarArchive:
         Raises:
             CollectionError: The tar is damaged, or cut: within a member, or before the mark of its end (`TarHeaders`).
         """
-        about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
+        status = self.path.stat()
+        # The time of change of its entry too: another tar may lie there, of the same size and time.
+        about: dict[str, Any] = {"path": str(self.path.resolve()), "size": self._file.size}
+        about["times"] = [status.st_mtime_ns, status.st_ctime_ns]
         store, key = ContentStore(TAR_INDEX), hash_json({**about, "counts": ["links", "goes on"], "end": "all zeros"})
         if store.find(key) is not None:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())

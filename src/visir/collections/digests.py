@@ -9,6 +9,11 @@ from visir.progress import Progress
 from visir.records import HasImages
 
 
+def content_id(data: bytes) -> str:
+    """What the bytes of a picture are called: 32 hexadecimal digits, of their SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
 def picture_digests(source: HasImages) -> list[str]:
     """(n,) the hash of the bytes of each picture.
 

@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import PIL
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
@@ -19,10 +20,13 @@ from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.collections.found_notes import no_picture
 from visir.collections.numpy_frames import encoded_frame
 from visir.collections.picture_fragments import FRAME, cut, file_of, part_of
-from visir.collections.picture_kinds import begins_like_picture, looks_like, register_heif
-from visir.errors import CollectionError, ImageError
+from visir.collections.picture_kinds import begins_like_picture, has_heif, looks_like, register_heif
+from visir.collections.profiles import to_screen
+from visir.collections.segments import check_segments
+from visir.errors import CollectionError, ImageError, from_system
 from visir.records import HasImages
 from visir.storage import MANIFEST, FolderError, check_written
+from visir.version import installed_version
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +39,8 @@ MAX_ICON = 2**20
 """Pixels of an icon, which has 256 × 256 by its format: Pillow decodes it before anything can be asked of it."""
 MAX_SCANS = 100
 """A JPEG that is drawn in more passes is refused: encoders take about ten, and 10 kB of passes cost seconds."""
+_USUAL_SCANS, MAX_PASSED = 16, 2 * 10**9
+"""So many passes are taken at any size, and more while all of them go over so many pixels: two and a half seconds."""
 _ESCAPED = re.compile(r"\\ud[c-f][0-9a-f]{2}")
 """What `visir.collections.readers.names.escaped` makes of a byte that is no UTF-8."""
 SCENE = "scene:"
@@ -53,6 +59,7 @@ _TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 _METADATA = ("exif", "XML:com.adobe.xmp", "xmp", "Raw profile type exif")
+_NUMBERS_STAY = ("RGB", "RGBA", "RGBa", "P", "PA")
 _AGAIN = "download it again, or drop it"
 _unlimited = threading.Lock()
 
@@ -80,7 +87,7 @@ class Undecoded:
     where: str
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image, *, on_screen: bool = False) -> Image.Image:
     """The picture as a person sees it in a viewer: upright, on white, 8-bit RGB. Calling it twice changes nothing.
 
     - EXIF orientation is applied (the bare `convert("RGB")` of many loaders leaves phone photos lying on their side).
@@ -88,29 +95,48 @@ def to_rgb(image: Image.Image) -> Image.Image:
       whatever colour the invisible pixels happen to have, mostly black.
     - 16-bit greys are scaled by 1/257 (`convert("RGB")` clips them to white). Integers and floats of undeclared range
       are stretched from their own minimum and maximum.
-    - Of an animation the frame it is at: the first, when just opened. Colour profiles are not applied, because the
-      models' own loaders do not.
+    - Of an animation the frame it is at: the first, when just opened.
+    - Colour profiles are applied for people only (`on_screen`): the models' own loaders ignore them. Otherwise the
+      numbers stay, and `info["icc_profile"]` says what they mean, as long as they are red, green and blue.
     """
     image.load()
     # Parsing metadata costs a tenth of decoding a small JPEG; most have none, and Pillow says so in `info`.
     bare = image.format == "JPEG" and not any(key in image.info for key in _METADATA)
-    turn = None if bare else _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+    turn = None if bare else _TURNS.get(_orientation(image))
     if turn is not None:
         image = image.transpose(turn)
         for key in _METADATA:  # else the next reader would turn it again
             image.info.pop(key, None)
-    if image.mode == "RGB" and "transparency" not in image.info:
-        return image
     paint = _greys_of(image) if image.mode.startswith(("I", "F")) else _painted
+    screen = to_screen(image, paint) if on_screen else None
+    if image.mode == "RGB" and "transparency" not in image.info and screen is None:
+        if on_screen:  # one that changes nothing, or is none
+            image.info.pop("icc_profile", None)
+        return image
+    paint = screen or paint
     width, height = image.size
     rows = max(1, BAND // max(1, width))
+    profile = None if on_screen or image.mode not in _NUMBERS_STAY else image.info.get("icc_profile")
+    meaning: dict[str | tuple[int, int], Any] = {} if profile is None else {"icc_profile": profile}
     if height <= rows:
-        return paint(image)
+        flattened = paint(image)
+        flattened.info = meaning
+        return flattened
     # Band by band: what lies between a mode and RGB takes several times as much as the picture.
     flattened = Image.new("RGB", image.size)
+    flattened.info = meaning
     for top in range(0, height, rows):
         flattened.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))
     return flattened
+
+
+def _orientation(image: Image.Image) -> int:
+    """How a picture is turned, 1 for not at all: a picture whose metadata are damaged is a picture."""
+    try:
+        turned: int = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # a damaged block raises nearly anything
+        return 1
+    return turned
 
 
 @contextlib.contextmanager
@@ -162,41 +188,47 @@ def header(
     """The image opened and not decoded, for the length of a block; arguments and errors as of `opened`."""
     max_pixels = _limit(max_pixels)
     with _faults(data, where):
+        check_segments(data, where)
         image = _header(data, where, max_pixels)
         scans = data.count(b"\xff\xda") if image.format in ("JPEG", "MPO") else 0
-        if scans > MAX_SCANS:
+        width, height = image.size
+        if scans > min(MAX_SCANS, max(_USUAL_SCANS, MAX_PASSED // max(1, width * height))):
             raise ImageError(
-                f"{where}: a JPEG of {scans:,} passes, over the limit of {MAX_SCANS} (a bomb?).", hint=_AGAIN
+                f"{where}: a JPEG of {width} × {height} pixels in {scans:,} passes (a bomb?).",
+                hint=_AGAIN,
+                lasting=True,
             )
         pixels, size = pixels_of(image), bytes_of(image, scans)
     with image:
         if max_pixels is not None and pixels > max_pixels:
             width, height = image.size
             tile = "" if pixels == width * height else " in one tile of it"
-            raise _bomb(where, f"{width} × {height} = {pixels:,} pixels{tile}", max_pixels)
+            raise _bomb(where, f"{width} × {height} = {pixels:,} pixels{tile}", pixels, max_pixels)
         if max_bytes is not None and size > max_bytes:
             raise TooLargeError(
                 f"{where}: to decode it takes {size:,} bytes of memory, over the limit of {max_bytes:,}.",
                 hint="make it smaller, or save it as a JPEG",
+                lasting=True,
             )
         yield Undecoded(image, pixels, size, data, where)
 
 
 @contextlib.contextmanager
-def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image.Image]:
+def upright(undecoded: Undecoded, *, least: int | None = None, on_screen: bool = False) -> Iterator[Image.Image]:
     """The picture behind a `header`, upright RGB, in the budget of the process until the block ends.
 
     Args:
         undecoded: What `header` gave.
         least: A JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as long
             as it keeps so many; None decodes it whole.
+        on_screen: Whether people look at it, as of `to_rgb`.
     """
     image = undecoded.image
     with DECODING.reserve(undecoded.size):
         with _faults(undecoded.data, undecoded.where):
             if least is not None and image.format in ("JPEG", "MPO") and max(image.size) > least:
                 image.draft("RGB", (least, least))
-            picture = to_rgb(image)
+            picture = to_rgb(image, on_screen=on_screen)
         yield picture
 
 
@@ -209,6 +241,7 @@ class ImageReader:
     Args:
         source: Anything with a table `images` (`id`, `path`, `archive`) and a `root`.
         max_pixels: Larger pictures are not decoded, as `opened` says; None sets no limit.
+        on_screen: Whether people look at the pictures, as of `to_rgb`; otherwise they are as models get them.
 
     Example:
         >>> from visir.collections import open_collection
@@ -216,13 +249,13 @@ class ImageReader:
         (64, 64)
     """
 
-    def __init__(self, source: HasImages, *, max_pixels: int | None = PROCESS_LIMIT) -> None:
+    def __init__(self, source: HasImages, *, max_pixels: int | None = PROCESS_LIMIT, on_screen: bool = False) -> None:
         images = source.images
         self._ids, self._paths, self._archives = images["id"], images["path"], images["archive"]
         self._root = Path(source.root)
         self._is_written = (self._root / MANIFEST).is_file()  # visir wrote these pictures
         self._source = getattr(source, "source", "")
-        self._max_pixels = _limit(max_pixels)
+        self._max_pixels, self._on_screen = _limit(max_pixels), on_screen
         self._opened: dict[str, Archive] = {}
         self._lock = threading.Lock()
 
@@ -243,6 +276,11 @@ class ImageReader:
             return self._read(row, path)
         with opened(self._read(row, cropped[0]), self.where(row), max_pixels=self._max_pixels) as picture:
             return cut(picture, cropped[1], self.where(row))
+
+    def stored(self, row: int) -> bytes:
+        """The bytes of the file or member that a picture is in, whatever part or frame of it is meant."""
+        path = self._paths[row].as_py()
+        return self._read(row, None if path is None else file_of(path))
 
     def _read(self, row: int, path: str | None) -> bytes:
         if path is None:
@@ -270,6 +308,8 @@ class ImageReader:
                 raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
             place = "images=FOLDER_OR_ZIP says where the pictures are; " if isinstance(fault, FileNotFoundError) else ""
+            refusal = from_system(fault)
+            place = f"{refusal.hint}; " if refusal is not None else place
             raise ImageError(reason, hint=f"{place}visir data check lists all such images") from fault
 
     def absent(self) -> dict[str, ImageError]:
@@ -300,10 +340,8 @@ class ImageReader:
 
     def open(self, row: int) -> Image.Image:
         """The picture, upright RGB."""
-        path = self._paths[row].as_py()
-        if path is not None and path.startswith(SCENE):
-            return self._render(path)
-        return decode(self.read(row), self.where(row), max_pixels=self._max_pixels)
+        with self.opened(row) as picture:
+            return picture
 
     @contextlib.contextmanager
     def opened(self, row: int) -> Iterator[Image.Image]:
@@ -312,7 +350,10 @@ class ImageReader:
         if path is not None and path.startswith(SCENE):
             yield self._render(path)
             return
-        with opened(self.read(row), self.where(row), max_pixels=self._max_pixels) as picture:
+        with (
+            header(self.read(row), self.where(row), max_pixels=self._max_pixels) as undecoded,
+            upright(undecoded, on_screen=self._on_screen) as picture,
+        ):
             yield picture
 
     def _archive(self, name: str) -> Archive:
@@ -334,9 +375,9 @@ class ImageReader:
 def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
     """Open without decoding. Pillow has a global limit of its own, which is lifted: ours is looked at next."""
     if not data:
-        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN)
+        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN, lasting=True)
     if max_pixels is not None and (pixels := icon_pixels(data)) > min(max_pixels, MAX_ICON):
-        raise _bomb(where, f"an icon of {pixels:,} pixels", min(max_pixels, MAX_ICON))
+        raise _bomb(where, f"an icon of {pixels:,} pixels", pixels, min(max_pixels, MAX_ICON))
     own, formats = Image.MAX_IMAGE_PIXELS, readable()
     try:
         return Image.open(io.BytesIO(data), formats=formats)
@@ -344,7 +385,7 @@ def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
         # Opening a WebP takes memory for its pixels: its size has to be looked at here. The message has it.
         size = re.search(r"\d+", str(fault)) if data[8:12] == b"WEBP" else None
         if max_pixels is not None and size is not None and int(size[0]) > max_pixels:
-            raise _bomb(where, f"{int(size[0]):,} pixels", max_pixels) from fault
+            raise _bomb(where, f"{int(size[0]):,} pixels", int(size[0]), max_pixels) from fault
         with _unlimited:  # `header` looks at the size
             Image.MAX_IMAGE_PIXELS = None
             try:
@@ -362,11 +403,12 @@ def _faults(data: bytes, where: str) -> Iterator[None]:
         raise
     except UnidentifiedImageError as fault:
         likeness, remedy = looks_like(data)
-        raise ImageError(f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN) from fault
+        raise ImageError(f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN, lasting=True) from fault
     except Exception as fault:
         # Decoders fed damaged bytes raise nearly anything (OSError, SyntaxError, struct.error, ValueError, KeyError…);
         # whatever it is, this image cannot be had.
-        raise ImageError(f"{where}: broken or truncated image ({fault}); {len(data):,} bytes.", hint=_AGAIN) from fault
+        reason = f"{where}: broken or truncated image ({fault}); {len(data):,} bytes."
+        raise ImageError(reason, hint=_AGAIN, lasting=True) from fault
 
 
 def readable() -> list[str]:
@@ -374,6 +416,14 @@ def readable() -> list[str]:
     register_heif()
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
+
+
+def decoders() -> str:
+    """What judges whether bytes are a picture, in one word: where it is another, a refused picture is tried again."""
+    from importlib.metadata import version  # slow to import
+
+    heif = version("pillow-heif") if has_heif() else "none"
+    return f"visir-{installed_version()},pillow-{PIL.__version__},heif-{heif},pixels-{pixel_limit()}"
 
 
 def _painted(image: Image.Image) -> Image.Image:
@@ -424,10 +474,11 @@ def _limit(max_pixels: int | None) -> int | None:
     return pixel_limit() if max_pixels == PROCESS_LIMIT else max_pixels
 
 
-def _bomb(where: str, size: str, limit: int) -> ImageError:
+def _bomb(where: str, size: str, pixels: int, limit: int) -> ImageError:
     own = limit == pixel_limit()
     return TooLargeError(
         f"{where}: {size}, over the limit of {limit:,} pixels (a decompression bomb?).",
-        hint=f"if the picture is meant, raise the limit: {LIMIT_VARIABLE}=300e6 before the command, or in Python "
-        f'os.environ["{LIMIT_VARIABLE}"] = "300e6"' if own else "make it smaller",
+        hint=f"if the picture is meant, raise the limit: {LIMIT_VARIABLE}={pixels} before the command, or in Python "
+        f'os.environ["{LIMIT_VARIABLE}"] = "{pixels}"' if own else "make it smaller",
+        lasting=True,
     )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +23,7 @@ _VIDEO = frozenset((".mov", ".mp4", ".m4v", ".avi", ".mkv", ".mts", ".webm", ".3
 _GET_HEIF = "pip install 'visir[heif]'"
 _NO_RAW = "camera RAW: save them as JPEG first"
 _ORDER = (HEIF, RAW, _VIDEO)
+_LOOK_AGAIN = 10.0
 
 
 def picture_endings() -> frozenset[str]:
@@ -39,19 +41,28 @@ def is_picture_name(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() in picture_endings()
 
 
-@cache
 def has_heif() -> bool:
     """Whether pictures of phones (HEIC) can be read."""
+    return _has_heif(int(time.monotonic() // _LOOK_AGAIN))
+
+
+@lru_cache(maxsize=1)
+def _has_heif(moment: int) -> bool:
+    """Asked of every name, and looked up every ten seconds: a watch sees a package that is installed meanwhile."""
     return find_spec("pillow_heif") is not None
 
 
-@cache
 def register_heif() -> None:
     """Make Pillow read HEIC, where pillow-heif is installed."""
     if has_heif():
-        import pillow_heif
+        _register_heif()
 
-        pillow_heif.register_heif_opener()
+
+@cache
+def _register_heif() -> None:
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
 
 
 def has_no_ending(name: str) -> bool:

@@ -8,6 +8,8 @@ forgotten at once. `InputFiles` lists them; `pictures` gives the bytes of the pi
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 import re
 import tarfile
 import zipfile
@@ -27,6 +29,7 @@ from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
 from visir.collections.stream_sources import COPY, Source, content_faults
 from visir.collections.tar_headers import TARS, TarHeaders
+from visir.display import cut_path
 from visir.errors import CollectionError, ImageError, nearest
 from visir.parquet import open_stream
 from visir.remote import is_url, open_remote, remote_files, remote_state
@@ -36,6 +39,7 @@ ENDINGS = (*TARS, ".zip", ".parquet")
 ID_COLUMNS = ("image_id", "id", "key")
 """Columns of Parquet files that are taken for ids, the first of them that is there."""
 _ROWS = 64
+_SAMPLE, _SAMPLED = "+", 1 << 16
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,17 @@ class InputFile:
     Attributes:
         name: Its path below the folder that was listed.
         size: Bytes.
-        tag: What changes when its content does: the ETag of an object, the time of the last change of a file.
+        tag: What changes when its content does: the ETag of an object; of a file the time of its last change, and a
+            hash of a sample of it, because another shard may have its name, size and time.
     """
 
     name: str
     size: int
     tag: str
+
+    def is_same(self, size: int, tag: str) -> bool:
+        """Whether a file of this size and tag is the one that was listed, perhaps by a version that took no sample."""
+        return size == self.size and self.tag in (tag, tag.partition(_SAMPLE)[0])
 
 
 @dataclass(frozen=True)
@@ -171,7 +180,7 @@ class InputFiles:
         state = remote_state(place) if self._remote else _local_state(self._path(file.name))
         if state is None:
             raise CollectionError(f"{place}: is no longer there.", hint="put it back, and run the same again")
-        if state != (file.size, file.tag):
+        if not file.is_same(*state):
             raise CollectionError(
                 f"{place}: has changed since it was listed ({self.difference(file, *state)}).",
                 hint="put the file back as it was; or encode what is there now: --replace (in Python: replace=True)",
@@ -189,6 +198,8 @@ class InputFiles:
             return f"{file.size:,} bytes then, {size:,} now"
         what = "ETag or time of change" if self._remote else "last changed"
         then, now = (file.tag, tag) if self._remote else (_time_of(file.tag), _time_of(tag))
+        if then == now:
+            return f"{size:,} bytes and a time as then, but other content"
         return f"{size:,} bytes as then, but {what} {then or 'unknown'} then, {now or 'unknown'} now"
 
     def pictures(self, file: InputFile, passed: PassedOver | None = None) -> Iterator[StreamedPicture]:
@@ -317,7 +328,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
     path = Path(pattern).expanduser()
     if path.is_dir():
-        root, paths = path, [file for file in path.rglob("*") if file.is_file()]
+        root, paths = path, [file for file in _below(path) if file.is_file()]
     elif path.is_file():
         root, paths = path.parent, [path]
     else:
@@ -334,6 +345,17 @@ def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
             raise CollectionError(f"{path}: no file has such a name.", hint=f"{root} holds {names or 'nothing'}")
     states = {file.relative_to(root).as_posix(): _local_state(file) for file in paths}
     return str(root), {name: state for name, state in states.items() if state is not None}
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below a folder. One that cannot be listed would be missing without a word."""
+
+    def refuse(fault: OSError) -> None:
+        reason = f"{cut_path(escaped(str(fault.filename)))}: cannot be looked into ({fault.strerror})."
+        raise CollectionError(reason, hint="check its permissions; or name the files: 'FOLDER/*.tar'") from fault
+
+    for parent, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(parent, name) for name in names)
 
 
 def _missing(path: Path, needed: Path) -> CollectionError:
@@ -353,12 +375,25 @@ def _local_state(path: Path) -> tuple[int, str] | None:
         status = path.stat()
     except FileNotFoundError:
         return None
-    return status.st_size, str(status.st_mtime_ns)
+    return status.st_size, f"{status.st_mtime_ns}{_SAMPLE}{_sample(path, status.st_size)}"
+
+
+def _sample(path: Path, size: int) -> str:
+    """A hash over the head, the middle and the tail of a file, 64 kB of each; "" for one that cannot be read."""
+    digest = hashlib.blake2b(digest_size=8)
+    try:
+        with path.open("rb") as stream:
+            for place in (0, size // 2, max(0, size - _SAMPLED)):
+                stream.seek(place)
+                digest.update(stream.read(_SAMPLED) or b"")
+    except OSError:
+        return ""
+    return digest.hexdigest()
 
 
 def _time_of(tag: str) -> str:
     """The time of a local file's last change, to the nanosecond: files may be written within one microsecond."""
-    seconds, rest = divmod(int(tag), 1_000_000_000)
+    seconds, rest = divmod(int(tag.partition(_SAMPLE)[0]), 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:09} UTC"
 
 

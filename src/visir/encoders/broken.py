@@ -61,7 +61,7 @@ def without_broken(items: Items, suspects: pa.StringArray) -> tuple[Items, dict[
         try:
             reader.open(row)
         except ImageError as fault:
-            broken[name] = fault.message
+            broken[name] = fault.reason
     left = np.flatnonzero(pc.invert(pc.is_in(items.ids, pa.array(broken, pa.string()))).to_numpy(zero_copy_only=False))
     return items.take(left), broken
 

@@ -17,6 +17,7 @@ from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.broken import check_broken, check_there, usable_entry, without_broken
 from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
+from visir.encoders.content import image_marks
 from visir.encoders.forms import as_dense, taken
 from visir.encoders.item_parts import ItemPart, shared_part
 from visir.encoders.journal import Journal
@@ -289,6 +290,7 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
     if entry is None:
         if items.places is not None and not options.skip_broken:
             check_there([items], "set broken images aside, counted: --skip-broken (skip_broken=True)")
+        marks = None if items.places is None else image_marks(items)
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
                 shared = shared_part(items)
@@ -305,6 +307,12 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
                 if shared is not None and below is not None and below.computed:
                     below = None  # what is mapped cannot be removed everywhere
                     store.remove(_key(encoder, shared.items, role, store))
+        if marks is not None and image_marks(items) != marks and _key(encoder, items, role, store) != key:
+            store.remove(key)
+            raise CollectionError(
+                f"{items.name}: pictures changed while they were encoded; nothing of them is kept.",
+                hint="run the same again, when nothing writes to them any more",
+            )
         entry = store.entry(key)
     check_broken(entry.broken, items, options.skip_broken)
     described = f"encoded at {entry.card['made']}"

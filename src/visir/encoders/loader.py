@@ -107,7 +107,7 @@ def preprocessed(
     try:
         return work(image)
     except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
-        return ImageError(f"{where()}: {fault.message}", hint=fault.hint)
+        return ImageError(f"{where()}: {fault.message}", hint=fault.hint, lasting=True)
     except VisirError:
         raise
     except Exception as fault:
@@ -129,7 +129,7 @@ def sorted_out(
         if not isinstance(result, ImageError):
             pixels.append(result)
         elif skip_broken:
-            broken[name] = result.message
+            broken[name] = result.reason
         else:
             raise ImageError(
                 result.message,

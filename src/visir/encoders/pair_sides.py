@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.content import image_marks
+from visir.encoders.content import image_contents
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.loader import load_images
 from visir.encoders.pair_store import Keys, keys_of
@@ -129,5 +129,5 @@ def _images(items: Items) -> list[str]:
     injected, corrupted = items.injected, items.corrupted
     stamp = injected.fingerprint if injected is not None and injected.on("image") else ""
     corruption = corrupted.fingerprint if corrupted is not None else ""
-    marks: Iterator[tuple[str, str]] = zip(items.ids.to_pylist(), image_marks(items).to_pylist(), strict=True)
+    marks: Iterator[tuple[str, str]] = zip(items.ids.to_pylist(), image_contents(items).to_pylist(), strict=True)
     return ["\0".join((name, mark, stamp, corruption)) for name, mark in marks]

@@ -167,7 +167,9 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
             )
         lost = {name: file for name, file in now.items() if name in current and current[name].part in given_up}
         changed = [
-            file for name, file in now.items() if name in current and name not in lost and current[name].file != file
+            file
+            for name, file in now.items()
+            if name in current and name not in lost and not current[name].file.is_same(file.size, file.tag)
         ]
         if not replace:
             raise_faults(

@@ -255,10 +255,7 @@ class ShardFolder:
         elif mine.differences(maker, self.items.modality):
             reason = "made with another preprocessing"
         else:
-            reason = (
-                "of the same ids, but the pictures were others (by size and time of change: copy them with their "
-                "times, cp -p or rsync -a)"
-            )
+            reason = "of the same ids, but the pictures were others (their bytes differ)"
         return EmbeddingError(
             f"{self._named(shard)}: {reason}.", hint="name another folder for these shards (--shards), or delete it"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,8 @@ class Store:
 
     Args:
         root: The folder of the store; `VISIR_CACHE`/embeddings by default. It can be deleted at any time.
+        known: Of images that are encoded into it, by id, the hash of their bytes, as `image_contents` takes it: they
+            need not be read again to be told apart.
 
     Example:
         >>> import tempfile
@@ -76,8 +78,8 @@ class Store:
         [1, 0]
     """
 
-    def __init__(self, root: str | Path | None = None) -> None:
-        self._folders = ContentStore(VECTORS, root, name="embeddings")
+    def __init__(self, root: str | Path | None = None, *, known: Mapping[str, str] | None = None) -> None:
+        self._folders, self._known = ContentStore(VECTORS, root, name="embeddings"), known
         self.root = self._folders.root
 
     def __repr__(self) -> str:
@@ -101,7 +103,7 @@ class Store:
             form: How its vectors are kept.
         """
         identity = encoder.identity(items.modality)
-        values: dict[str, Any] = {"encoder": identity, items.modality: content_fingerprint(items)}
+        values: dict[str, Any] = {"encoder": identity, items.modality: content_fingerprint(items, self._known)}
         if role is not None:
             values["role"] = role
         if form.several:

@@ -4,7 +4,8 @@
     files(path, item, mark, name, place, archive, category)
     captions(id, item, text)
     fields(item, name, value)          value is text, integer or real, as the source has it
-    broken(path, mark, reason)         files that cannot be read, and are tried again only when they change
+    broken(path, mark, reason)         files that cannot be read; behind the mark stands what found their bytes at
+                                       fault: they are tried again when either is another, and with "?" at each update
     removed(item, path, mark)          pictures that were taken out of the library, and stay out
     meta(name, value)                  schema, a fingerprint of the source's texts
 

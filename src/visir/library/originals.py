@@ -5,11 +5,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from visir.collections.digests import content_id
 from visir.collections.images import SCENE, ImageReader
 from visir.errors import ImageError
 from visir.library.item import Item, ItemFile
 from visir.library.layout import LibraryError
-from visir.library.pictures import content_id
 from visir.records import Collection
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
 from PIL import Image
 
-from visir.collections.images import SCENE, ImageReader, header, upright
+from visir.collections.images import SCENE, ImageReader, decoders, header, upright
+from visir.errors import ImageError
 from visir.library.exif import read_exif
 from visir.library.perceptual_hash import perceptual_hash
 from visir.library.source import SourceEntry
@@ -37,11 +38,6 @@ class Facts:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
-
-
-def content_id(data: bytes) -> str:
-    """The id of an item with these bytes: 32 hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def thumbnail_digest(data: bytes) -> str:
@@ -83,7 +79,7 @@ def _opened(data: bytes, where: str) -> tuple[Facts, Image.Image]:
         image = undecoded.image
         exif, form = read_exif(image), image.format
         width, height = image.size[::-1] if exif.sideways else image.size
-        with upright(undecoded, least=2 * THUMBNAIL) as picture:
+        with upright(undecoded, least=2 * THUMBNAIL, on_screen=True) as picture:
             _shrink(picture)
     return Facts(width, height, form, len(data), exif.taken, exif.camera), picture
 
@@ -92,12 +88,24 @@ def _shrink(picture: Image.Image) -> None:
     picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
+def judged(mark: str, fault: ImageError) -> str:
+    """The mark of a picture that cannot be read, and what found its bytes at fault: they need not be read again.
+
+    Where the cause may pass, `MAY_PASS` stands there, which no later judge is.
+    """
+    return f"{mark} {decoders() if fault.lasting else MAY_PASS}"
+
+
+MAY_PASS = "?"
+"""Stands for a judge where another time may do: an access right, a disk that is away, too little memory."""
+
+
 def packed(
-    entry: SourceEntry, item: str, facts: Facts | None, broken: Mapping[str, str] = {}, contents: Sequence[str] = ()
+    entry: SourceEntry, item: str, facts: Facts | None, broken: Iterable[str] = (), contents: Sequence[str] = ()
 ) -> bytes:
     """A line of the journal of prepared pictures, with a digest by which a torn or damaged line is found."""
     content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict(),
-                            "broken": broken, "contents": contents})  # fmt: skip
+                            "broken": [*broken], "contents": contents})  # fmt: skip
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode() + b" " + content + b"\n"
 
 

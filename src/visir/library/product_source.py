@@ -14,13 +14,14 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
+from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
 from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
 from visir.encoders.content import image_marks
 from visir.errors import ImageError
 from visir.library.item import PICTURE
 from visir.library.layout import LibraryError
-from visir.library.pictures import Facts, content_id, look_at
+from visir.library.pictures import Facts, look_at
 from visir.library.source import PhotoSource, SourceEntry
 
 _CONTEXT = ("brand", "category", "description")
@@ -51,14 +52,14 @@ class SeenProduct:
         item: The id of the item.
         facts: Of its first picture; None where the library has the item already.
         thumbnail: Of its first picture.
-        broken: From the name of a picture that cannot be read to the reason.
+        broken: From the name of a picture that cannot be read to its fault.
     """
 
     entry: ProductEntry
     item: str
     facts: Facts | None
     thumbnail: bytes | None
-    broken: dict[str, str]
+    broken: dict[str, ImageError]
 
 
 class ShopTable(PhotoSource):
@@ -166,7 +167,7 @@ def see(reader: ImageReader, entry: ProductEntry, has: frozenset[str] | set[str]
         entry: The product.
         has: The items that need no facts, because the library has them.
     """
-    broken: dict[str, str] = {}
+    broken: dict[str, ImageError] = {}
     pictures: list[SourceEntry] = []
     shown: tuple[Facts, bytes | None] | None = None
     hashed = hashlib.sha256(f"product\0{entry.path}\0{entry.text}".encode())
@@ -175,7 +176,7 @@ def see(reader: ImageReader, entry: ProductEntry, has: frozenset[str] | set[str]
             data = reader.read(picture.row)
             shown = shown or look_at(reader, picture, data)
         except ImageError as fault:
-            broken[f"{entry.path}: {picture.name}"] = fault.message
+            broken[f"{entry.path}: {picture.name}"] = fault
             continue
         content = content_id(data)
         hashed.update(f"\0{content}".encode())

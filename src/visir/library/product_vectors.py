@@ -84,7 +84,7 @@ def _pictures(
     try:
         result = encode_detailed(encoder, source.part(rows).items("image"), store=store, skip_broken=True)
     except ImageError as fault:  # not one of them can be used
-        return None, {source.collection.images["id"][row].as_py(): fault.message for row in rows}
+        return None, {source.collection.images["id"][row].as_py(): fault.reason for row in rows}
     return as_dense(result.embeddings), dict(result.broken)
 
 

@@ -15,11 +15,14 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from visir.collections.images import ImageReader
+from visir.collections.digests import content_id
+from visir.collections.images import ImageReader, decoders
+from visir.encoders.content import is_same, without_change
 from visir.errors import ImageError
 from visir.library.database import OWN_FILES, Database
+from visir.library.item import PICTURE
 from visir.library.layout import THUMBNAILS, WORK
-from visir.library.pictures import Facts, content_id, look_at, packed, read, unpacked
+from visir.library.pictures import Facts, judged, look_at, packed, read, unpacked
 from visir.library.product_source import ProductEntry, see
 from visir.library.source import PhotoSource, SourceEntry
 from visir.library.thumbnails import is_sound, write_thumbnail
@@ -40,7 +43,8 @@ class Scan:
         entries: From path to entry, of the same.
         facts: From item id to facts, of contents that are new to the library.
         first: From item id to the entry that it is encoded from.
-        broken: From path to (mark, reason).
+        broken: From path to (mark and judge, reason).
+        away: From path to reason, of what the library has and what cannot be read for now: it is kept as it was.
         removed: (item, path, mark) of what was taken out of the library.
         read: How many files were read.
     """
@@ -50,8 +54,20 @@ class Scan:
     facts: dict[str, Facts] = field(default_factory=dict)
     first: dict[str, SourceEntry] = field(default_factory=dict)
     broken: dict[str, tuple[str, str]] = field(default_factory=dict)
+    away: dict[str, str] = field(default_factory=dict)
     removed: list[tuple[str, str, str]] = field(default_factory=list)
     read: int = 0
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """From image id to the hash of its bytes."""
+        contents: dict[str, str] = {}
+        for path, entry in self.entries.items():
+            if isinstance(entry, ProductEntry):
+                contents |= {picture.path: picture.mark.removeprefix(PICTURE) for picture in entry.pictures}
+            else:
+                contents[path] = self.items[path]
+        return contents
 
 
 def scan(
@@ -82,22 +98,22 @@ def scan(
     again = _without_thumbnail(folder, database) - taken_out
     have = {item for (item,) in database.rows("SELECT id FROM items")} - again | taken_out
     already = _already(folder / JOURNAL, folder)
+    judge = decoders()
     to_read = []
     for entry in source.entries:
         mark, item = known.get(entry.path, ("", ""))
-        if (entry.path, entry.mark) in removed and not verify:
+        if not verify and ((entry.path, entry.mark) in removed or (entry.path, without_change(entry.mark)) in removed):
             continue
-        if mark == entry.mark and not verify and item not in again:
+        if is_same(mark, entry.mark) and not verify and item not in again and of_products.are_settled(mark, judge):
             _note(scanned, of_products.entry(entry), item)
             scanned.broken |= of_products.broken.get(mark, {})
             if item in encode_again:
                 scanned.first.setdefault(item, entry)
-        elif broken.get(entry.path, ("",))[0] == entry.mark and not verify:
+        elif broken.get(entry.path, ("",))[0] == f"{entry.mark} {judge}" and not verify:
             scanned.broken[entry.path] = broken[entry.path]
         elif (entry.path, entry.mark) in already and not verify:
-            item, facts, broken_pictures, contents = already[entry.path, entry.mark]
+            item, facts, contents = already[entry.path, entry.mark]
             entry = _with_contents(entry, contents)
-            scanned.broken |= {name: (entry.mark, reason) for name, reason in broken_pictures.items()}
             _take(scanned, entry, item, None if item in have else facts, taken_out, encode_again)
         else:
             to_read.append(entry)
@@ -110,13 +126,19 @@ def scan(
         for seen in reading:
             scanned.read += 1
             if seen.fault is not None:
-                scanned.broken[seen.entry.path] = (seen.entry.mark, seen.fault.message)
+                mark, item = known.get(seen.entry.path, ("", ""))
+                if item and not seen.fault.lasting and item not in encode_again:
+                    _note(scanned, replace(seen.entry, mark=mark), item)
+                    scanned.away[seen.entry.path] = seen.fault.reason
+                else:
+                    scanned.broken[seen.entry.path] = judged(seen.entry.mark, seen.fault), seen.fault.reason
                 continue
             # First: it says that the thumbnail is ours.
             _write(journal, packed(seen.entry, seen.item, seen.facts, seen.broken, _contents(seen.entry)))
             if seen.thumbnail is not None:
                 write_thumbnail(folder, seen.item, seen.thumbnail)
-            scanned.broken |= {name: (seen.entry.mark, reason) for name, reason in seen.broken.items()}
+            for name, fault in seen.broken.items():
+                scanned.broken[name] = judged(seen.entry.mark, fault), fault.reason
             _take(scanned, seen.entry, seen.item, seen.facts, taken_out, encode_again)
     return scanned
 
@@ -141,15 +163,20 @@ class _ProductPictures:
         pictures = zip(entry.pictures, marks, strict=True)
         return replace(entry, pictures=tuple(replace(picture, mark=mark) for picture, mark in pictures if mark))
 
+    def are_settled(self, mark: str, judge: str) -> bool:
+        """Whether what cannot be read of a product with this mark would be refused again."""
+        return all(verdict == f"{mark} {judge}" for verdict, _ in self.broken.get(mark, {}).values())
+
 
 def _pictures_of_products(database: Database) -> _ProductPictures:
     rows = database.rows(f"SELECT path, place, archive, mark FROM files WHERE NOT {OWN_FILES}")
     marks = {(path.rpartition("#")[0], place, archive): mark for path, place, archive, mark in rows}
     broken: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
     products = {mark for (mark,) in database.rows("SELECT mark FROM files")}
-    for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken"):
+    for path, verdict, reason in database.rows("SELECT path, mark, reason FROM broken"):
+        mark = verdict.rpartition(" ")[0] or verdict  # earlier versions wrote no judge
         if mark in products:
-            broken[mark][path] = (mark, reason)
+            broken[mark][path] = (verdict, reason)
     return _ProductPictures(marks, broken)
 
 
@@ -207,7 +234,7 @@ class _Seen:
     facts: Facts | None = None
     thumbnail: bytes | None = None
     fault: ImageError | None = None
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, ImageError] = field(default_factory=dict)
 
 
 def _read(
@@ -220,10 +247,10 @@ def _read(
     reader = ImageReader(source.collection)
 
     def read_one(entry: SourceEntry) -> _Seen:
-        if isinstance(entry, ProductEntry):
-            product = see(reader, entry, have)
-            return _Seen(product.entry, product.item, product.facts, product.thumbnail, None, product.broken)
         try:
+            if isinstance(entry, ProductEntry):
+                product = see(reader, entry, have)
+                return _Seen(product.entry, product.item, product.facts, product.thumbnail, None, product.broken)
             data = read(reader, entry)
             item = content_id(data)
             if item in have:
@@ -231,6 +258,9 @@ def _read(
             facts, small = look_at(reader, entry, data)
         except ImageError as fault:
             return _Seen(entry, fault=fault)
+        except MemoryError:
+            reason = f"{reader.where(entry.row)}: there is too little memory to decode it."
+            return _Seen(entry, fault=ImageError(reason, hint="close other programs, and update again"))
         return _Seen(entry, item, facts, small)
 
     if not entries:
@@ -252,7 +282,7 @@ def _read(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_Record: TypeAlias = "tuple[str, Facts | None, dict[str, str], list[str]]"
+_Record: TypeAlias = "tuple[str, Facts | None, list[str]]"
 
 
 def _already(journal: Path, folder: Path) -> dict[tuple[str, str], _Record]:
@@ -261,10 +291,11 @@ def _already(journal: Path, folder: Path) -> dict[tuple[str, str], _Record]:
     for record in _lines(journal):
         facts = None if record["facts"] is None else Facts(**record["facts"])
         shown = facts is not None and facts.thumbnail
+        if record.get("broken"):  # the next reading may find more
+            continue
         if shown and not is_sound(folder, record["item"], shown):
             continue
-        pictures = record.get("broken", {}), record.get("contents", [])
-        entries[record["path"], record["mark"]] = (record["item"], facts, *pictures)
+        entries[record["path"], record["mark"]] = (record["item"], facts, record.get("contents", []))
     return entries
 
 

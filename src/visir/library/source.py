@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
+from visir.collections.readers.locate import unread_notes_in
 from visir.collections.readers.names import escaped
 from visir.collections.tar_notes import tar_notes_in
 from visir.encoders.content import image_marks
@@ -78,7 +79,7 @@ class PhotoSource:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What else people should know of it."""
-        return tuple(tar_notes_in(self.collection.source))
+        return (*tar_notes_in(self.collection.source), *unread_notes_in(self.collection.source))
 
     def marks_now(self, entries: Sequence[SourceEntry]) -> list[str]:
         """The marks of entries as they are at this moment."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.display import Displayed, brief, listed
 from visir.encoders.own_code import name_model
+from visir.errors import ImageError
 from visir.files import read_json
 from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
@@ -42,6 +43,7 @@ from visir.library.layout import (
     thumbnail_name,
 )
 from visir.library.models import NO_MODEL, LibraryModels
+from visir.library.pictures import judged
 from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.product_source import ShopTable
 from visir.library.product_words import words_are_there
@@ -72,13 +74,14 @@ class UpdateReport(Displayed):
         moved: Known content under a new path whose old path is gone.
         deleted: Paths that are gone.
         unchanged: All else.
-        broken: From path to reason, of everything that cannot be read; it is tried again when it changes.
+        broken: From path to the reason and what to do, of everything that cannot be read. It is tried again when it
+            changes, or the limits and decoders that refused it do; what may pass (rights, disks) at each update.
         duplicates: Files whose content another file has too.
         items: How many pictures the library now holds.
         encoded: How many of them went through the model now.
         seconds: How long it took.
-        unavailable: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are
-            kept.
+        unavailable: From folders that cannot be looked into, or whose disk is gone, and from pictures that cannot be
+            read for now, to the reason; what the library has of them is kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
         rewritten: Items that have other captions or fields now: a new price, for example. They are not encoded again.
         remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read.
@@ -266,14 +269,14 @@ def _compared(
     scanned = scan(change, source, database, verify=verify, encode_again=lost, callback=callback)
     if isinstance(source, ShopTable):
         source.check_pictures(any(known.values()))
-    unavailable = keep_unavailable(source, database, scanned)
+    unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
     counts = _counts(database, scanned)
     same = counts.same and not scanned.first and _as_known(database, source, scanned)
     encoded = 0
     if not same:
         if change.manifest.generation:
             check_before_change(folder)
-        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, callback)
+        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
         _set_aside(scanned, broken)
         counts = _counts(database, scanned)
     items = set(scanned.items.values())
@@ -353,10 +356,11 @@ def _check_not_emptied(before: LibraryCard, scanned: Scan, known: Collection[str
     )
 
 
-def _set_aside(scanned: Scan, broken: Mapping[str, str]) -> None:
+def _set_aside(scanned: Scan, broken: Mapping[str, ImageError]) -> None:
     """Take items that could not be encoded out of what was found."""
     for path in [path for path, item in scanned.items.items() if item in broken]:
-        scanned.broken[path] = (scanned.entries[path].mark, broken[scanned.items[path]])
+        fault = broken[scanned.items[path]]
+        scanned.broken[path] = judged(scanned.entries[path].mark, fault), fault.reason
         del scanned.items[path]
 
 
@@ -385,12 +389,12 @@ def _counts(database: Database, scanned: Scan) -> UpdateReport:
 def _as_known(database: Database, source: PhotoSource, scanned: Scan) -> bool:
     """Whether captions, fields and broken files are as the database has them."""
     recorded = database.value("SELECT value FROM meta WHERE name = 'text_fingerprint'")
-    broken = dict(database.rows("SELECT path, mark FROM broken"))
+    broken = {path: (mark, reason) for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken")}
     marks = dict(database.rows(f"SELECT path, mark FROM files WHERE {OWN_FILES}"))
     return (
         recorded == source.text_fingerprint
         and database.value("SELECT value FROM meta WHERE name = 'disks'") in (None, disks_of(source, database, scanned))
         and not scanned.removed
-        and broken == {path: mark for path, (mark, _) in scanned.broken.items()}
+        and broken == scanned.broken
         and marks == {path: entry.mark for path, entry in scanned.entries.items() if path in scanned.items}
     )

@@ -112,18 +112,20 @@ def add_pictures(
     first: Mapping[str, SourceEntry],
     models: LibraryModels,
     indexes: Indexes,
+    contents: Mapping[str, str],
     callback: Callable[[str, int, int], None],
-) -> tuple[dict[str, str], int]:
-    """Encode each item from its entry and add it to the indexes.
+) -> tuple[dict[str, ImageError], int]:
+    """Encode each item from its entry and add it to the indexes; `contents`: from image id to the hash of its bytes.
 
-    Returns the items that could not be, with the reason, and how many there were to encode.
+    Returns the items that could not be, with the fault, and how many there were to encode.
     """
     systems = [system for system in ("dense", "sparse") if system in indexes.kinds]
     have = {system: indexes.ids(system) for system in systems}
     missing = {item: entry for item, entry in first.items() if any(item not in have[system] for system in systems)}
-    broken: dict[str, str] = {}
+    broken: dict[str, ImageError] = {}
     done = 0
-    for group, store in _groups(missing, change, max((len(ids) for ids in have.values()), default=0), models, source):
+    size = max((len(ids) for ids in have.values()), default=0)
+    for group, store in _groups(missing, change, size, models, source, contents):
         callback("encoding", done, len(missing))
         encoded = _encoded(source, group, models, systems, store)
         broken |= encoded.broken
@@ -162,11 +164,16 @@ def add_captions(
 @dataclass
 class _Encoded:
     vectors: dict[str, Vectors] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, ImageError] = field(default_factory=dict)
 
 
 def _groups(
-    missing: Mapping[str, SourceEntry], change: FolderChange, size: int, models: LibraryModels, source: PhotoSource
+    missing: Mapping[str, SourceEntry],
+    change: FolderChange,
+    size: int,
+    models: LibraryModels,
+    source: PhotoSource,
+    contents: Mapping[str, str],
 ) -> Iterator[tuple[dict[str, SourceEntry], Store]]:
     """The items in order of their ids, in groups, each with the store its vectors go to.
 
@@ -176,15 +183,15 @@ def _groups(
         return
     encoder = models.sparse.dense if models.dense is None and models.sparse is not None else models.encoder
     many = len(missing) * 2 > source.collection.images.num_rows and not isinstance(source, ShopTable)
-    if many and _is_cached(encoder, source.collection, "image"):
-        yield dict(missing), Store()
+    if many and _is_cached(encoder, source.collection, "image", contents):
+        yield dict(missing), Store(known=contents)
         return
     items = sorted(missing)
     position = 0
     while position < len(items):
         several = encoder.form == "multi-vector"
         step = GROUP_OF_SEVERAL if several else max(GROUP, (size + position) // 4)
-        yield {item: missing[item] for item in items[position : position + step]}, _store(change)
+        yield {item: missing[item] for item in items[position : position + step]}, _store(change, contents)
         position += step
 
 
@@ -204,13 +211,18 @@ def _encoded(
         except ImageError as fault:  # not one of them can be used
             unread = _reasons(part, fault)
             vectors = None
-        encoded.broken |= {item_of[path]: reason for path, reason in unread.items() if path in item_of}
+        for path in unread.keys() & item_of.keys():
+            item = item_of[path]
+            lasting = not _may_pass(source, group[item], models, system)
+            encoded.broken[item] = ImageError(unread[path], lasting=lasting)
         if vectors is not None:
             encoded.vectors[system] = _relabelled(vectors, item_of)
     _drop_changed(source, group, encoded)
     if "dense" in encoded.vectors:
         encoded.vectors["dense"], zero = _without_zero(encoded.vectors["dense"])
-        encoded.broken |= {item: f"{group[item].path}: its vector is zero, which has no direction." for item in zero}
+        for item in zero:
+            reason = f"{group[item].path}: its vector is zero, which has no direction."
+            encoded.broken[item] = ImageError(reason, lasting=True)
     for system, vectors in encoded.vectors.items():
         sound = [item for item in vectors.ids.to_pylist() if item not in encoded.broken]
         if len(sound) != len(vectors):
@@ -245,15 +257,37 @@ def _of_products(
     return (vectors if head is None or vectors is None else head.sparsify(vectors)), broken
 
 
+def _may_pass(source: PhotoSource, entry: SourceEntry, models: LibraryModels, system: str) -> bool:
+    """Whether a picture that could not be encoded a moment ago could be at another time, or already can."""
+    head = models.sparse if system == "sparse" else None
+    encoder = models.dense if head is None else head.dense
+    assert encoder is not None
+    entries = entry.pictures if isinstance(entry, ProductEntry) else (entry,)
+    reader = ImageReader(source.collection)
+    for picture in entries:
+        try:
+            opened = reader.open(picture.row)
+        except ImageError as fault:
+            if not fault.lasting:
+                return True
+            continue
+        try:
+            encoder.preprocess(opened)
+        except ImageError:  # the model takes no such picture
+            continue
+        return True
+    return False
+
+
 def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
     """Why each picture of a part cannot be used, when none of them can."""
     reader, reasons = ImageReader(part), {}
     for row, path in enumerate(part.images["id"].to_pylist()):
         try:
             reader.open(row)
-            reasons[path] = fault.message
+            reasons[path] = fault.reason
         except ImageError as error:
-            reasons[path] = error.message
+            reasons[path] = error.reason
     return reasons
 
 
@@ -264,7 +298,8 @@ def _drop_changed(source: PhotoSource, group: Mapping[str, SourceEntry], encoded
     other = {entry.path for entry, mark in zip(entries, now, strict=True) if mark != entry.mark}
     for item, entry in group.items():
         if entry.path in other:
-            encoded.broken[item] = f"{entry.path}: changed while it was being read; the next update takes it."
+            reason = f"{entry.path}: changed while it was being read; the next update takes it."
+            encoded.broken[item] = ImageError(reason)
 
 
 def _relabelled(vectors: Any, item_of: Mapping[str, str] | None) -> Any:
@@ -289,15 +324,17 @@ def _without_zero(vectors: Vectors) -> tuple[Vectors, list[str]]:
     return vectors.select(ids[~zero].tolist()), ids[zero].tolist()
 
 
-def _is_cached(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
+def _is_cached(
+    encoder: Encoder, collection: Collection, modality: Modality, contents: Mapping[str, str] | None = None
+) -> bool:
     """Whether the user's cache has the vectors of the whole collection."""
     encoder = encoder.root_encoder(modality)
     if encoder.precomputed:
         return False
-    store = Store()
+    store = Store(known=contents)
     role: Role | None = "document" if encoder.distinguishes_roles else None
     return store.find(store.key(encoder.stored_card, collection.items(modality), role)) is not None
 
 
-def _store(change: FolderChange) -> Store:
-    return Store(change.own_folder(_STORE))
+def _store(change: FolderChange, contents: Mapping[str, str] | None = None) -> Store:
+    return Store(change.own_folder(_STORE), known=contents)

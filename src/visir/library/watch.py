@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
+from visir.collections.readers.locate import walk
 from visir.errors import require
 from visir.library.layout import LibraryCard, LibraryError
 
@@ -52,7 +54,7 @@ def watch(
                 due = True
                 changed()
                 due = False
-            due = True  # another place lies there now: it may hold anything
+            due = True  # another place lies there now, or a new folder: it may hold anything
         except Exception as fault:  # whatever it is, the next look may find it mended
             if str(fault) != last_message:
                 last_message = str(fault)
@@ -63,9 +65,10 @@ def watch(
 
 
 def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop: Event) -> Iterator[object]:
-    """Something for each time that something changed; ends when another folder lies at `root`, or `stop` is set.
+    """Something for each time that something changed.
 
-    The first comes in any case, once the system reports changes: what changed before that was reported to nobody.
+    It ends when another folder lies at `root`, when there is a new folder in it, or when `stop` is set. The first comes
+    in any case, once the system reports changes: what changed before that was reported to nobody.
     """
     from watchfiles import Change
     from watchfiles import watch as changes
@@ -74,8 +77,9 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
         seen = Path(path)
         return not seen.is_relative_to(own) and not any(part.startswith(".") for part in seen.relative_to(root).parts)
 
+    folders = _folders(root, own)
     all_changes = changes(
-        root,
+        *(folders or [str(root)]),
         watch_filter=counts,
         debounce=int(LONGEST * 1000),
         step=int(settle * 1000),
@@ -83,6 +87,7 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
         rust_timeout=int(LOOK * 1000),
         yield_on_timeout=True,
         raise_interrupt=True,
+        recursive=not folders,
     )
     first = True
     for change_set in all_changes:
@@ -91,6 +96,21 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
         if change_set or first:
             yield change_set
         first = False
+        if folders and any(change == Change.added and Path(path).is_dir() for change, path in change_set):
+            return
+
+
+def _folders(root: Path, own: Path) -> list[str]:
+    """The folders that are watched one by one, as an update looks into them; none where the system watches them all.
+
+    Linux watches single folders. What makes many of them one follows every link, without end in `/proc`.
+    """
+    if sys.platform != "linux":
+        return []
+    folders: list[str] = []
+    for _ in walk(root, folders=folders):
+        pass
+    return [folder for folder in folders if not Path(folder).is_relative_to(own)]
 
 
 def _identity(root: Path) -> tuple[int, int]:

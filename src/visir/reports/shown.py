@@ -103,10 +103,10 @@ class ShownItems:
 
 
 class _Opener:
-    """Opens the pictures of items by id, as a model gets them."""
+    """Opens the pictures of items by id, changed as for a model, and in the colours of a screen."""
 
     def __init__(self, items: Items) -> None:
-        self._reader, self._change = ImageReader(items), spoilt(items)
+        self._reader, self._change = ImageReader(items, on_screen=True), spoilt(items)
         places = items.images
         self._rows = {
             name: row

@@ -303,7 +303,7 @@ def _spoilt(effect: Effect, collection: Collection, query: str) -> Thumbnail | N
         return None
     view = corrupt(collection, corrupted.name, corrupted.severity, corrupted.seed)
     row = collection.images["id"].to_pylist().index(query)
-    look = pictures(view)
+    look = pictures(view, on_screen=True)
     return thumbnails([query], lambda _: look(row), budget=PICTURE_BUDGET // 40)[query]
 
 

@@ -81,7 +81,7 @@ def preview_pairs(collection: Collection, count: int, size: int) -> list[Preview
     chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(np.int64)]
     owners = collection.captions["image_id"].to_pylist()
     first = {owner: row for row, owner in reversed(list(enumerate(owners)))}
-    reader, texts = ImageReader(collection), plain(collection).captions["text"]
+    reader, texts = ImageReader(collection, on_screen=True), plain(collection).captions["text"]
     stamp = stamped(collection.items("image"), lambda image: _square(image, size))
     assert collection.injected is not None, "a preview shows a collection with shortcuts"
     places = caption_places(collection.items("text"))

@@ -53,7 +53,7 @@ def top_terms_of_images(encoder: SparseEncoder, opened: Collection, part: Collec
     from visir.collections.images import ImageReader
     from visir.errors import ImageError
 
-    weighted, reader = encode_part(encoder, opened, part, "image"), ImageReader(part)
+    weighted, reader = encode_part(encoder, opened, part, "image"), ImageReader(part, on_screen=True)
     first: dict[str, str] = {}
     for caption, image in zip(part.captions["id"].to_pylist(), part.captions["image_id"].to_pylist(), strict=True):
         first.setdefault(image, caption)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
 from visir.collections.found_notes import found_note
 from visir.collections.readers.names import escaped
 from visir.collections.tar_notes import tar_notes
+from visir.display import cut_path
 from visir.errors import CollectionError
 from visir.remote import local_path
 
@@ -121,25 +123,36 @@ def _archives(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in (".zip", ".tar"))
 
 
-def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None = None) -> Iterator[str]:
+def walk(
+    folder: Path, depth: int | None = None, unread: dict[str, str] | None = None, folders: list[str] | None = None
+) -> Iterator[str]:
     """Relative POSIX paths of all visible files under a folder, sorted; links to folders are followed once.
+
+    None leads into what the system draws of itself (`/proc`): that has no end, and all other folders are in it.
 
     Args:
         folder: The folder.
         depth: How many folders deep; None for all.
         unread: Takes what cannot be looked at (a folder that may not be read, a disk that fails, a link to itself): its
             path, and why.
+        folders: Takes the folders that are looked into.
 
     Raises:
         CollectionError: Where the folder itself cannot be read.
     """
     seen: set[tuple[int, int]] = set()
     unread = {} if unread is None else unread
+    drawn = _drawn_by_the_system()
 
     def visit(subfolder: Path, prefix: str, levels_left: int | None) -> Iterator[str]:
         try:
             status = subfolder.stat()
             if (status.st_dev, status.st_ino) in seen:
+                return
+            if not prefix:
+                drawn.discard(status.st_dev)
+            if status.st_dev in drawn:
+                unread[prefix.rstrip("/")] = "a link to what the system draws of itself, not to files"
                 return
             seen.add((status.st_dev, status.st_ino))
             entries = sorted(os.scandir(subfolder), key=lambda entry: entry.name)
@@ -151,6 +164,8 @@ def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None =
                 ) from fault
             unread[prefix.rstrip("/")] = fault.strerror or str(fault)
             return
+        if folders is not None:
+            folders.append(str(subfolder))
         for entry in entries:
             if entry.name.startswith("."):
                 continue
@@ -170,12 +185,37 @@ def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None =
     yield from visit(Path(folder), "", depth)
 
 
+def _drawn_by_the_system() -> set[int]:
+    """The devices of file systems that hold no files of anybody; none where the system does not list them."""
+    devices = set()
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines():
+            before, _, after = line.partition(" - ")
+            if after.split(" ", 1)[0] in _DRAWN:
+                major, minor = before.split(" ")[2].split(":")
+                devices.add(os.makedev(int(major), int(minor)))
+    return devices
+
+
+_DRAWN = frozenset(
+    ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs", "securityfs", "configfs", "bpf",
+     "pstore", "mqueue", "fusectl", "binfmt_misc", "hugetlbfs", "efivarfs", "nsfs", "selinuxfs")
+)  # fmt: skip
+_PASSED_OVER = "passed over that cannot be read"
+
+
 def note_unread(draft: SourceDraft, unread: Mapping[str, str]) -> None:
     """Say in the draft's notes what a walk passed over."""
     if unread:
-        listing = ", ".join(f"{escaped(path)} ({why})" for path, why in list(unread.items())[:3])
+        names = {cut_path(escaped(path)).replace("; ", ";"): why for path, why in list(unread.items())[:3]}
+        listing = ", ".join(f"{name} ({why})" for name, why in names.items())
         more = f" and {len(unread) - 3:,} more" if len(unread) > 3 else ""
-        draft.notes.append(f"{len(unread):,} passed over that cannot be read: {listing}{more}")
+        draft.notes.append(f"{len(unread):,} {_PASSED_OVER}: {listing}{more}")
+
+
+def unread_notes_in(source: str) -> list[str]:
+    """Those of these notes that the `source` of a record has."""
+    return [note for note in source.split("; ") if f" {_PASSED_OVER}: " in note]
 
 
 def relative(path: Path, root: Path) -> str:

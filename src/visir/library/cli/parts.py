@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import name_option
+from visir.collections.budget import LIMIT_VARIABLE
 from visir.display import counted, named
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ SynonymsOption = Annotated[
     ),
 ]
 SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet before a watch updates.")]
+
+
+_ENOUGH = re.compile(rf"{LIMIT_VARIABLE}=(\d+)")
 
 
 def update_once(folder: Path, source: str | None, **options: Any) -> None:
@@ -106,10 +111,16 @@ def print_update(folder: Path, report: UpdateReport) -> None:
             f"{shlex.quote(str(folder))}"
         )
     for place, reason in list(report.unavailable.items())[:10]:
-        output.line(f"  unavailable: {place}: {reason}; its pictures are kept")
+        output.line(f"  unavailable: {named(place, reason)}; what the library has of it is kept")
+    if len(report.unavailable) > 10:
+        output.line(f"  … and {len(report.unavailable) - 10:,} more that are away")
     if report.left_out:
         output.line(f"  {report.left_out}")
     for path, reason in list(report.broken.items())[:10]:
         output.line(f"  set aside: {named(path, reason)}")
     if len(report.broken) > 10:
         output.line(f"  … and {len(report.broken) - 10:,} more that cannot be read")
+    wanted = [int(match[1]) for reason in report.broken.values() if (match := _ENOUGH.search(reason))]
+    if len(wanted) > 1:
+        line = f"{LIMIT_VARIABLE}={max(wanted)} visir library update {shlex.quote(str(folder))}"
+        output.line(f"  {len(wanted):,} of them have too many pixels; enough for all: {line}")

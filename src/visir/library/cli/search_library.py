@@ -142,11 +142,9 @@ def _places(searcher: Searcher, items: Sequence[Item]) -> dict[str, Path | None]
 def _print_pictures(
     title: str, searcher: Searcher, answers: Sequence[ShownAnswer], ids: Sequence[str], protocol: GraphicsProtocol
 ) -> None:
-    import io
     import sys
 
-    from PIL import Image
-
+    from visir.collections.images import decode
     from visir.library.cli.terminal_pictures import draw_image
     from visir.terminal import trusted
 
@@ -157,5 +155,5 @@ def _print_pictures(
             typer.echo(f"     {one_line(line)}")
         thumbnail = searcher.library.thumbnail(id)
         if thumbnail is not None:
-            sequences = draw_image(Image.open(io.BytesIO(thumbnail)).convert("RGB"), protocol)
+            sequences = draw_image(decode(thumbnail, f"the thumbnail of {id}"), protocol)
             typer.echo(sequences, file=trusted(sys.stdout), nl=False, color=True)

@@ -154,7 +154,7 @@ def product_thumbnails(catalogue: Catalogue, ids: Sequence[str], *, budget: int)
     rows = dict(
         zip(shown_ids.to_pylist(), pc.index_in(shown_ids, shown.images["id"].combine_chunks()).to_pylist(), strict=True)
     )
-    look = pictures(shown)
+    look = pictures(shown, on_screen=True)
 
     def open_image(product: str) -> Image:
         row = rows[product]

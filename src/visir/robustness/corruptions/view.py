@@ -74,9 +74,14 @@ def spoilt(items: Items) -> Callable[[int, Image], Image]:
     return lambda row, picture: change(picture, RandomStream(seed, name, ids[row].as_py()), severity)
 
 
-def pictures(collection: Collection) -> Callable[[int], Image]:
-    """A function (row of `collection.images`) → the picture as a model gets it: upright, and corrupted in a view."""
-    reader, change = ImageReader(collection), spoilt(collection.items("image"))
+def pictures(collection: Collection, *, on_screen: bool = False) -> Callable[[int], Image]:
+    """A function (row of `collection.images`) → the picture as a model gets it: upright, and corrupted in a view.
+
+    Args:
+        collection: The collection, or the view of one.
+        on_screen: Whether people look at them, as of `visir.collections.images.to_rgb`.
+    """
+    reader, change = ImageReader(collection, on_screen=on_screen), spoilt(collection.items("image"))
     return lambda row: change(row, reader.open(row))
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from visir.arrays import load_array
 from visir.collections.images import ImageReader
-from visir.encoders.content import image_marks
+from visir.encoders.content import image_contents
 from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
 from visir.progress import Progress
@@ -52,7 +52,7 @@ class PictureCache:
     def __init__(self, collection: Collection, shorter: int) -> None:
         key = hash_json(
             {
-                "pictures": hash_columns([collection.images["id"], image_marks(collection)], sort=False),
+                "pictures": hash_columns([collection.images["id"], image_contents(collection)], sort=False),
                 "shorter": shorter,
                 "scaling": "bicubic",
             }
