@@ -14,6 +14,7 @@ import torch
 
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.loading import hub_unreachable
+from visir.encoders.models.foreign import check_openclip
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import template_of
 from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
@@ -135,10 +136,10 @@ def _load(
 
     _check_no_torchscript(name, source)
     _fetch(name, source)
+    configuration = _configuration(source)
     model, _ = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
     )
-    configuration = _configuration(source)
     weights = _hash_model(model, configuration)
     tokenizer = open_clip.get_tokenizer(source.model)
     model = model.to(device, getattr(torch, dtype))
@@ -201,7 +202,9 @@ def _configuration(source: OpenClipSource) -> dict[str, Any]:
     else:
         configuration = open_clip.get_model_config(source.model)
         return {**configuration, "quick_gelu": source.quick_gelu or bool(configuration.get("quick_gelu", False))}
-    return dict(read_json(path)["model_cfg"])
+    content = read_json(path)
+    check_openclip(path, content)
+    return dict(content["model_cfg"])
 
 
 def _listing(tags: Sequence[str]) -> str:

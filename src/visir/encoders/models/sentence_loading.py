@@ -72,7 +72,7 @@ class SentenceRequest:
         _ = self.files.weights  # fetched now that the model is known to be of this library
         device, dtype = of_torch(self.device, self.dtype)
         precision = getattr(torch, dtype)
-        with loading(self.name), no_progress_bar(), self.files.code_held():
+        with loading(self.name, code=self.trusted), no_progress_bar(), self.files.code_held():
             model = kind(
                 str(self.files.folder),
                 device=device,

@@ -41,7 +41,7 @@ def load_towers(
     """Card, whole model, its towers, and the device that they are on."""
     device = pick_device(device)
     checks = _checked(name, kind, options)
-    with loading(name), files.code_held() if kind.is_foreign else nullcontext():
+    with loading(name, code=kind.is_foreign), files.code_held() if kind.is_foreign else nullcontext():
         model = _load_model(name, kind, files, dtype, checks["pooling"]).to(device)
         towers: Towers = {}
         if "image" in kind.modalities:

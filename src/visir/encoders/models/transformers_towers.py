@@ -243,7 +243,7 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     """One tower with random weights, from the `files` of a tower that lie in `folder`."""
     import transformers
 
-    with loading(str(folder)), random_weights():
+    with loading(str(folder), folder), random_weights():
         model_class = getattr(transformers, str(spec["class"]))
         config = model_class.config_class.from_pretrained(folder)
         both = all(hasattr(model_class, name) for name in ("get_image_features", "get_text_features"))
