@@ -21,10 +21,12 @@ from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTowe
 from visir.encoders.models.pretrained_towers import (
     PretrainedTowersEncoder,
     bias_of,
+    check_pictures,
     dtype_on_card,
     of_torch,
     temperature,
 )
+from visir.encoders.models.tokens import check_vocabulary
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
@@ -142,9 +144,13 @@ def _load(
     )
     weights = _hash_model(model, configuration)
     tokenizer = open_clip.get_tokenizer(source.model)
+    if hasattr(tokenizer, "tokenizer"):  # of transformers
+        rows = getattr(getattr(model, "text", None), "vocab_size", None) or getattr(model, "vocab_size", None)
+        check_vocabulary(name, tokenizer.tokenizer, rows)
     model = model.to(device, getattr(torch, dtype))
     preprocessing = model.visual.preprocess_cfg
     image = OpenClipImageTower(model, configuration, preprocessing)
+    check_pictures(name, image, CONFIG_FILE, _sizes(configuration), device)
     text = OpenClipTextTower(model, configuration, preprocessing, tokenizer, template)
     card = EncoderCard(
         name=name,
@@ -155,6 +161,12 @@ def _load(
         dtype=dtype,
     )
     return card, {"image": image, "text": text}, model
+
+
+def _sizes(configuration: dict[str, Any]) -> list[Any]:
+    """The size of a picture, where the architecture says one: a tower of timm knows its own."""
+    vision = configuration["vision_cfg"]
+    return [] if vision.get("timm_model_name") else [vision.get("image_size", 224)]
 
 
 def _check_no_torchscript(name: str, source: OpenClipSource) -> None:

@@ -14,7 +14,7 @@ from visir.encoders.models.model_names import one_of, positive_number, template_
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, bias_of, dtype_on_card, of_torch
 from visir.encoders.models.tower_families import POOLINGS
 from visir.encoders.models.transformers_kinds import ModelKind
-from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, reading_of
+from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, check_tower, reading_of
 from visir.encoders.models.transformers_weights import load_model
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.errors import EncoderError
@@ -53,6 +53,7 @@ def load_towers(
                 pooling=checks["pooling"],
                 patches=checks["patches"],
             )
+            check_tower(name, image, files.folder, model.config, device)
             image.find_outputs(device)
         if "text" in kind.modalities:
             towers["text"] = text = DualTextTower(
