@@ -16,7 +16,7 @@ from visir.encoders.dimension import KnownDimension
 from visir.encoders.finite import finite
 from visir.encoders.forms import as_dense, joined
 from visir.encoders.inputs import Pixels, valid_pictures
-from visir.encoders.intake import EMBEDDING, Embedded, checked
+from visir.encoders.intake import EMBEDDING, Embedded, checked, faults_named
 from visir.encoders.item_parts import ReadsWhole, how_to_compose
 from visir.encoders.known_models import where_to_begin
 from visir.errors import EncoderError, nearest
@@ -279,7 +279,8 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         from visir.collections.images import to_rgb
 
         encoder = self.for_role(role)
-        pixels = [encoder.preprocess(to_rgb(image)) for image in valid_pictures(images)]
+        with faults_named(encoder, "images"):
+            pixels = [encoder.preprocess(to_rgb(image)) for image in valid_pictures(images)]
         return finite(encoder.embed_images(pixels), range(len(pixels)), self.label)
 
     def encode_texts(self, texts: Sequence[str], role: Role = "document") -> Embedded:

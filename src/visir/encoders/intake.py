@@ -7,8 +7,8 @@ The output of every encoder passes here: `Encoder` wraps the `embed_…` methods
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.intake_multi import take_in_sets
-from visir.errors import EncoderError
+from visir.errors import EncoderError, VisirError
 from visir.records import Modality, TokenVectors
 from visir.records.arrays import as_array
 
@@ -32,6 +32,8 @@ Embedded: TypeAlias = NDArray[np.float32] | TokenVectors
 _INPUTS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 
 
+_MODELS = "visir.encoders.models."
+"""Where the encoders are that read models of other libraries."""
 _SEVERAL = 'or keep them all (late interaction): Encoder.wrap(…, form="multi-vector"), in a class form = "multi-vector"'
 
 
@@ -40,9 +42,9 @@ def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., Emb
 
     @wraps(method)
     def embed(self: Any, inputs: Any, *others: Any) -> Embedded:
-        with no_gradients():
-            returned = method(self, inputs, *others)
         label = getattr(self, "label", type(self).__name__)
+        with no_gradients(), faults_named(self, _INPUTS[modality]):
+            returned = method(self, inputs, *others)
         vectors: Embedded
         if self.form == "multi-vector":
             vectors = take_in_sets(returned, len(inputs), _INPUTS[modality], label)
@@ -53,6 +55,31 @@ def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., Emb
 
     embed.checks_vectors = True  # type: ignore[attr-defined]
     return embed
+
+
+@contextmanager
+def faults_named(encoder: Any, inputs: str) -> Iterator[None]:
+    """What a library raises over the inputs of a model of it becomes an `EncoderError` that names the model.
+
+    Of functions and classes of the user's own, an error stays what it is: its traceback leads to the line.
+
+    Args:
+        encoder: The encoder.
+        inputs: What it is given.
+    """
+    try:
+        yield
+    except Exception as fault:
+        if isinstance(fault, VisirError | MemoryError) or not type(encoder).__module__.startswith(_MODELS):
+            raise
+        first = next((line.strip() for line in str(fault).splitlines() if line.strip()), "")
+        raise EncoderError(
+            f"{encoder.label}: it could not take {inputs}: {type(fault).__name__}{first and ': '}{first}",
+            hint="less at once needs less memory (--batch-size 1)"
+            if "out of memory" in str(fault)
+            else "do the files of the model belong together (configuration, weights, processor, tokenizer)? Fetch all "
+            "of them again",
+        ) from fault
 
 
 def take_in(returned: Any, count: int, modality: Modality, label: str) -> NDArray[np.float32]:

@@ -34,6 +34,7 @@ from visir.retrieval.rows import Rows, check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
 from visir.storage import FolderChange, LateCheck, Manifest, Scratch
+from visir.storage.removal import below
 
 
 @dataclass(frozen=True, repr=False)
@@ -354,12 +355,12 @@ class StoredIndex(Index[Vectors]):
                 parts = tuple(cls.form.read(folder / name, modality, encoder) for name in names)
                 dead = np.zeros(sum(map(len, parts)), np.bool_)
                 if "deleted" in content:
-                    dead[load_array(folder / content["deleted"])] = True
+                    dead[load_array(below(folder, content["deleted"]))] = True
                 settings = settings_of(cls.kind, cls.settings_type, content["settings"])
                 rows = Rows(cls.form, parts, dead)
                 index = cls(IndexState(rows, None), settings, folder)
                 index._late = late
-                path = folder / content["built"] if "built" in content else None
+                path = below(folder, content["built"]) if "built" in content else None
                 built = index._read(rows, path, content["facts"])
                 index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))
                 pa.default_memory_pool().release_unused()  # what reading needed: up to 170 bytes for each id

@@ -99,6 +99,11 @@ def check_name(name: str) -> PurePosixPath:
     return parts
 
 
+def below(folder: Path, name: object) -> Path:
+    """The path of what a manifest names in its folder. Raises `ValueError` for a name that leaves the folder."""
+    return folder / check_name(str(name))
+
+
 def _unlink(root: Path, parts: PurePosixPath) -> bool:
     """Remove one file; False where it cannot be, or where a link has come between since it was looked at."""
     if not _BY_DESCRIPTOR:

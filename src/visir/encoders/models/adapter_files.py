@@ -22,6 +22,7 @@ from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import Modality
+from visir.storage.removal import below
 
 KIND = "adapters"
 HEADS_FILE = "heads.safetensors"
@@ -82,7 +83,10 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
             loaded[key] = load_part(folder, entry["base_encoder"], device, precision)
         base = loaded[key]
         check_base_encoder(folder, side, entry["card"], base.card)
-        backbone = AdaptedBackbone(base, side, read_config(folder / entry["adapter"])) if is_adapted else None
+        backbone = None
+        if is_adapted:
+            place = below(folder, entry["adapter"])
+            backbone = AdaptedBackbone(base, side, read_config(place), where=str(place / ADAPTER_FILE))
         towers[side] = Tower(backbone, Head(HeadSpec.from_dict(entry["head"])))
         own = {name.removeprefix(f"{side}."): tensor for name, tensor in heads.items() if name.startswith(f"{side}.")}
         towers[side].head.load_state_dict(own)

@@ -15,6 +15,7 @@ from torch import Tensor
 from visir.encoders.base import Encoder
 from visir.encoders.families import ADAPTER_FILE, family_of
 from visir.encoders.loading import load
+from visir.encoders.models.foreign import check_configurations
 from visir.encoders.models.model_files import ModelFiles
 from visir.encoders.models.transformers_refusals import COLPALI_ENGINE
 from visir.encoders.own_code import check_code
@@ -65,6 +66,7 @@ def read_config(folder: Path) -> Any:
     require("peft", extra="train", purpose="adapters (LoRA and its kin)")
     import peft
 
+    check_configurations([folder])
     try:
         return peft.PeftConfig.from_pretrained(str(folder))
     except Exception as fault:  # peft raises what comes: KeyError, TypeError, ValueError
@@ -155,7 +157,7 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
     touched = []
     for root in roots:
         try:
-            inject(root, config)
+            inject(root, config, str(files.folder / ADAPTER_FILE))
             touched.append(root)
         except ValueError:  # no module of this tower: the other one's
             continue

@@ -29,6 +29,7 @@ from visir.errors import EncoderError
 from visir.fingerprint import hash_columns
 from visir.parquet import read_table
 from visir.records import EncoderCard
+from visir.storage.removal import below
 
 if TYPE_CHECKING:
     import torch
@@ -197,7 +198,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> BagOfWords:
     description = read_description(folder)
     if "vocabulary" not in description:
         return BagOfWords(None, None, int(description["dimension"]))
-    return BagOfWords(*_read_table(folder / description["vocabulary"]))
+    return BagOfWords(*_read_table(below(folder, description["vocabulary"])))
 
 
 def _read_table(path: Path) -> tuple[list[str], NDArray[np.float32], int]:

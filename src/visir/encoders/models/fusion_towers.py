@@ -126,7 +126,7 @@ class FusionTextTower(TokenTower, _FusionTower):
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
     """One tower with random weights, from the `files` of a tower that lie in `folder`."""
-    with loading(str(folder)), random_weights():
+    with loading(str(folder), folder), random_weights():
         model = FusionModel(_family(str(spec["model"])), Sizes.from_dict(spec["sizes"]))
         if modality == "image":
             return FusionImageTower(model)

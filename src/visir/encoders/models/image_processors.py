@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,7 @@ def image_processor(
         EncoderError: It does not run on `backend`, or makes no patches and a number of them is asked for.
     """
     processor = _load(folder, backend or BACKENDS[0], code)
+    _check_channels(folder, processor)
     runs_on = backend_of(processor)
     if backend not in (None, runs_on):
         raise EncoderError(
@@ -59,6 +61,26 @@ def image_processor(
             hint="leave patches out; NaFlex models take any number (google/siglip2-base-patch16-naflex)",
         )
     return ImageProcessor(processor, runs_on)
+
+
+def processor_file(folder: Path) -> Path:
+    """The file with the settings of a model's image processor."""
+    names = ("preprocessor_config.json", "processor_config.json")
+    return next((folder / name for name in names if (folder / name).is_file()), folder / "config.json")
+
+
+def _check_channels(folder: Path, processor: Any) -> None:
+    """Raise `EncoderError` for a mean or deviation that has not a number for each of the three channels."""
+    for name in ("image_mean", "image_std"):
+        value = getattr(processor, name, None)
+        numbers = value if isinstance(value, list | tuple) else [0.5] * 3 if value is None else [value] * 3
+        usable = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+        if len(numbers) != 3 or not usable or (name == "image_std" and 0 in numbers):
+            raise EncoderError(
+                f"{processor_file(folder)}: {name}={value}: three numbers are wanted, one for each channel of a picture"
+                f"{', and none of them 0' if name == 'image_std' else ''}.",
+                hint="fetch that file again from where the model comes",
+            )
 
 
 def _load(folder: Path, backend: str, code: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -14,12 +15,14 @@ from pickle import UnpicklingError
 from typing import Any
 
 from visir.encoders.families import is_path, no_such_folder
+from visir.encoders.models.foreign import check_configurations, without_code
 from visir.encoders.models.hub import snapshot
 from visir.encoders.models.model_code import CODE, OtherCode
 from visir.encoders.models.model_names import TrustedCode
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, raise_faults
 from visir.files import is_there, read_json
+from visir.options import with_option
 
 CONFIGURATIONS = ("*config*.json", "modules.json")
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
@@ -68,6 +71,7 @@ class ModelFiles:
         """
         if self.hub is not None:
             _fetch(self.hub, self.revision, parts=self.parts, code=self.code is not None)
+        self.check_configurations()
         files = [path for folder in self.folders for path in _weights_in(folder)]
         if not files and self.hub is not None:
             raise EncoderError(
@@ -81,6 +85,11 @@ class ModelFiles:
                 hint="expected model.safetensors (or its shards), or pytorch_model.bin; was the download complete?",
             )
         return tuple(files)
+
+    def check_configurations(self) -> None:
+        """Raise `EncoderError` if a configuration names code or other places, and the model's code is not trusted."""
+        if self.code is None:
+            check_configurations(self.folders, with_option(self.hub or str(self.folder), "code", "trusted"))
 
     def with_adapter(self) -> Path:
         """The folder, with the weights of an adapter of peft where the hub has them."""
@@ -171,8 +180,20 @@ def _parts_in(folder: Path) -> set[Path]:
     """The folders that the modules of a model, or the routes of a router, say that they lie in."""
     names = [str(module.get("path", "")) for module in read_modules(folder)]
     for router in ("router_config.json", "config.json"):  # the second before version 5 of the library
-        names += [str(name) for name in read_configuration(folder / router).get("types") or ()]
+        routes = [str(name) for name in read_configuration(folder / router).get("types") or ()]
+        for name in routes:
+            _check_part(folder / router, name)
+        names += routes
     return {Path(os.path.normpath(folder / name)) for name in names}
+
+
+def _check_part(path: Path, name: object) -> None:
+    parts = re.split(r"[\\/]", str(name))
+    if ".." in parts or (parts[0] == "" and len(parts) > 1) or ":" in parts[0]:
+        raise EncoderError(
+            f"{path}: the part {str(name)!r} lies outside the folder of the model.",
+            hint="a model holds all of its parts; fetch it again from where its makers keep it",
+        )
 
 
 def _weights_in(folder: Path) -> list[Path]:
@@ -254,6 +275,8 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     path = folder / "modules.json"
     content = read_json(path) if path.is_file() else []
     if isinstance(content, list) and all(isinstance(module, dict) for module in content):
+        for module in content:
+            _check_part(path, module.get("path", ""))
         return content
     raise EncoderError(
         f"{path}: this is no list of modules of a model of sentence-transformers.",
@@ -272,13 +295,22 @@ def read_small_files(folder: Path, patterns: Sequence[str] = SMALL_FILES) -> dic
 
 
 @contextmanager
-def loading(name: str) -> Iterator[None]:
-    """Turn whatever a model library raises while it reads a model into an `EncoderError` that names the model."""
+def loading(name: str, folder: Path | None = None, *, code: bool = False) -> Iterator[None]:
+    """Around a library that reads a model: what it raises becomes an `EncoderError` that names the model.
+
+    Args:
+        name: What the model is called.
+        folder: Where its configurations are, which are checked first; None where that was done.
+        code: Whether the code that comes with the model may run.
+    """
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
+    if folder is not None and not code:
+        check_configurations([folder, *(path for path in folder.rglob("*") if path.is_dir())])
     try:
-        yield
+        with nullcontext() if code else without_code(name):
+            yield
     except VisirError:
         raise
     except ImportError as fault:

@@ -16,8 +16,9 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.grid import Grid
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
-from visir.errors import EncoderError, nearest
+from visir.errors import EncoderError, VisirError, nearest
 from visir.files import read_json
+from visir.fingerprint import hash_json
 from visir.options import split_options
 from visir.records import EncoderCard
 from visir.threads import usable_cores
@@ -69,13 +70,21 @@ class OnnxImageEncoder(Encoder):
     ) -> None:
         if not file.is_file():
             raise EncoderError(f"{file}: no such ONNX file.", hint="check the path after onnx:")
-        model = _read(file)
+        model, weights = _read(file)
         source = _image_input(model, file)
         self.input = ImageInput.declared({**_stated(source), **(options or {})}, str(file))
         self._exactly = source.type.tensor_type.shape.dim[0].dim_value  # 0 when the graph takes any number of images
         self._tensor = _keep_only(model, tensor, file)
         self._source = source.name
-        self._session = _session(model, file, device)
+        try:
+            self._session = _session(model, file, device)
+        except VisirError:
+            raise
+        except Exception as fault:  # onnxruntime raises a dozen classes of its own, all derived from Exception alone
+            raise EncoderError(
+                f"{file}: onnxruntime cannot read this graph: {_first(fault)}",
+                hint="the file is damaged, or of a newer ONNX: fetch it again, or pip install -U onnxruntime",
+            ) from fault
         self._cores = usable_cores()
         self._threads = ThreadPoolExecutor(self._cores, thread_name_prefix="onnx")
         self.modalities = frozenset({"image"})
@@ -86,7 +95,7 @@ class OnnxImageEncoder(Encoder):
         self.card = EncoderCard(
             name=name or f"onnx:{file}#{self._tensor}",
             family="onnx",
-            weights=hash_file(file),
+            weights=weights,
             image_preprocessing={
                 **self.input.to_dict(),
                 "tensor": self._tensor,
@@ -159,14 +168,32 @@ class OnnxImageEncoder(Encoder):
         return int(shape[1])
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path) -> tuple[Any, str]:
+    """The graph with its weights, and a hash over all files that they come from."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        return onnx.load(str(file))
+        model = onnx.load(str(file), load_external_data=False)
     except DecodeError as fault:
         raise EncoderError(f"{file}: not an ONNX file ({fault}).", hint="is the download complete?") from fault
+    stored = [tensor for tensor in model.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL]
+    others = sorted({entry.value for tensor in stored for entry in tensor.external_data if entry.key == "location"})
+    try:
+        onnx.load_external_data_for_model(model, str(file.parent))
+        hashes = {name: hash_file(file.parent / name) for name in [file.name, *others]}
+    except Exception as fault:  # onnx raises what comes: its own errors, those of the system, of values
+        raise EncoderError(
+            f"{file}: its weights lie in another file; it is missing, cut, or outside its folder: {_first(fault)}",
+            hint="copy the files of its weights beside it, under the names that they had",
+        ) from fault
+    return model, hash_json(hashes) if others else hashes[file.name]
+
+
+def _first(fault: BaseException) -> str:
+    """The kind of an error, and its first line."""
+    lines = (line.strip() for line in str(fault).splitlines())
+    return f"{type(fault).__name__}: {next(filter(None, lines), 'no more is known')}"
 
 
 def _image_input(model: Any, file: Path) -> Any:

@@ -14,16 +14,19 @@ import torch
 
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.loading import hub_unreachable
+from visir.encoders.models.foreign import check_openclip
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import template_of
 from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
 from visir.encoders.models.pretrained_towers import (
     PretrainedTowersEncoder,
     bias_of,
+    check_pictures,
     dtype_on_card,
     of_torch,
     temperature,
 )
+from visir.encoders.models.tokens import check_vocabulary
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
@@ -135,15 +138,19 @@ def _load(
 
     _check_no_torchscript(name, source)
     _fetch(name, source)
+    configuration = _configuration(source)
     model, _ = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
     )
-    configuration = _configuration(source)
     weights = _hash_model(model, configuration)
     tokenizer = open_clip.get_tokenizer(source.model)
+    if hasattr(tokenizer, "tokenizer"):  # of transformers
+        rows = getattr(getattr(model, "text", None), "vocab_size", None) or getattr(model, "vocab_size", None)
+        check_vocabulary(name, tokenizer.tokenizer, rows)
     model = model.to(device, getattr(torch, dtype))
     preprocessing = model.visual.preprocess_cfg
     image = OpenClipImageTower(model, configuration, preprocessing)
+    check_pictures(name, image, CONFIG_FILE, _sizes(configuration), device)
     text = OpenClipTextTower(model, configuration, preprocessing, tokenizer, template)
     card = EncoderCard(
         name=name,
@@ -154,6 +161,12 @@ def _load(
         dtype=dtype,
     )
     return card, {"image": image, "text": text}, model
+
+
+def _sizes(configuration: dict[str, Any]) -> list[Any]:
+    """The size of a picture, where the architecture says one: a tower of timm knows its own."""
+    vision = configuration["vision_cfg"]
+    return [] if vision.get("timm_model_name") else [vision.get("image_size", 224)]
 
 
 def _check_no_torchscript(name: str, source: OpenClipSource) -> None:
@@ -201,7 +214,9 @@ def _configuration(source: OpenClipSource) -> dict[str, Any]:
     else:
         configuration = open_clip.get_model_config(source.model)
         return {**configuration, "quick_gelu": source.quick_gelu or bool(configuration.get("quick_gelu", False))}
-    return dict(read_json(path)["model_cfg"])
+    content = read_json(path)
+    check_openclip(path, content)
+    return dict(content["model_cfg"])
 
 
 def _listing(tags: Sequence[str]) -> str:

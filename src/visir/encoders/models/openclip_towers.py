@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from visir.encoders.models.foreign import check_openclip
 from visir.encoders.models.grey_levels import GreyLevels, ramp
 from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.models.model_files import loading
@@ -210,6 +211,7 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     import open_clip
 
     content = read_json(folder / CONFIG_FILE)
+    check_openclip(folder / CONFIG_FILE, content, own=True)
     configuration, preprocessing = content["model_cfg"], content["preprocess_cfg"]
     text, vision = configuration["text_cfg"], configuration["vision_cfg"]
     if modality == "image":  # the other tower has to be something; so let it be small
@@ -220,7 +222,7 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
             text = {**text, "hf_model_name": str(folder / TEXT_TOWER), "hf_model_pretrained": False}
     small = {"text_cfg": text, "vision_cfg": vision, "pretrained_image": False, "pretrained_text": False}
     name = f"local-dir:{folder}"
-    with loading(str(folder)), random_weights():
+    with loading(str(folder), folder), random_weights():
         model = open_clip.create_model(name, load_weights=False, **small)
         if modality == "image":
             return OpenClipImageTower(model, configuration, preprocessing)

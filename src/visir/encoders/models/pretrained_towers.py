@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED
 from visir.encoders.inputs import Pixels
+from visir.encoders.intake import faults_named
 from visir.encoders.models.compiled_towers import CompiledTowers
 from visir.encoders.models.forward import begin_vectors, inference, no_vectors, stacked, to_vectors
 from visir.encoders.models.text_side import TextSide, side_of_tower
@@ -83,7 +84,7 @@ class PretrainedTowersEncoder(Encoder):
         """See `Encoder.begin_images`."""
         if not self.computes_ahead or not len(batch):
             return super().begin_images(batch)  # type: ignore[return-value]  # one vector for each
-        with inference():
+        with inference(), faults_named(self, "images"):
             return begin_vectors(self._features(self.pretrained_tower("image"), batch))
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -150,6 +151,50 @@ def moved_inputs(inputs: Inputs, device: str, dtype: torch.dtype) -> Inputs:
     if isinstance(inputs, Tensor):
         return inputs.to(device, dtype if inputs.is_floating_point() else None)
     return {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
+
+
+def check_pictures(name: str, tower: PretrainedTower, place: str, sizes: Collection[object], device: str) -> None:
+    """Check that a tower takes the pictures that its own preprocessing makes, before any work begins with it.
+
+    Args:
+        name: What the model is called.
+        tower: A tower of pictures of one size.
+        place: Of the settings of the preprocessing, for messages.
+        sizes: What the configuration says of the side of a picture: numbers, or pairs of height and width. Pictures of
+            such a size are not tried, which saves a forward pass.
+        device: Where the tower is.
+
+    Raises:
+        EncoderError: Pictures get several sizes, or one that the model does not take.
+    """
+    from PIL import Image
+
+    random, shapes = np.random.default_rng(0), ((48, 67), (67, 48))
+    prepared = tower.prepare([Image.fromarray(random.integers(0, 256, (*shape, 3), np.uint8)) for shape in shapes])
+    stated = sorted({(size, size) if isinstance(size, int) else tuple(size) for size in sizes})  # type: ignore[call-overload]
+    wanted = " or ".join(f"{height} × {width}" for height, width in stated)
+    hint = f"let the sizes in {place} (size, crop_size) be those of the model{wanted and f', {wanted}'}, or fetch "
+    hint += "that file again from where the model comes"
+    made = [array.shape[-2:] for array in prepared]
+    if made[0] != made[1]:
+        first, second = (f"{height} × {width}" for height, width in made)
+        raise EncoderError(
+            f"{name}: its image processor makes pictures of several sizes, {first} pixels of one and {second} of "
+            f"another ({place}); the model takes one size{wanted and f', {wanted}'}.",
+            hint=hint,
+        )
+    if tuple(made[0]) in stated:
+        return
+    try:
+        with inference():
+            tower.network(moved_inputs(tower.collate(prepared), device, next(tower.network.parameters()).dtype))
+    except Exception as fault:
+        first = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+        raise EncoderError(
+            f"{name}: its image processor makes pictures of {made[0][0]} × {made[0][1]} pixels ({place}), and the "
+            f"model takes {wanted or 'no such pictures'}: {first}",
+            hint=hint,
+        ) from fault
 
 
 def of_torch(device: str | None, dtype: str) -> tuple[str | None, str]:

@@ -139,7 +139,7 @@ def load(request: SentenceRequest) -> SentenceCrossEncoder:
     prompts: dict[Role, str] = {"query": default, "document": default}
     if "prompt" in request.options:
         prompts = request.prompts(model)
-    with loading(request.name):
+    with loading(request.name, code=request.trusted):
         pictures = SentencePictures(model) if model.supports("image") else None
         images = None if pictures is None else pictures.values()
         card = request.card(model, prompts, images, "sentence-transformers-cross-encoder")

@@ -317,7 +317,7 @@ def load(request: SentenceRequest) -> SentenceEncoder:
 
     model = request.model(SentenceTransformer)
     prompts = request.prompts(model)
-    with loading(request.name):
+    with loading(request.name, code=request.trusted):
         pictures = SentencePictures(model) if model.supports("image") else None
         images = None if pictures is None else pictures.values()
         cut: dict[str, Any] = {} if model.truncate_dim is None else {"dimension": int(model.truncate_dim)}

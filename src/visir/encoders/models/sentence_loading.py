@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from visir.encoders.models.dual_families import positions
 from visir.encoders.models.model_code import other_repositories
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
 from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of
 from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
 from visir.encoders.models.sentence_inputs import message_values, takes_messages
 from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
-from visir.encoders.models.tokens import check_saved_tokenizer
+from visir.encoders.models.tokens import check_saved_tokenizer, check_vocabulary
 from visir.errors import EncoderError, nearest
+from visir.options import with_option
 from visir.records import EncoderCard, Role
 
 MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
@@ -72,7 +74,7 @@ class SentenceRequest:
         _ = self.files.weights  # fetched now that the model is known to be of this library
         device, dtype = of_torch(self.device, self.dtype)
         precision = getattr(torch, dtype)
-        with loading(self.name), no_progress_bar(), self.files.code_held():
+        with loading(self.name, code=self.trusted), no_progress_bar(), self.files.code_held():
             model = kind(
                 str(self.files.folder),
                 device=device,
@@ -86,6 +88,7 @@ class SentenceRequest:
             self.files.check_code(model)
             if max_length is not None:
                 self._shorten(model, max_length)
+            _check_texts(self.name, model)
         return model
 
     def prompts(self, model: Any) -> dict[Role, str]:
@@ -154,6 +157,34 @@ class SentenceRequest:
                 hint="leave max_length out" if limit is None else f"a number up to {limit}",
             )
         model.max_seq_length = max_length
+
+
+def _check_texts(name: str, model: Any) -> None:
+    """Raise `EncoderError` where the transformer has not a vector for each token, or not a place for each that is read.
+
+    Whether a length that its configuration does not know is too long is tried with one text: some models have no table
+    of places.
+    """
+    import torch
+
+    transformer = getattr(model[0], "auto_model", None)
+    config = getattr(transformer, "config", None)
+    if transformer is None or not hasattr(config, "get_text_config") or not model.supports("text"):
+        return
+    embeddings = transformer.get_input_embeddings()
+    check_vocabulary(name, model.tokenizer, getattr(embeddings, "num_embeddings", None))
+    most, limit = positions(config.get_text_config()), limit_of(model)
+    if most is None or limit is None or limit <= most:
+        return
+    try:
+        with torch.inference_mode():
+            model.encode("a " * limit, show_progress_bar=False)
+    except Exception as fault:
+        raise EncoderError(
+            f"{name}: texts are cut to {limit} tokens (max_seq_length), and the model has places for {most}: "
+            f"{type(fault).__name__}: {fault}",
+            hint=f"ask for fewer: {with_option(name, 'max_length', str(most))}",
+        ) from fault
 
 
 def model_type(files: ModelFiles) -> str:

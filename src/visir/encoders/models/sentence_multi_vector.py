@@ -190,7 +190,7 @@ def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> Sen
         raise refuse_code(name, other_repositories(files.folders))
     _ = files.weights  # fetched now that the model is known to be of this library
     device, precision = pick_device(device), getattr(torch, dtype)
-    with loading(name), no_progress_bar(), files.code_held():
+    with loading(name, code=files.code is not None), no_progress_bar(), files.code_held():
         model = MultiVectorEncoder(
             str(files.folder),
             device=device,

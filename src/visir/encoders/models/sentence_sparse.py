@@ -185,7 +185,7 @@ def load(request: SentenceRequest) -> SentenceSparseEncoder:
 
     model = request.model(LibrarySparseEncoder)
     prompts = request.prompts(model)
-    with loading(request.name):
+    with loading(request.name, code=request.trusted):
         pictures = SentencePictures(model) if model.supports("image") else None
         images = None if pictures is None else pictures.values()
         limit = {} if model.max_active_dims is None else {"max_active_dims": int(model.max_active_dims)}

@@ -235,7 +235,7 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     from sentence_transformers import SentenceTransformer
 
     del modality
-    with loading(str(folder)), Scratch.temporary("model") as scratch, random_weights(), no_progress_bar():
+    with loading(str(folder), folder), Scratch.temporary("model") as scratch, random_weights(), no_progress_bar():
         # The library builds a transformer only by reading its weights: a file that holds none leaves them random.
         files = read_small_files(folder, ["**/*"])
         first = json.loads(files[MODULES_FILE])[0].get("path", "")

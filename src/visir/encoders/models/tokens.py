@@ -63,6 +63,7 @@ class Tokens:
                 hint="save it beside the model: tokenizer.save_pretrained(folder)",
             )
         self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=code)
+        check_vocabulary(str(folder), self._tokenizer, vocabulary)
         own = int(self._tokenizer.model_max_length)  # about 1e30 when the tokenizer was saved without one
         limit = limit or (own if own < _ANY else _UNKNOWN)
         self.limit = min(limit, own)
@@ -144,6 +145,26 @@ class Tokens:
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return ids
+
+
+def check_vocabulary(where: str, tokenizer: Any, rows: int | None) -> None:
+    """Check that a model has a vector for every token of its tokenizer; tokens that were added later are not counted.
+
+    Args:
+        where: The model or its folder, for messages.
+        tokenizer: Of transformers.
+        rows: How many tokens the model has vectors for; None where that is not known.
+
+    Raises:
+        EncoderError: It has fewer: some texts would stop the work, hours after it began.
+    """
+    size = getattr(tokenizer, "vocab_size", None)
+    if rows is not None and isinstance(size, int) and size > rows:
+        raise EncoderError(
+            f"{where}: its tokenizer has {size:,} tokens, and the model has vectors for {rows:,}.",
+            hint="the tokenizer belongs to another model: fetch the files of the tokenizer again from where the model "
+            "comes",
+        )
 
 
 def check_saved_tokenizer(model: Any, folders: Sequence[Path]) -> None:

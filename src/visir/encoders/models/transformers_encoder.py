@@ -14,7 +14,7 @@ from visir.encoders.models.model_names import one_of, positive_number, template_
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, bias_of, dtype_on_card, of_torch
 from visir.encoders.models.tower_families import POOLINGS
 from visir.encoders.models.transformers_kinds import ModelKind
-from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, reading_of
+from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, check_tower, reading_of
 from visir.encoders.models.transformers_weights import load_model
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.errors import EncoderError
@@ -41,7 +41,7 @@ def load_towers(
     """Card, whole model, its towers, and the device that they are on."""
     device = pick_device(device)
     checks = _checked(name, kind, options)
-    with loading(name), files.code_held() if kind.is_foreign else nullcontext():
+    with loading(name, code=kind.is_foreign), files.code_held() if kind.is_foreign else nullcontext():
         model = _load_model(name, kind, files, dtype, checks["pooling"]).to(device)
         towers: Towers = {}
         if "image" in kind.modalities:
@@ -53,6 +53,7 @@ def load_towers(
                 pooling=checks["pooling"],
                 patches=checks["patches"],
             )
+            check_tower(name, image, files.folder, model.config, device)
             image.find_outputs(device)
         if "text" in kind.modalities:
             towers["text"] = text = DualTextTower(

@@ -126,7 +126,8 @@ def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
 
 
 def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles) -> ModelKind:
-    with loading(bare), only_errors():
+    files.check_configurations()
+    with loading(bare, code=files.code is not None), only_errors():
         if config.get("auto_map") and not is_native(model_type_of(config)):
             if files.code is None:
                 raise refuse_code(name, other_repositories(files.folders))

@@ -16,10 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.models.dual_families import family_of_class
-from visir.encoders.models.image_processors import ImageProcessor, image_processor
+from visir.encoders.models.image_processors import ImageProcessor, image_processor, processor_file
 from visir.encoders.models.model_files import SMALL_FILES, loading, read_small_files
 from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
-from visir.encoders.models.pretrained_towers import moved_inputs, part, random_weights, recompute_activations
+from visir.encoders.models.pretrained_towers import (
+    check_pictures,
+    moved_inputs,
+    part,
+    random_weights,
+    recompute_activations,
+)
 from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
@@ -201,6 +207,16 @@ class DualImageTower(_Tower):
         return Image.new("RGB", (64, 64))
 
 
+def check_tower(name: str, tower: DualImageTower, folder: Path, config: Any, device: str) -> None:
+    """Raise `EncoderError` where the pictures of the processor are none that the model takes."""
+    if isinstance(tower.processor, NaFlexProcessor):
+        return
+    vision = getattr(config, "vision_config", None) or getattr(config, "image_config", None) or config
+    size = getattr(vision, "image_size", None)
+    sizes = [size] if isinstance(size, int) or (isinstance(size, list | tuple) and len(size) == 2) else []
+    check_pictures(name, tower, processor_file(folder).name, sizes, device)
+
+
 class DualTextTower(TokenTower, _Tower):
     """Texts through the model's own tokenizer, its text tower and projection."""
 
@@ -243,7 +259,7 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     """One tower with random weights, from the `files` of a tower that lie in `folder`."""
     import transformers
 
-    with loading(str(folder)), random_weights():
+    with loading(str(folder), folder), random_weights():
         model_class = getattr(transformers, str(spec["class"]))
         config = model_class.config_class.from_pretrained(folder)
         both = all(hasattr(model_class, name) for name in ("get_image_features", "get_text_features"))

@@ -25,18 +25,21 @@ class AdaptedBackbone(PretrainedBackbone):
         modality: Which tower of it.
         config: A configuration of peft, or what is to be adapted.
         checkpointing: As in `PretrainedBackbone`.
+        where: The file of the configuration, for messages.
     """
 
     kind: ClassVar[str] = "adapted"
 
-    def __init__(self, encoder: Encoder, modality: Modality, config: Any, *, checkpointing: bool = False) -> None:
+    def __init__(
+        self, encoder: Encoder, modality: Modality, config: Any, *, checkpointing: bool = False, where: str = "adapter"
+    ) -> None:
         super().__init__(encoder, modality, checkpointing=checkpointing)
         self.base = encoder
         self.network.requires_grad_(False)
         if isinstance(config, AdapterSpec):
             config = config.config(pattern_of(config.chosen(self.root)))
         self.config = config
-        inject(self.root, config)
+        inject(self.root, config, where)
 
     @property
     def root(self) -> nn.Module:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,9 @@ ADAPTER = "default"
 _PREFIX = "base_model.model."
 """Before every name in a file of peft's."""
 _OURS = ("target_modules", "modules_to_save", "task_type", "inference_mode", "base_model_name_or_path", "revision")
+_NO_PATTERN = "this adapter was not made by peft's own tools, or was changed: fetch it again"
+_SECONDS = 5
+"""For one pattern over all names of modules: those of published adapters take milliseconds."""
 _CHANGES_BASE = ("bias", "modules_to_save", "layer_replication", "trainable_token_indices", "exclude_modules")
 
 
@@ -132,12 +137,60 @@ def pattern_of(names: Sequence[str]) -> str:
     return "|".join(forms)
 
 
-def inject(root: nn.Module, config: Any) -> None:
-    """Put adapters beside the modules of `root` that a configuration of peft names, in place; all else is fixed."""
+def inject(root: nn.Module, config: Any, where: str = "adapter") -> None:
+    """Put adapters beside the modules of `root` that a configuration of peft names, in place; all else is fixed.
+
+    Raises:
+        EncoderError: A pattern of the configuration is none, or takes too long.
+    """
     peft = _peft()
     root.requires_grad_(False)
     with _unexcited():
-        peft.inject_adapter_in_model(config, root, adapter_name=ADAPTER)
+        peft.inject_adapter_in_model(_without_patterns(root, config, where), root, adapter_name=ADAPTER)
+
+
+def _without_patterns(root: nn.Module, config: Any, where: str) -> Any:
+    """The configuration with the names of modules of `root` in place of regular expressions.
+
+    An adapter of somebody else brings them, and one of twenty signs can keep `re` busy for years; `regex` can be told
+    when to stop.
+    """
+    config, names = copy(config), [name for name, _ in root.named_modules() if name]
+    layers = config.layers_pattern if isinstance(getattr(config, "layers_pattern", None), str) else None
+    for key in ("target_modules", "exclude_modules"):
+        pattern = getattr(config, key, None)
+        if isinstance(pattern, str) and pattern != "all-linear":
+            setattr(config, key, _alternatives(_matching(f"{where}: {key}", pattern, names)))
+    for key in ("rank_pattern", "alpha_pattern"):
+        values = getattr(config, key, None) or {}
+        found: dict[str, Any] = {}
+        for pattern, value in values.items():
+            for name in _matching(f"{where}: {key}", rf"(?:.*\.)?(?:{pattern})", names):
+                found.setdefault(name, value)  # the first that matches counts, as in peft
+        if values:  # peft takes the first name that another one ends in
+            setattr(config, key, {re.escape(name): found[name] for name in sorted(found, key=len, reverse=True)})
+    if layers is not None and not re.fullmatch(r"[\w.]*", layers):
+        raise EncoderError(f"{where}: layers_pattern={layers!r} is no name of a list of layers.", hint=_NO_PATTERN)
+    return config
+
+
+def _matching(key: str, pattern: str, names: Sequence[str]) -> list[str]:
+    """The names that a regular expression matches in full."""
+    import regex
+
+    end = time.monotonic() + _SECONDS
+    try:
+        compiled = regex.compile(pattern)
+        return [name for name in names if compiled.fullmatch(name, timeout=max(end - time.monotonic(), 0.001))]
+    except TimeoutError as fault:
+        raise EncoderError(f"{key}={pattern[:80]!r} takes too long to match.", hint=_NO_PATTERN) from fault
+    except regex.error as fault:
+        raise EncoderError(f"{key}={pattern[:80]!r} is no regular expression: {fault}.", hint=_NO_PATTERN) from fault
+
+
+def _alternatives(names: Sequence[str]) -> str:
+    """A regular expression of these names alone; of none, one that matches nothing, so that peft says it."""
+    return "|".join(re.escape(name) for name in names) or r"(?!)"
 
 
 def adapter_state(root: nn.Module) -> dict[str, Tensor]:

@@ -44,6 +44,7 @@ from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
 from visir.retrieval.remote.points import Point
 from visir.retrieval.remote.upload import upload
 from visir.storage import FolderChange, Manifest, Scratch
+from visir.storage.removal import below
 
 Content = dict[str, Any]
 """What `visir.json` says of the index."""
@@ -153,7 +154,7 @@ class RemoteStorage:
                 check_files(folder, manifest).settle(wholly=True)
                 with INDEX.reading(folder):
                     settings = settings_type(**content["settings"])
-                    own = read_space(folder / content["space"], content)
+                    own = read_space(below(folder, content["space"]), content)
                     engine, documents = _opened(folder, manifest, settings)
                 state = RemoteState(documents, engine, own, manifest.generation, bytes_of(manifest))
                 return cls(folder, content, settings, state, read_space)
@@ -272,7 +273,9 @@ def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Do
     content, modality = manifest.content, modality_of(manifest.content["modality"])
     if not settings.url:
         try:
-            return EdgeEngine.readable(folder / content["engine"]), IdIndex.read(folder / content["ids"], modality)
+            return EdgeEngine.readable(below(folder, content["engine"])), IdIndex.read(
+                below(folder, content["ids"]), modality
+            )
         except Exception as fault:
             if type(fault) is not Exception:  # the engine raises this very type, whatever is wrong
                 raise

@@ -30,6 +30,7 @@ from visir.retrieval.text.spelling import Spelling
 from visir.retrieval.text.synonyms import Synonyms
 from visir.retrieval.text.words import Language
 from visir.storage import FolderChange, FolderKind, new_folder, read_checked
+from visir.storage.removal import below
 
 if TYPE_CHECKING:
     from visir.retrieval.text.near_words import NearWords
@@ -304,7 +305,7 @@ class TextIndex(Displayed):
             TextIndexError: It is missing or damaged.
         """
         with TEXT_INDEX.reading(folder):
-            place = folder / content["place"]
+            place = below(folder, content["place"])
             hint = TEXT_INDEX.remedy
             columns = {"id": pa.string(), "digest": pa.binary(16)}
             documents = read_columns(place / "documents.parquet", columns, TextIndexError, hint)
