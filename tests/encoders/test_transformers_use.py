@@ -245,6 +245,7 @@ def test_what_the_hub_answers_is_told(
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)  # whatever the environment says
     try:
         with pytest.raises(EncoderError, match=message):
             find_model("someone/tiny", "v9")
