@@ -394,3 +394,13 @@ def test_a_checkpoint_of_visir_has_its_files_inside(saved: dict[str, Path], tmp_
     rewrite(out, content)
     with pytest.raises(EncoderError, match=r"'\.\./elsewhere' is no name below a folder"):
         load(out, device="cpu")
+
+
+def test_language_models_beside_encoders_are_read_by_the_same_rule(tmp_path: Path, marker: Path) -> None:
+    from visir.evaluation.language.causal import CausalModel
+    from visir.sparse.language_model import words_of
+
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "attn_implementation": "someone/kernels"}))
+    for read in (CausalModel.load, lambda name: words_of(name, 8)):
+        with pytest.raises(VisirError, match="attn_implementation='someone/kernels' runs code"):
+            read(str(tmp_path))

@@ -203,3 +203,25 @@ def test_a_model_without_a_limit_reads_all_of_a_text(saved: dict[str, Path], tmp
     encoder = load(folder, device="cpu")
     assert SentenceTransformer(str(folder), device="cpu").max_seq_length == 10**30 and encoder.text_limit() is None
     assert encode_items(encoder, Items.of_texts({"a": "a dog"}, title="texts"), "query").vectors.shape[0] == 1
+
+
+def test_a_plain_clip_by_the_library(tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "clip")
+    encoder, plain = load(f"st:{tmp_path / 'clip'}", device="cpu"), load(tmp_path / "clip", device="cpu")
+    model = SentenceTransformer(str(tmp_path / "clip"), device="cpu")
+    texts, photos = ["a dog", "two dogs on a hill", ""], tiny.photos()
+    assert encoder.card.family == "sentence-transformers" and encoder.modalities == {"image", "text"}
+    assert np.abs(encoder.encode_texts(texts) - model.encode(texts)).max() <= 1e-5
+    assert np.abs(encoder.encode_images(photos) - model.encode(photos)).max() <= 1e-5
+    assert np.abs(encoder.encode_texts(texts) - plain.encode_texts(texts)).max() <= 1e-5
+    ours, theirs = (model.encode_images(photos) for model in (plain, encoder))
+    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.min() > 0.9999  # by torchvision, and by PIL
+
+
+def test_a_plain_siglip_is_not_read_by_the_library(tmp_path: Path) -> None:
+    """It pads texts to the longest of a batch, and SigLIP was trained on texts padded to 64."""
+    tiny.save("siglip", tmp_path / "siglip")
+    with pytest.raises(EncoderError, match="a SiglipModel of transformers") as caught:
+        load(f"st:{tmp_path / 'siglip'}", device="cpu")
+    assert f"leave st: out: {tmp_path / 'siglip'}" in caught.value.hint

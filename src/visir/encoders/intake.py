@@ -32,6 +32,8 @@ Embedded: TypeAlias = NDArray[np.float32] | TokenVectors
 _INPUTS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 
 
+PANIC = "PanicException"
+"""What a library in Rust (tokenizers, safetensors) raises where it gives up; it is no `Exception`."""
 _MODELS = "visir.encoders.models."
 """Where the encoders are that read models of other libraries."""
 _SEVERAL = 'or keep them all (late interaction): Encoder.wrap(…, form="multi-vector"), in a class form = "multi-vector"'
@@ -69,7 +71,9 @@ def faults_named(encoder: Any, inputs: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as fault:
+    except BaseException as fault:
+        if not isinstance(fault, Exception) and type(fault).__name__ != PANIC:
+            raise
         if isinstance(fault, VisirError | MemoryError) or not type(encoder).__module__.startswith(_MODELS):
             raise
         first = next((line.strip() for line in str(fault).splitlines() if line.strip()), "")

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from visir.encoders.models.foreign import untrusted
 from visir.encoders.models.sentence import PACKAGED, packaged_model
-from visir.errors import EncoderError, require
+from visir.errors import EncoderError, VisirError, require
 from visir.sparse.vocabulary import DEFAULT
 
 _TABLE = "embeddings.word_embeddings.weight"
@@ -75,7 +76,10 @@ def _masked_language_model(name: str, width: int) -> WordEmbeddings:
     from visir.encoders.loading import hub_unreachable
 
     try:
-        model: nn.Module = AutoModelForMaskedLM.from_pretrained(name, trust_remote_code=False)
+        with untrusted(name):
+            model: nn.Module = AutoModelForMaskedLM.from_pretrained(name, trust_remote_code=False)
+    except VisirError:
+        raise
     except Exception as fault:  # the hub's client raises a dozen kinds
         if Path(name).is_dir():
             raise EncoderError(f"{name}: no masked language model can be loaded from this folder: {fault}") from fault

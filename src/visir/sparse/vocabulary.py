@@ -14,8 +14,9 @@ import orjson
 from numpy.typing import NDArray
 
 from visir.display import Displayed
+from visir.encoders.models.foreign import untrusted
 from visir.encoders.models.sentence import PACKAGE, PACKAGED, packaged_model
-from visir.errors import EncoderError, require
+from visir.errors import EncoderError, VisirError, require
 from visir.records import Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -156,7 +157,10 @@ def _from_hub(name: str) -> bytes:
     from transformers import AutoTokenizer
 
     try:
-        loaded: Any = AutoTokenizer.from_pretrained(bare, trust_remote_code=False)
+        with untrusted(bare):
+            loaded: Any = AutoTokenizer.from_pretrained(bare, trust_remote_code=False)
+    except VisirError:
+        raise
     except Exception as fault:  # the hub's client raises a dozen kinds
         raise EncoderError(hub_unreachable(bare, fault).message, hint=hint) from fault
     backend = getattr(loaded, "backend_tokenizer", None)

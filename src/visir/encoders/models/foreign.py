@@ -104,14 +104,14 @@ def check_openclip(path: Path, content: Any, *, own: bool = False) -> None:
         EncoderError: It names code, a path outside its folder, or an address.
     """
     model = content.get("model_cfg") if isinstance(content, Mapping) else None
-    parts = [model.get(part) if isinstance(model, Mapping) else None for part in ("text_cfg", "vision_cfg")]
-    if not all(isinstance(part, Mapping) for part in parts):
+    model = model if isinstance(model, Mapping) else {}
+    text, vision = model.get("text_cfg"), model.get("vision_cfg")
+    if not isinstance(text, Mapping) or not isinstance(vision, Mapping):
         raise EncoderError(
             f"{path}: this is no configuration of a model of open_clip: model_cfg with text_cfg and vision_cfg is "
             "wanted.",
             hint="the file is damaged, or of another program; fetch the model again",
         )
-    text, vision = ({} if part is None else part for part in parts)
     arguments = text.get("tokenizer_kwargs") or {}
     faults = [
         _fault(f"tokenizer_kwargs.{key}", value, _REFUSED.get(key, _UNKNOWN))
@@ -154,6 +154,15 @@ def without_code(name: str) -> Iterator[None]:
         ) from fault
     if fault is not None:
         raise fault
+
+
+@contextmanager
+def untrusted(name: str) -> Iterator[None]:
+    """Around `from_pretrained(name)` of a model that is no encoder: its configurations are checked, no code runs."""
+    folder = Path(name)
+    check_configurations([folder] if folder.is_dir() else [])
+    with without_code(name):
+        yield
 
 
 def _faults(path: Path, content: Any) -> list[str]:
@@ -207,7 +216,7 @@ def _leaves(content: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     while waiting:
         keys, value = waiting.pop()
         if isinstance(value, Mapping):
-            waiting += [((*keys, str(key)), inner) for key, inner in reversed(value.items())]
+            waiting += [((*keys, str(key)), inner) for key, inner in reversed(list(value.items()))]
         elif isinstance(value, list):
             waiting += [((*keys, str(number)), inner) for number, inner in reversed(list(enumerate(value)))]
         elif keys:

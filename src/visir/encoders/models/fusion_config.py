@@ -70,6 +70,9 @@ def read_config(name: str, path: Path) -> dict[str, Any]:
     for part in _PARTS:
         if not isinstance(values.get(part), str):
             continue
+        if Path(values[part]).is_absolute() or ".." in Path(values[part]).parts:
+            faults.append(f"{part}: {values[part]!r} lies elsewhere")
+            continue
         tried = [folder / values[part] for folder in (path.parent, path.parent.parent)]
         file = next((candidate for candidate in tried if candidate.is_file()), None)
         if file is None:

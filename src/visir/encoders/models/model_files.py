@@ -11,10 +11,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 from visir.encoders.families import is_path, no_such_folder
+from visir.encoders.intake import PANIC
 from visir.encoders.models.foreign import check_configurations, without_code
 from visir.encoders.models.hub import snapshot
 from visir.encoders.models.model_code import CODE, OtherCode
@@ -303,7 +303,6 @@ def loading(name: str, folder: Path | None = None, *, code: bool = False) -> Ite
         folder: Where its configurations are, which are checked first; None where that was done.
         code: Whether the code that comes with the model may run.
     """
-    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
     if folder is not None and not code:
@@ -323,18 +322,9 @@ def loading(name: str, folder: Path | None = None, *, code: bool = False) -> Ite
             f"{name}: its weights cannot be read: {_first_line(fault)}",
             hint="the file is damaged or was cut short; fetch it again and compare its size",
         ) from fault
-    except (
-        OSError,
-        ValueError,
-        ArithmeticError,
-        RuntimeError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        UnpicklingError,
-        MemoryError,
-        StrictDataclassError,
-    ) as fault:
+    except BaseException as fault:  # libraries raise what comes; one in Rust that gives up raises no Exception
+        if not isinstance(fault, Exception) and type(fault).__name__ != PANIC:
+            raise
         raise EncoderError(
             f"{name}: cannot be loaded: {type(fault).__name__}: {_first_line(fault)}",
             hint="is every file of the model there, complete, and of this kind of model?",

@@ -12,12 +12,13 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.models import sentence_cross_encoder
-from visir.encoders.models.model_files import ModelFiles, find_model
+from visir.encoders.models.model_files import ModelFiles, find_model, read_configuration
 from visir.encoders.models.model_names import positive_number, trusted_code
 from visir.encoders.models.reduced import ReducedEncoder
 from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, model_type, refuse_cross_encoder
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
 from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
+from visir.encoders.models.transformers_kinds import is_native, kind_of, model_type_of
 from visir.errors import EncoderError
 from visir.options import split_mark, split_options
 
@@ -28,6 +29,10 @@ KINDS = {
 """The classes of the library that make vectors, and the modules whose `load(request)` makes encoders of them."""
 TOKENS = "visir.encoders.models.sentence_tokens"
 """The module of encoders of texts as the vectors of their tokens."""
+READ_ALIKE = ("CLIPModel",)
+"""Classes of transformers of which the library makes the same vectors of texts, and of pictures within the rounding of
+another implementation of the same processor, as visir does without `st:`. Of SigLIP it does not: it pads texts to the
+longest of a batch."""
 REDUCING = ("dimension", "quantise")
 """Options that change the vectors afterwards."""
 ORGANISATION = "sentence-transformers"  # where a name without one is looked for, as the library itself does
@@ -71,6 +76,14 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     kind = model_type(files)
     if kind == "CrossEncoder":
         raise refuse_cross_encoder(bare)
+    if not kind and (dual := _dual_class(files)):
+        if dual not in READ_ALIKE:
+            raise EncoderError(
+                f"{bare}: a {dual} of transformers. sentence-transformers reads it too, but does not know how its "
+                "family pads and cuts texts, so its vectors can be others.",
+                hint=f"leave st: out: {files.hub or files.folder}",
+            )
+        kind = "SentenceTransformer"
     if kind not in KINDS:
         raise EncoderError(
             f"{bare}: this is no sentence-transformers model (there is no modules.json in {files.folder})."
@@ -93,6 +106,13 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             hint=f"load it without: {whole}",
         )
     return ReducedEncoder(encoder, name=name, dimension=dimension, quantise=options.get("quantise"))  # type: ignore[arg-type]  # checked there
+
+
+def _dual_class(files: ModelFiles) -> str | None:
+    """The class of a model of transformers with both towers, saved without `modules.json`; None for any other."""
+    config = read_configuration(files.folder / "config.json")
+    kind = kind_of(config, files.folder) if config and is_native(model_type_of(config)) else None
+    return kind.class_name if kind is not None and len(kind.modalities) > 1 else None
 
 
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:

@@ -169,11 +169,11 @@ def _check_texts(name: str, model: Any) -> None:
 
     transformer = getattr(model[0], "auto_model", None)
     config = getattr(transformer, "config", None)
-    if transformer is None or not hasattr(config, "get_text_config") or not model.supports("text"):
+    if not hasattr(config, "get_text_config") or not model.supports("text"):
         return
-    embeddings = transformer.get_input_embeddings()
-    check_vocabulary(name, model.tokenizer, getattr(embeddings, "num_embeddings", None))
-    most, limit = positions(config.get_text_config()), limit_of(model)
+    text = config.get_text_config()
+    check_vocabulary(name, model.tokenizer, getattr(text, "vocab_size", None))
+    most, limit = positions(text), limit_of(model)
     if most is None or limit is None or limit <= most:
         return
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.models.foreign import untrusted
 from visir.errors import ConfigurationError, require
 
 _BATCH = 32
@@ -39,8 +40,9 @@ class CausalModel:
         import transformers
 
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name)
-            model = transformers.AutoModelForCausalLM.from_pretrained(name)
+            with untrusted(name):
+                tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+                model = transformers.AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False)
         except (OSError, ValueError) as fault:
             raise ConfigurationError(
                 f"{name}: no language model ({str(fault).splitlines()[0][:200]}).",
