@@ -1,7 +1,8 @@
 """Facets: how many items of a library have each brand, lie in each category, cost how much, under given conditions.
 
-With a query they count what it finds; where vectors rank everything, everything. The counts of a field are taken under all conditions but those on this field, so that another choice can be compared
-with the one that was made. Ranges of numbers have round ends, and about as many items each.
+With a query they count what its words find; where vectors rank everything, everything. The counts of a field are taken
+under all conditions but those on this field, so that another choice can be compared with the one that was made. Ranges
+of numbers have round ends, and about as many items each.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class LibrarySnapshot:
         check_at_open(folder, manifests, checked)
         database = Database.open(folder / card.database)
         try:
-            indexes = {name: load_index(folder / name) for name in card.indexes}
+            indexes = {name: load_index(folder / card.place(name)) for name in card.indexes}
             # A caption without a single known word has a vector of zeros, and is in no index: captions say nothing.
             ids = {name: index.ids.to_pylist() for name, index in indexes.items() if name != CAPTIONS}
             check_together(folder, database, ids)
