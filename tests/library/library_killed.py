@@ -52,7 +52,6 @@ def main(root: Path, only: list[str]) -> None:
         "make worded products": (lambda: None, lambda at: update(photos / "shop.csv", at, model="none")),
         "worded products": (lambda: write_shop(photos, changed=True), lambda at: update(None, at)),
         "a model for worded products": (lambda: None, lambda at: update(None, at, model="bow")),
-        "another model": (lambda: None, lambda at: update(None, at, model="colours")),
         "another model and photos": (lambda: shuffle(photos), lambda at: update(None, at, model="colours")),
         "another language for products": (lambda: None, lambda at: update(None, at, language="none")),
     }
