@@ -57,9 +57,7 @@ def places_of(folder: Path) -> dict[str, IndexPlace]:
     card = LibraryCard.of(Manifest.read(folder, LIBRARY)) if is_library(folder) else None
     places = {system: folder / (system if card is None else card.place(system)) for system in INDEXES}
     contents = {
-        system: read_index(place).content
-        for system, place in places.items()
-        if is_made_by_visir(place, INDEX.name)
+        system: read_index(place).content for system, place in places.items() if is_made_by_visir(place, INDEX.name)
     }
     return {system: IndexPlace(content["kind"], content.get("settings", {})) for system, content in contents.items()}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from visir.display import counted
 from visir.library.price_words import ReadWords
 from visir.library.query import AnsweredBy, System
+from visir.retrieval.text.index import FoundWord
 from visir.sparse.matched import Match
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class HitExplanation:
         captions: (text, score) of the captions nearest to the picture, its own and others', by the dense model.
         parts: Rank, score and contribution of each system.
         words: (word, weight), the heaviest of the picture.
+        found: The words of the query that the texts of a product have, where they stand, and what each adds to its
+            score.
         regions: What each word of the query matched in the picture, or why that is not known (`missing`); None for a
             model that makes one vector for each, or a query without a text.
     """
@@ -124,4 +127,5 @@ class HitExplanation:
     captions: tuple[tuple[str, float], ...]
     parts: Mapping[str, SystemScore]
     words: tuple[tuple[str, float], ...]
+    found: tuple[FoundWord, ...] = ()
     regions: WordRegions | None = None

@@ -272,9 +272,7 @@ class Searcher:
             if query_state.query.like is not None:
                 within = np.ones(len(state.library.columns.ids), np.bool_)
                 within[state.library.columns.rows_of([query_state.query.like])] = False
-        return facets_of(
-            state.library, query_state.query.where, category=category, fields=fields, within=within, of=of
-        )
+        return facets_of(state.library, query_state.query.where, category=category, fields=fields, within=within, of=of)
 
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess an upright RGB picture: for a `Query` that has to wait, in a few hundred kilobytes."""

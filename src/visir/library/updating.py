@@ -70,7 +70,7 @@ class UpdateReport(Displayed):
         changed: Other content under a known path.
         moved: Known content under a new path whose old path is gone.
         deleted: Paths that are gone.
-        unchanged: All else.
+        unchanged: All else: neither content, nor captions, nor fields are other ones.
         broken: From path to reason, of everything that cannot be read; it is tried again when it changes.
         duplicates: Files whose content another file has too.
         items: How many pictures the library now holds.
@@ -79,7 +79,7 @@ class UpdateReport(Displayed):
         unavailable: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are
             kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
-        rewritten: Items that have other captions or fields now: a new price, for example. They are not encoded again.
+        rewritten: The items that have other captions or fields now: a new price, for example. None is encoded again.
         remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read.
         unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
@@ -318,8 +318,11 @@ def _compared(
         change.commit(card.to_content())
     else:
         change.abandon()
+    same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
+    with_other_fields = sum(item in rewritten and same_files.get(path) == item for path, item in scanned.items.items())
     return replace(
         counts,
+        unchanged=counts.unchanged - with_other_fields,
         items=len(items),
         encoded=encoded,
         seconds=time.perf_counter() - started,

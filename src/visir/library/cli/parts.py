@@ -108,11 +108,10 @@ def watch_on(folder: Path, settle: float, **options: Any) -> None:
 def print_update(folder: Path, report: UpdateReport) -> None:
     """Print what an update did."""
     parts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
+    parts["with other captions or fields"] = report.rewritten
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
     files = "files: " if report.unit == "pictures" else ""
     output.line(f"{folder}: {counted(report.items, report.unit)}; {files}{counts or 'none'} ({report.seconds:,.1f} s)")
-    if report.rewritten:
-        output.line(f"  other captions or fields: {report.rewritten:,}; encoded again: {report.encoded:,}")
     for remark in report.remarks:
         output.line(f"  {remark}")
     if report.duplicates and report.unit == "pictures":

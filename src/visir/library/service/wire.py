@@ -200,6 +200,14 @@ class ExplainedPart(BaseModel):
     label: str = Field(description=_LABEL, examples=["dense"])
 
 
+class FoundWordBody(BaseModel):
+    """A word of the search in the words of an item, as they stand there."""
+
+    words: list[str] = Field(examples=[["perfume", "perfumes"]])
+    fields: list[str] = Field(examples=[["title", "description"]])
+    score: float = Field(description="What it adds to the score of the words.")
+
+
 class NearCaption(BaseModel):
     """A caption near the query."""
 
@@ -233,6 +241,7 @@ class ExplainedHit(BaseModel):
     captions: list[NearCaption]
     parts: dict[str, ExplainedPart]
     words: list[WeightedWord]
+    found: list[FoundWordBody] = Field([], description="Words of the search that the item has; of products.")
     regions: MatchedRegions | None = Field(
         None, description="Of a model of late interaction; null for other models, and for searches without a text."
     )
@@ -306,6 +315,7 @@ class FieldInfo(BaseModel):
     name: str = Field(examples=["width"])
     type: Literal["number", "text", "date"]
     values: list[Any] | None = None
+    items: int = Field(0, description="How many items have it.")
 
 
 class LibraryStatus(BaseModel):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -57,6 +58,21 @@ class QueryOptions(TypedDict, total=False):
     spelling: bool
     synonyms: Synonyms | None
     near_words: NearWords | None
+
+
+@dataclass(frozen=True)
+class FoundWord:
+    """A word of a query in a document.
+
+    Attributes:
+        words: As they stand in the document: itself, or other forms and synonyms of it.
+        fields: Where.
+        score: What it adds to the document's score.
+    """
+
+    words: tuple[str, ...]
+    fields: tuple[str, ...]
+    score: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -264,6 +280,35 @@ class TextIndex(Displayed):
             synonyms=None if synonyms is None else synonyms.under(self.language),
             near_words=options.get("near_words"),
         )
+
+    def found_words(self, query: str | Plan, document: str, **options: Unpack[QueryOptions]) -> tuple[FoundWord, ...]:
+        """Return which words of a query a document has, and what each adds to its score; heaviest first.
+
+        Args:
+            query: As of `search`.
+            document: The id of the document.
+            **options: As of `QueryOptions`.
+        """
+        looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
+        within = pc.equal(self.ids, document).to_numpy(zero_copy_only=False)
+        starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
+        found = []
+        for concept in looked_up.concepts:
+            alone = Plan((concept,), (), "")
+            score = next(iter(self.search(alone, 1, within=within).scores), 0.0)
+            if not score:
+                continue
+            numbers = {word for alternative in concept for group in alternative.groups for word in group.tolist()}
+            held = [
+                (self.postings.words[word], place)
+                for word in sorted(numbers)
+                for place in range(starts[word], starts[word + 1])
+                if within[documents[place]]
+            ]
+            fields = np.sum([counts[place] for _, place in held], axis=0)
+            names = tuple(name for name, times in zip(self.fields, fields.tolist(), strict=True) if times)
+            found.append(FoundWord(tuple(word for word, _ in held), names, score))
+        return tuple(sorted(found, key=lambda word: -word.score))
 
     def save(self, folder: str | Path) -> Path:
         """Write the index into a new or an empty folder, and return the folder."""
