@@ -42,6 +42,17 @@ def test_a_picture_finds_pictures(photos: Path, tmp_path: Path) -> None:
     assert "captions for" not in said.text
 
 
+def test_broken_pictures_are_set_aside_and_named(photos: Path) -> None:
+    (photos / "a page.png").write_bytes(b"<html>")
+    (photos / "cut.jpg").write_bytes(b"\xff\xd8 no picture")
+    said = say(search, photos, "--model", "pixels", "--image", photos / "red.png", "-k", "9")
+    assert said.status == 0, said.text
+    lines = [line.split() for line in said.text.splitlines() if line.strip()[:1].isdigit()]
+    assert [line[0] for line in lines if line[0].isdigit()][:4] == ["1", "2", "3", "4"]
+    assert "set aside: image 'a page.png': not an image" in said.text and "'cut.jpg'" in said.text
+    assert "2 broken in all; they were not searched" in said.text
+
+
 def test_a_text_finds_captions() -> None:
     said = say(search, "scenes:40?size=64", "a red kite in the sky", "--model", "bow", "--to", "captions", "-k", "3")
     assert said.status == 0, said.text

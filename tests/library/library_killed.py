@@ -52,6 +52,7 @@ def main(root: Path, only: list[str]) -> None:
         "make worded products": (lambda: None, lambda at: update(photos / "shop.csv", at, model="none")),
         "worded products": (lambda: write_shop(photos, changed=True), lambda at: update(None, at)),
         "a model for worded products": (lambda: None, lambda at: update(None, at, model="bow")),
+        "another model and photos": (lambda: shuffle(photos), lambda at: update(None, at, model="colours")),
         "another language for products": (lambda: None, lambda at: update(None, at, language="none")),
     }
     for name in only or changes:
@@ -107,7 +108,7 @@ def strangers(library: Path) -> list[str]:
     with LibrarySnapshot.open(library) as opened:
         items = [item for (item,) in opened.database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")]
     known = {MANIFEST, *Manifest.read(library).files, *map(thumbnail_name, items)}
-    for name in LibraryCard.read(library).indexes:
+    for name in map(LibraryCard.read(library).place, LibraryCard.read(library).indexes):
         known |= {f"{name}/{file}" for file in (MANIFEST, *Manifest.read(library / name).files)}
     return [name for name in files_below(library) if name not in known]
 

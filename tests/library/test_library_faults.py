@@ -29,7 +29,7 @@ from visir.storage import MANIFEST, Manifest, changing
 SCRIPT = Path(__file__).with_name("library_killed.py")
 CHANGES = (
     "make", "add", "delete", "everything", "make products", "products", "make worded products", "worded products",
-    "a model for worded products", "another language for products",
+    "a model for worded products", "another language for products", "another model and photos",
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def test_a_table_with_what_matched(library: Path) -> None:
         or "“a red boat” (hybrid)" in said.text
     )
     assert "matched terms: " in said.text and "first caption" not in said.text
-    assert "1–3 of 48 pictures; the next: --offset 3" in said.text and "\x1b" not in said.text
+    assert "1–3 of 48 pictures, ranked; 48 share a word with the search; the next: --offset 3" in said.text and "\x1b" not in said.text
 
 
 def test_the_services_json(library: Path) -> None:
@@ -57,7 +57,7 @@ def test_filters_pictures_and_likeness(library: Path, tmp_path: Path) -> None:
     by = say(search_in_library, library, "--image", tmp_path / "asked.png", "--system", "dense", "--json")
     assert json.loads(by.text)["hits"][0]["id"] == item.id
     none = say(search_in_library, library, "a dog", "--where", "width > 9999")
-    assert none.status == 0 and "nothing found of 0 pictures that pass the filters" in none.text
+    assert none.status == 0 and "nothing found: no picture passes the filters and the search" in none.text
 
 
 def test_thumbnails_where_the_terminal_can(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def show_answers(title: str, side: str, answers: Sequence[ShownAnswer], *, unit:
         title: What was looked for.
         side: "images" or "captions".
         answers: The answers.
-        unit: What a score is: "cosine".
+        unit: What a score is: "cosine"; "" where there are none.
     """
     listed_answers = output.current().facts.setdefault("answers", [])
     listed_answers += [as_json(answer, side) for answer in answers]
@@ -64,9 +64,10 @@ def show_answers(title: str, side: str, answers: Sequence[ShownAnswer], *, unit:
     names = [shortened(answer.id) if _says_more(answer) else "" for answer in answers]
     width = max(map(len, names))
     digits = len(str(answers[-1].rank))
-    console.print(Text(f"{'':>{digits}}  {unit:>7}  {side[:-1]}", style="dim"))
+    indent = " " * (digits + (11 if unit else 2))
+    console.print(Text(f"{'':>{digits}}  {f'{unit:>7}  ' if unit else ''}{side[:-1]}", style="dim"))
     for answer, name in zip(answers, names, strict=True):
-        line = Text(f"{answer.rank:>{digits}}  {answer.score:>7.4f}  ")
+        line = Text(f"{answer.rank:>{digits}}  " + (f"{answer.score:>7.4f}  " if unit else ""))
         if width:
             line.append(f"{name:<{width}}  ")
         behind = answer.place or answer.caption
@@ -74,7 +75,7 @@ def show_answers(title: str, side: str, answers: Sequence[ShownAnswer], *, unit:
         console.print(line, soft_wrap=True, highlight=False)
         for more in (answer.caption if answer.place else "", answer.terms and f"matched terms: {answer.terms}"):
             if more:
-                console.print(Text(f"{'':>{digits}}           {one_line(more)}", style="dim"), soft_wrap=True)
+                console.print(Text(f"{indent}{one_line(more)}", style="dim"), soft_wrap=True)
 
 
 def as_json(answer: ShownAnswer, side: str) -> dict[str, Any]:

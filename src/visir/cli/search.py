@@ -15,7 +15,6 @@ from visir.cli.options import (
     DeviceOption,
     ImagesOption,
     OptionalModelOption,
-    SkipBrokenOption,
     SplitOption,
     single_or_all,
 )
@@ -63,12 +62,15 @@ def search(
     index: IndexFolder = None,
     split: SplitOption = None,
     images: ImagesOption = None,
-    skip_broken: SkipBrokenOption = False,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", hidden=True, help="Broken pictures are always set aside here.")
+    ] = True,
     device: DeviceOption = None,
 ) -> None:
     """Search photos or a collection with words or a picture.
 
-    A folder or a collection is encoded first; the vectors are kept, so that the next search is fast. A library is
+    A folder or a collection is encoded first; the vectors are kept, so that the next search is fast. Pictures that
+    cannot be read are set aside, and named. A library is
     searched at once, by its own model; its filters and further options are in `visir library search`, those of an
     index in `visir index search`. With a model of weighted words (visir sparsify) the terms that matched are shown.
     """
@@ -108,7 +110,7 @@ def search(
         modality: Modality = "image" if side == "images" else "text"
         chosen, broken = built, dict[str, str]()
         if chosen is None:
-            encoding = encode_detailed(encoder, opened.items(modality), skip_broken=skip_broken)
+            encoding = encode_detailed(encoder, opened.items(modality), skip_broken=True)
             chosen, broken = _exact(encoding.embeddings), dict(encoding.broken)
         run = chosen.search(vectors, k)
         ranked = run.answer("query")

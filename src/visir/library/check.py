@@ -33,7 +33,7 @@ def manifests_of(folder: Path, card: LibraryCard, manifest: Manifest) -> dict[st
     manifests = {"": manifest}
     for name in card.indexes:
         try:
-            manifests[name] = Manifest.read(folder / name, INDEX)
+            manifests[card.place(name)] = Manifest.read(folder / card.place(name), INDEX)
         except VisirError as fault:
             raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
     return manifests
@@ -125,7 +125,8 @@ def check_before_change(folder: Path) -> None:
     Without this an update would give a damaged vector a new, correct checksum.
     """
     manifest = Manifest.read(folder, LIBRARY)
-    names = [name for name in LibraryCard.of(manifest).indexes if (folder / name).is_dir()]
+    card = LibraryCard.of(manifest)
+    names = [place for place in map(card.place, card.indexes) if (folder / place).is_dir()]
     for name, manifest_of_folder in {
         "": manifest,
         **{name: Manifest.read(folder / name, INDEX) for name in names},
@@ -165,7 +166,7 @@ def check(folder: str | Path, callback: Progress = lambda stage, done, total: No
         ids: dict[str, list[str]] = {}
         for name in card.indexes:
             try:
-                indexed = load_index(folder / name).ids.to_pylist()
+                indexed = load_index(folder / card.place(name)).ids.to_pylist()
                 ids |= {} if name == CAPTIONS else {name: indexed}
             except VisirError as fault:
                 faults.append(fault.message)

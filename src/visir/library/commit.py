@@ -38,7 +38,7 @@ def commit(
         card = write_words(change, card, draft, f"words-{number}")
     finally:
         draft.close()
-    indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / name).is_dir())
+    indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / card.place(name)).is_dir())
     card = replace(card, generation=generation, database=path.name, indexes=indexes)
     change.keep_only(path.name, *filter(None, [card.words.get("place")]))
     change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, removed))
@@ -60,7 +60,7 @@ def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | No
 
     It is committed too, so that a service takes the indexes as they are now.
     """
-    indexes = indexes or Indexes(change.folder, card.kinds, card.settings, change=change)
+    indexes = indexes or Indexes.of(change, card)
     database = Database.open(change.folder / card.database)
     try:
         known = {id for (id,) in database.rows("SELECT id FROM items")}

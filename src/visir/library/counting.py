@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from visir.library.facets import Facets
     from visir.library.filters import Field
+    from visir.library.query import By, System
+    from visir.library.searcher import Searcher
     from visir.library.snapshot import LibrarySnapshot
 
 
 class CountsItems:
     """The part of a `Library` that counts its items."""
+
+    _searcher: Searcher
 
     @property
     @abstractmethod
@@ -26,17 +30,31 @@ class CountsItems:
         return dict(self.snapshot.fields)
 
     def facets(
-        self, *, where: str | Sequence[Any] = (), category: str | None = None, fields: Sequence[str] | None = None
+        self,
+        text: str | None = None,
+        *,
+        where: str | Sequence[Any] = (),
+        category: str | None = None,
+        fields: Sequence[str] | None = None,
+        by: By | None = None,
+        system: System | None = None,
+        read_prices: bool = True,
     ) -> Facets:
         """Count how many items have each brand, lie in each category, cost how much.
 
         Args:
-            where: Conditions that every counted item satisfies; a field is counted without those on itself.
+            text: Count what these words find; where vectors rank everything, everything is counted (`Facets.of`).
+            where: Conditions that every counted item satisfies; a field is counted without those on itself, which its
+                `left_out` lists.
             category: Only this folder or category, with everything below it.
             fields: The fields; None takes the category, price and brand, and others that group the items.
+            by: What the text is searched by, as of `search`.
+            system: Of vectors, as of `search`.
+            read_prices: Whether words such as "under 50" are a condition on the price.
 
         Raises:
             FilterError: A field is unknown, or a condition does not fit.
+            QueryError: The library cannot be searched so.
 
         Example:
             >>> import visir
@@ -45,10 +63,7 @@ class CountsItems:
             >>> visir.index("shop.csv", "bow").facets()["brand"].values[0].count
             2
         """
-        from visir.library.facets import facets_of
-        from visir.library.filters import read_condition
-
-        conditions = [where] if isinstance(where, str) else where
-        return facets_of(
-            self.snapshot, [read_condition(condition) for condition in conditions], category=category, fields=fields
-        )
+        self._searcher.reload()
+        query = {"text": text, "where": where, "category": category, "read_prices": read_prices}
+        given = {name: value for name, value in (("by", by), ("system", system)) if value is not None}
+        return self._searcher.facets({**query, **given}, fields)

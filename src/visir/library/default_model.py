@@ -26,7 +26,8 @@ class DefaultModel:
 def default_model(source: str | Path, images: Sequence[str | Path] = (), split: str | None = None) -> DefaultModel:
     """The model that a new library gets where none is named: one that takes texts and pictures, where one can be had.
 
-    Without the hub it is `pixels`, which takes pictures alone. Products need none: they are searched by words.
+    Without the hub it is a well-known one that is on this machine, or `pixels`, which takes pictures alone: the reason
+    then says how the library comes to take words. Products need none: they are searched by words.
 
     Args:
         source: What the library is made of.
@@ -44,7 +45,33 @@ def default_model(source: str | Path, images: Sequence[str | Path] = (), split: 
         return DefaultModel(name, "the recommended model; it is on this machine")
     if _hub_answers():
         return DefaultModel(name, "the recommended model; it is loaded from the hub once (600 MB)")
-    return DefaultModel("pixels", "the hub cannot be reached, and this one needs no download")
+    here = _on_this_machine()
+    if here:
+        return DefaultModel(here[0], "it is on this machine and takes words; the hub cannot be reached")
+    return DefaultModel(
+        "pixels",
+        "this library will not take words, because the hub cannot be reached and no model of pictures and texts is on "
+        f"this machine ({_cache()}). What takes words without it: colours (names of colours, to try things out), the "
+        "folder of a model that you copied here, or trained (visir train scenes-heads --out heads). Later: "
+        "visir library update LIBRARY --model MODEL",
+    )
+
+
+def _on_this_machine() -> list[str]:
+    """Well-known models of pictures and texts whose weights lie in the local cache of the hub."""
+    from visir.encoders.known_models import models, recommended
+
+    listed = [recommended(), *models(takes=("image", "text"), form="dense")]
+    return list(dict.fromkeys(model.name for model in listed if model.here and model.installed and model.megabytes))
+
+
+def _cache() -> str:
+    """Where the hub's models are looked for."""
+    try:
+        from huggingface_hub.constants import HF_HUB_CACHE
+    except ImportError:
+        return "huggingface_hub is not installed"
+    return str(HF_HUB_CACHE)
 
 
 def _is_cached(name: str) -> bool:

@@ -18,6 +18,7 @@ from visir.library.snapshot import LibrarySnapshot
 from visir.records import MultiVectorEmbeddings, SparseEmbeddings
 from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import K, normalised
+from visir.retrieval.text.index import FoundWord
 from visir.sparse.matched import Match, matched
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, 
         tuple(nearest_captions(state.library, item, captions)),
         {name: _system_score(state, query_state, encoded, name, item) for name in query_state.rankings},
         tuple(heaviest_words(state.library, item, words)),
+        _found_words(state, query_state, item),
         matched_regions(state, query, item),
     )
 
@@ -116,6 +118,12 @@ def _system_score(
         alone = FilteredIndex(state.library.indexes[system], [item]).search(vectors, 1)
         score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
     return SystemScore(None, score, score if len(query_state.rankings) == 1 else 0.0, label)
+
+
+def _found_words(state: LibraryState, query_state: QueryState, item: str) -> tuple[FoundWord, ...]:
+    if state.words is None or query_state.plan is None:
+        return ()
+    return state.words.index.found_words(query_state.plan, item)
 
 
 def _score_of_words(state: LibraryState, query_state: QueryState, item: str) -> float:

@@ -1,7 +1,8 @@
 """Facets: how many items of a library have each brand, lie in each category, cost how much, under given conditions.
 
-The counts of a field are taken under all conditions but those on this field, so that another choice can be compared
-with the one that was made. Ranges of numbers have round ends, and about as many items each.
+With a query they count what its words find; where vectors rank everything, everything. The counts of a field are taken
+under all conditions but those on this field, so that another choice can be compared with the one that was made. Ranges
+of numbers have round ends, and about as many items each.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from visir.library.filters import Field
     from visir.library.snapshot import LibrarySnapshot
 
+CountedOf: TypeAlias = Literal["all", "found", "ranked"]
 CATEGORY, PRICE, BRAND = "category", "price", "brand"
 MOST_VALUES, MOST_FIELDS, RANGES = 20, 3, 5
 _FEWEST = 0.05
@@ -61,12 +63,14 @@ class Facet:
         type: "category", "text" or "number".
         values: The most frequent first; ranges and categories in their own order.
         more: How many further values there are.
+        left_out: The conditions on this very field, which its counts leave out; all others hold.
     """
 
     field: str
     type: str
     values: tuple[FacetValue, ...]
     more: int = 0
+    left_out: tuple[FieldCondition, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,12 +78,14 @@ class Facets(Displayed):
     """The facets of a library under some conditions; `facets["brand"]` is that of a field.
 
     Attributes:
-        total: How many items satisfy the conditions.
+        total: How many items satisfy the conditions, and are of those that are counted.
         facets: Category, price and brand first, then further fields.
+        of: Which items are counted: "all", those that the words of a query "found", or all that vectors "ranked".
     """
 
     total: int
     facets: tuple[Facet, ...]
+    of: CountedOf = "all"
 
     def __getitem__(self, field: str) -> Facet:
         by_name = {facet.field: facet for facet in self.facets}
@@ -91,11 +97,13 @@ class Facets(Displayed):
         """Return plain values for JSON."""
         return {
             "total": self.total,
+            "of": self.of,
             "facets": [
                 {
                     "field": facet.field,
                     "type": facet.type,
                     "more": facet.more,
+                    "left_out": [vars(condition) for condition in facet.left_out],
                     "values": [
                         {
                             "label": value.label,
@@ -124,19 +132,23 @@ def facets_of(
     *,
     category: str | None = None,
     fields: Sequence[str] | None = None,
+    within: Mask | None = None,
+    of: CountedOf = "all",
 ) -> Facets:
-    """The facets of a library.
+    """The facets of a library; `Searcher.facets` counts what a query finds.
 
     Args:
         library: The opened library.
         where: Conditions that every counted item satisfies.
         category: Only what lies in this category or below it.
         fields: The fields; None takes the category, price, brand, and up to three others that group the items.
+        within: (items,) those that may be counted; None for all.
+        of: What these are.
 
     Raises:
         FilterError: A field is unknown, or a condition does not fit.
     """
-    counting = _Counting(library, tuple(where), category)
+    counting = _Counting(library, tuple(where), category, within)
     known = library.fields
     if fields is not None:
         unknown = [f"unknown field {name!r} ({nearest(name, known)})" for name in fields if name not in known]
@@ -145,7 +157,7 @@ def facets_of(
     names = _names(library) if fields is None else list(fields)
     facets = [facet for name in names if (facet := counting.facet(known[name])) is not None]
     total = int(counting.mask(None).sum())
-    return Facets(total, tuple(facets if fields is not None else facets[: MOST_FIELDS + 3]))
+    return Facets(total, tuple(facets if fields is not None else facets[: MOST_FIELDS + 3]), of)
 
 
 def _names(library: LibrarySnapshot) -> list[str]:
@@ -175,8 +187,14 @@ def _names(library: LibrarySnapshot) -> list[str]:
 class _Counting:
     """Counts under conditions; a field is counted without those on itself."""
 
-    def __init__(self, library: LibrarySnapshot, where: tuple[FieldCondition, ...], category: str | None) -> None:
-        self.library, self.where, self.category = library, where, category
+    def __init__(
+        self,
+        library: LibrarySnapshot,
+        where: tuple[FieldCondition, ...],
+        category: str | None,
+        within: Mask | None,
+    ) -> None:
+        self.library, self.where, self.category, self.within = library, where, category, within
         self._masks: dict[str | None, Mask] = {}
 
     def mask(self, without: str | None) -> Mask:
@@ -184,16 +202,17 @@ class _Counting:
         applied = tuple(condition for condition in self.where if condition.field != without)
         key = without if len(applied) < len(self.where) else None
         if key not in self._masks:
-            self._masks[key] = satisfying(self.library.columns, applied, self.library.fields, category=self.category)
+            mask = satisfying(self.library.columns, applied, self.library.fields, category=self.category)
+            self._masks[key] = mask if self.within is None else mask & self.within
         return self._masks[key]
 
     def facet(self, field: Field) -> Facet | None:
         """The facet of a field; None where no item has it."""
         if field.name == CATEGORY:
             return self._categories()
-        if field.type == "number" and not field.flag:
-            return self._ranges(field)
-        return self._values(field)
+        facet = self._ranges(field) if field.type == "number" and not field.flag else self._values(field)
+        left_out = tuple(condition for condition in self.where if condition.field == field.name)
+        return None if facet is None else replace(facet, left_out=left_out)
 
     def _values(self, field: Field) -> Facet | None:
         column = self.library.columns.column(*_shown(field))

@@ -76,12 +76,14 @@ class Field:
         type: "number", "text" or "date".
         values: Its values, where it has few of them.
         flag: Whether it is true or false (1 or 0).
+        items: How many items have it.
     """
 
     name: str
     type: FieldType
     values: tuple[str, ...] = ()
     flag: bool = False
+    items: int = 0
 
 
 @dataclass(frozen=True)
@@ -182,18 +184,19 @@ def fields_of(rows: RowReader) -> dict[str, Field]:
         if name in ("format", "camera", "category"):
             values = _few(rows(f"SELECT DISTINCT {place.column} FROM {place.table} WHERE {place.column} IS NOT NULL "
                                f"AND {place.column} <> '' ORDER BY 1 LIMIT {_SHOWN + 1}", ()))  # fmt: skip
-        fields[name] = Field(name, place.type, values)
+        having = f"SELECT count(DISTINCT {place.key}) FROM {place.table} WHERE {place.column} IS NOT NULL"
+        fields[name] = Field(name, place.type, values, items=rows(having, ())[0][0])
     rows_of_fields = rows(
         "SELECT name, sum(typeof(value) NOT IN ('integer', 'real')), count(DISTINCT value), min(value IN (0, 1)), "
-        f"min({_IS_DATE}) FROM fields GROUP BY name ORDER BY name",
+        f"min({_IS_DATE}), count(DISTINCT item) FROM fields GROUP BY name ORDER BY name",
         (),
     )
-    for name, texts, distinct, flag, dates in rows_of_fields:
+    for name, texts, distinct, flag, dates, items in rows_of_fields:
         if name not in fields:
             kind: FieldType = "date" if dates else "text" if texts else "number"
             few = kind == "text" and distinct <= _SHOWN
             listed = rows("SELECT DISTINCT value FROM fields WHERE name = ? ORDER BY 1", (name,)) if few else []
-            fields[name] = Field(name, kind, _few(listed), flag=bool(flag))
+            fields[name] = Field(name, kind, _few(listed), flag=bool(flag), items=items)
     return fields
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from visir.display import WIDTH, Columnar, Displayed, brief, counted, cut_path, quoted
-from visir.library.results import ResultPage
+from visir.display import WIDTH, Columnar, Displayed, brief, cut_path, quoted
+from visir.library.results import ResultPage, count_in_words
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -138,9 +138,9 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
 
     Attributes:
         hits: Best first.
-        total: How many pictures there were to choose from, after the filters.
+        total: How many items the answer has on all its pages: what words found, or all that vectors ranked.
         next_offset: The `offset` of the next page; None where the answer ends.
-        by: What answered: "words", "vectors" or "both".
+        by: What answered: "words", "vectors", "both", or "filters", where what satisfies conditions is listed.
         system: The system of vectors that answered: "dense", "sparse" or "hybrid"; None for words alone.
         label: What people call it: "late interaction" for the dense system of a model that makes several vectors.
         query: What was searched.
@@ -150,6 +150,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         unit: What the items are: "pictures" or "products".
         read: Words of the query that became conditions: "under 50". `read_prices=False` searches for them as words.
         changes: What was searched beside or instead of words of the query, a sentence each.
+        matched: How many items share a word with the query; None where words have no part in the answer.
     """
 
     hits: tuple[LibraryHit, ...]
@@ -165,6 +166,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
     unit: str = "pictures"
     read: tuple[ReadWords, ...] = ()
     changes: tuple[str, ...] = ()
+    matched: int | None = None
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -194,10 +196,11 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: `hits` (see `LibraryHit.to_dict`), `total`, `next_offset`, `by`, `system`."""
+        """Return plain values for JSON: `hits` (see `LibraryHit.to_dict`), `total`, `matched`, `next_offset`, …."""
         return {
             "hits": [hit.to_dict() for hit in self.hits],
             "total": self.total,
+            "matched": self.matched,
             "next_offset": self.next_offset,
             "by": self.by,
             "system": self.system,
@@ -207,10 +210,26 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
             "changes": list(self.changes),
         }
 
+    @property
+    def count(self) -> str:
+        """How many of how many, in words: "2 of 2 products found", "10 of 1,050 products, ranked"."""
+        if not self.hits:
+            return f"nothing behind rank {self.total:,}" if self.total else "nothing found"
+        filtered = bool(self.query.where or self.query.category or self.read)
+        return f"{len(self.hits)} of " + count_in_words(
+            self.total,
+            self.matched,
+            by=self.by,
+            system=self.system,
+            label=self.label,
+            unit=self.unit,
+            filtered=filtered,
+        )
+
     def __repr__(self) -> str:
-        count = f"{len(self.hits)} of {counted(self.total, self.unit)}" if self.hits else "nothing found"
+        label = [] if self.by == "filters" else [self.label]
         lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.label, _PATH_WIDTH)}" for hit in self.hits]
-        return brief(self, f"{self.title}: {count}, {self.label}", *self.changes, *lines)
+        return brief(self, f"{self.title}: {', '.join([self.count, *label])}", *self.changes, *lines)
 
 
 def picture_of(snapshot: LibrarySnapshot, item: Item) -> LibraryPicture:
@@ -240,6 +259,7 @@ def results_of(snapshot: LibrarySnapshot, query: Query, page: ResultPage) -> Lib
         snapshot.card.unit,
         page.read,
         page.changes,
+        page.matched,
     )
 
 

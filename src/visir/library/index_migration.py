@@ -27,22 +27,23 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[
     systems = [name for name in INDEXES if name in plan.kinds]
     for system in systems:
         new = _new_folder(folder, system)
-        if not (folder / system).exists() and _is_own(change, new):
-            new.rename(folder / system)
+        if not (folder / plan.place(system)).exists() and _is_own(change, new):
+            new.rename(folder / plan.place(system))
         remove_own_folders(change, _name(change, _old_folder(folder, system)))
-    wrong = [name for name in systems if (folder / name).is_dir() and not is_as_planned(folder, name, plan)]
+    wrong = [name for name in systems if (folder / plan.place(name)).is_dir() and not is_as_planned(folder, name, plan)]
     if not wrong:
         return plan
     check_before_change(folder)
     for position, system in enumerate(wrong):
         callback("moving", position, len(wrong))
-        strangers = Manifest.read(folder / system, INDEX).strangers(folder / system)
+        place = folder / plan.place(system)
+        strangers = Manifest.read(place, INDEX).strangers(place)
         if strangers:
             raise LibraryError(
-                f"{folder / system}: holds files that visir did not write ({', '.join(strangers[:3])}).",
+                f"{place}: holds files that visir did not write ({', '.join(strangers[:3])}).",
                 hint="move them away, and run the same again",
             )
-        index, new = load_index(folder / system), _new_folder(folder, system)
+        index, new = load_index(place), _new_folder(folder, system)
         change.own_folder(_name(change, new))
         if new.exists() and not _is_complete(new, system, plan, index.ids.to_pylist()):
             remove_own_folders(change, _name(change, new))
@@ -53,8 +54,8 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[
         change.commit(plan.to_content())  # from here on the library is to have the new kind
         old = change.own_folder(_name(change, _old_folder(folder, system)))
         old.parent.mkdir(exist_ok=True)
-        (folder / system).rename(old)
-        new.rename(folder / system)
+        place.rename(old)
+        new.rename(place)
         remove_own_folders(change, _name(change, old))
     callback("moving", len(wrong), len(wrong))
     plan = replace(plan, generation=plan.generation + 1)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from visir.library.layout import INDEXES
+from visir.library.layout import INDEXES, LIBRARY, LibraryCard, is_library
 from visir.retrieval.folder import INDEX, read_index
 from visir.retrieval.kinds import KINDS, USUAL_KINDS
 from visir.retrieval.remote.collection_names import name_collection, place_on_server
 from visir.retrieval.remote.families import family_of
 from visir.retrieval.remote.settings import Server
-from visir.storage import is_made_by_visir
+from visir.storage import Manifest, is_made_by_visir
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class IndexPlace:
 
 def places_of(folder: Path) -> dict[str, IndexPlace]:
     """Where each index of a library lies, by its name: "dense", "sparse", "captions"."""
+    card = LibraryCard.of(Manifest.read(folder, LIBRARY)) if is_library(folder) else None
+    places = {system: folder / (system if card is None else card.place(system)) for system in INDEXES}
     contents = {
-        system: read_index(folder / system).content
-        for system in INDEXES
-        if is_made_by_visir(folder / system, INDEX.name)
+        system: read_index(place).content for system, place in places.items() if is_made_by_visir(place, INDEX.name)
     }
     return {system: IndexPlace(content["kind"], content.get("settings", {})) for system, content in contents.items()}
 

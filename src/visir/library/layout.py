@@ -71,6 +71,9 @@ class LibraryCard:
         texts: Whether its models take texts to search with.
         words: Of products: language and synonyms of the search by words, its version, and what `TextIndex.read_part`
             takes.
+        places: From "dense", "sparse" and "captions" to the folder of the index, where it is another than that name.
+        next: The models that the library is going over to, and where their indexes are made (`model_change`).
+        left: Folders of indexes that are no longer used, and go with the next update.
     """
 
     name: str
@@ -88,6 +91,13 @@ class LibraryCard:
     database: str = ""
     texts: bool | None = None
     words: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    next: Mapping[str, Any] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+
+    def place(self, system: str) -> str:
+        """The name of the folder of an index, below the library's."""
+        return self.places.get(system, system)
 
     @property
     def unit(self) -> str:
@@ -96,7 +106,8 @@ class LibraryCard:
 
     def to_content(self) -> dict[str, Any]:
         """As the manifest holds it."""
-        return asdict(self)
+        content = asdict(self)
+        return {name: value for name, value in content.items() if value or name not in ("places", "next", "left")}
 
     @classmethod
     def of(cls, manifest: Manifest) -> LibraryCard:
@@ -105,7 +116,8 @@ class LibraryCard:
         known = {field_of_card.name for field_of_card in fields(cls)}
         try:
             values = {name: value for name, value in content.items() if name in known}
-            card = cls(**{**values, "images": tuple(content["images"]), "indexes": tuple(content["indexes"])})
+            card = cls(**{**values, "images": tuple(content["images"]), "indexes": tuple(content["indexes"]),
+                          "left": tuple(content.get("left", ()))})  # fmt: skip
         except (KeyError, TypeError) as fault:
             raise LibraryError(f"visir.json does not describe a library: {fault!r}", hint=COPY_AGAIN) from fault
         wrong = card._wrong()
@@ -129,6 +141,9 @@ class LibraryCard:
                 wrong.append(name)
         wrong += ["texts"] if self.texts not in (True, False, None) else []
         wrong += ["words"] if not _are_words(self.words) else []
+        wrong += ["places"] if not _are_places(self.places) else []
+        wrong += ["next"] if not _is_next(self.next) else []
+        wrong += ["left"] if not all(isinstance(name, str) and _PLACE.fullmatch(name) for name in self.left) else []
         if not wrong and self.database and Path(self.database).name != self.database:
             wrong.append("database")
         return wrong
@@ -138,6 +153,27 @@ class LibraryCard:
         """The card of the library in `folder`. Raises `LibraryError` when it is missing or damaged."""
         check_first_update_done(folder)
         return cls.of(Manifest.read(folder, LIBRARY))
+
+
+_PLACE = re.compile(rf"({'|'.join(INDEXES)})(-\d+)?")
+
+
+def _are_places(places: object) -> bool:
+    """Whether these can be places of indexes: folders of this library, named by what they hold."""
+    return isinstance(places, Mapping) and all(
+        system in INDEXES and isinstance(place, str) and (match := _PLACE.fullmatch(place)) and match[1] == system
+        for system, place in places.items()
+    )
+
+
+def _is_next(content: object) -> bool:
+    """Whether this can be what a library goes over to."""
+    if not isinstance(content, Mapping) or not content:
+        return content == {}
+    texts = isinstance(content.get("model"), str) and isinstance(content.get("head") or "", str)
+    kinds, settings = content.get("kinds"), content.get("settings")
+    both = isinstance(kinds, Mapping) and isinstance(settings, Mapping)
+    return texts and both and _are_places(content.get("places"))
 
 
 def _are_words(words: object) -> bool:

@@ -164,7 +164,7 @@ class LibraryModels:
             raise LibraryError(
                 f"{encoder.card.name}: not the model that this library was made with "
                 f"(other {' and '.join(differing)}).",
-                hint="restore that model, or make another: visir library make PLACE --model MODEL --out NEW_FOLDER",
+                hint="restore that model; or go over to another: visir library update LIBRARY --model MODEL",
             )
 
     def _differing(self, system: str, encoder: Encoder) -> list[str]:
@@ -201,10 +201,9 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
 
 
 def with_moved_models(card: LibraryCard, model: str | None, head: str | None, folder: Path) -> LibraryCard:
-    """The card of a library, with the new paths of models that are not where they were.
+    """The card of a library, with other names of models: of the same that lie elsewhere now, or of others.
 
-    A library keeps its models, because vectors of two models cannot be compared; one without a model takes any. Whether
-    a model that was moved is the same is for `LibraryModels` to check when it loads it.
+    Which it is shows when they are loaded (`visir.library.model_change.with_models`).
 
     Args:
         card: The library's.
@@ -213,17 +212,14 @@ def with_moved_models(card: LibraryCard, model: str | None, head: str | None, fo
         folder: The library's folder.
 
     Raises:
-        LibraryError: A name is that of another model.
+        LibraryError: It is to have no model any more.
     """
-    from visir.encoders.places import is_gone
-
     if model and not card.model:
         return replace(card, model=model, head=head, texts=None)
-    for option, name, current in (("--model", model, card.model), ("--sparse", head, card.head)):
-        if name is not None and name != current and not (current and is_gone(current) and card.cards):
-            raise LibraryError(
-                f"{folder}: this library is of {option} {current}, not {name or NO_MODEL}.",
-                hint=f"leave {option} out to update it, or make another library: --out NEW_FOLDER",
-            )
+    if model == "" and card.model:
+        raise LibraryError(
+            f"{folder}: --model {NO_MODEL}: this library has vectors of {card.model}, which would be lost.",
+            hint="leave --model out to update it, name another model, or make another library: --out NEW_FOLDER",
+        )
     moved_head = model if card.head == card.model else head
     return replace(card, model=model or card.model, head=moved_head or card.head)

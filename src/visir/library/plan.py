@@ -57,11 +57,17 @@ def plan_library(
             )
         return _with_words(_with_kinds(new, kind, settings), language, synonyms)
     current = LibraryCard.read(folder)
+    if current.next and model is None and head is None:  # a killed change of models: any update goes on with it
+        model, head = current.next["model"], current.next["head"]
+        current = replace(current, kinds=current.next["kinds"], settings=current.next["settings"])
     names = names_of(model if model is not None else current.model, head)
-    had_model = bool(current.model)
+    had_model, had_head = bool(current.model), current.head
     current = with_moved_models(current, names[0] if model is not None else None, names[1] if head else None, folder)
     if current.model and not had_model:
         current = _with_kinds(current, kind, settings)
+    elif current.head and not had_head:
+        kinds = _kinds(kind, current.model, current.head, current.kinds)
+        current = replace(current, kinds=kinds, settings=_settings(settings or {}, kinds, current.settings))
     elif kind or settings:
         kinds = _kinds(kind, current.model, current.head, current.kinds)
         same = {
@@ -274,7 +280,7 @@ def drop_other_indexes(change: FolderChange, plan: LibraryCard, models: LibraryM
 
 def is_as_planned(folder: Path, system: str, plan: LibraryCard) -> bool:
     """Whether the index that lies there is of the kind, and has the settings, that the library is to have."""
-    content = read_index(folder / system).content
+    content = read_index(folder / plan.place(system)).content
     stated = plan.settings.get(system, {})
     has = content.get("settings", {})
     return content["kind"] == plan.kinds.get(system) and all(has.get(name) == value for name, value in stated.items())

@@ -55,9 +55,9 @@ class ProductWords:
         """Return what is looked up for a text."""
         return self.index.plan(text, synonyms=self.synonyms)
 
-    def run(self, plans: Mapping[str, Plan], k: int, within: Any) -> Run:
-        """Return the best `k` items of each query; `within` is as of `TextIndex.search`."""
-        return self.index.run(plans, k, name="words", within=within)
+    def run(self, plans: Mapping[str, Plan], k: int, within: Any) -> tuple[Run, list[int]]:
+        """Return the best `k` items of each query, and how many share a word with it; `within`: `TextIndex.search`."""
+        return self.index.run_counted(plans, k, name="words", within=within)
 
 
 def texts_of(database: Database) -> tuple[list[str], dict[str, list[str]]]:

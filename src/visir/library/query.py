@@ -19,6 +19,8 @@ from visir.retrieval.fusion import Fusion
 
 System: TypeAlias = Literal["dense", "sparse", "hybrid"]
 By: TypeAlias = Literal["words", "vectors", "both"]
+AnsweredBy: TypeAlias = By | Literal["filters"]
+"""By what an answer came about: "filters" where nothing was searched, and what satisfies conditions is listed."""
 DEEPEST = 1000
 """How far down an answer can be paged (offset + k): beyond it the systems' lists would have to be fused deeper, and
 no one pages that far."""
@@ -51,6 +53,8 @@ class QueryFields(BaseModel):
 
     A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
     dense alone (measured in docs/background/searching.md). Hybrid search is for systems that know different things.
+
+    Conditions alone (`where`) list what satisfies them: the newest pictures first, or by name without dates.
 
     A category includes its subtree. With a category and nothing else to look for, the last part of its name is the
     text: "shoes/running" looks for "running" among what lies there.
@@ -101,8 +105,8 @@ class QueryFields(BaseModel):
     def _contradictions(self) -> list[str]:
         """What is wrong with the fields beside each other."""
         faults = []
-        if self.search_text is None and self.image is None and self.like is None:
-            faults.append("nothing is asked: give a text, an image, a picture to be like, or a category")
+        if self.search_text is None and self.image is None and self.like is None and not self.where:
+            faults.append("nothing is asked: give a text, an image, a picture to be like, a category, or a condition")
         if self.image is not None and self.like is not None:
             faults.append("image and like are given: one of them")
         if self.k + self.offset > DEEPEST:
@@ -125,7 +129,7 @@ class Query(QueryFields):
             takes "weighted" for both and "rrf" for hybrid.
         weight: Weight of the vectors (None takes 0.3), of hybrid that of dense (0.5), in weighted fusion, from 0 to 1.
         where: Conditions that every answer satisfies: "width >= 800", {"field": "width", "op": ">=", "value": 800}, or
-            a `FieldCondition`.
+            a `FieldCondition`. Alone they list what satisfies them, the newest pictures first.
         category: Only what lies in this category or below it.
         read_prices: Whether words such as "under 50" are a condition on the price (`visir.library.price_words`).
         k: How many answers; `offset + k` is at most 1,000.
@@ -199,7 +203,7 @@ class Query(QueryFields):
             return self.system
         return "dense" if "dense" in systems else "sparse"
 
-    def by_for(self, systems: tuple[str, ...], *, has_words: bool, takes_texts: bool) -> By:
+    def by_for(self, systems: tuple[str, ...], *, has_words: bool, takes_texts: bool) -> AnsweredBy:
         """By what a library is searched that has these systems, and perhaps words.
 
         Args:
@@ -207,6 +211,8 @@ class Query(QueryFields):
             has_words: Whether it has words.
             takes_texts: Whether its models take texts.
         """
+        if self.has_filters_alone:
+            return "filters"
         if self.by is not None:
             return self.by
         if not systems:
@@ -214,6 +220,11 @@ class Query(QueryFields):
         if self.system is not None or not has_words or not self.is_text_alone:
             return "vectors"
         return "both" if takes_texts else "words"
+
+    @property
+    def has_filters_alone(self) -> bool:
+        """Whether there is nothing to search for: what satisfies the conditions is listed."""
+        return self.search_text is None and self.image is None and self.like is None
 
     @property
     def is_text_alone(self) -> bool:
@@ -226,6 +237,9 @@ class Query(QueryFields):
         if self.by in ("words", "both"):
             faults += [f"by={self.by}: {_WITHOUT_WORDS[words]}"] if words != "there" else []
             faults += [f"by={self.by}: there is no text"] if self.search_text is None else []
+        if self.has_filters_alone and (self.by == "vectors" or self.system is not None):
+            named = f"system={self.system}" if self.system is not None else "by=vectors"
+            faults.append(f"{named}: conditions alone are listed, and there is nothing to compare vectors with")
         if self.by == "words" and (self.image is not None or self.like is not None):
             faults.append("by=words: words cannot be compared with a picture")
         if self.by == "words" and self.system is not None:
@@ -289,7 +303,7 @@ def _opened(path: Path) -> Image:
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {"by": get_args(By), "system": get_args(System), "fusion": get_args(Fusion)}
-_ASKING = {"text", "image", "like", "category"}
+_ASKING = {"text", "image", "like", "category", "where"}
 
 
 def _error(faults: Sequence[str]) -> QueryError:

@@ -12,7 +12,7 @@ QUERY_HELP = {
     "system": "dense (late interaction too), sparse or hybrid; without one, dense where the library has it.",
     "fusion": "How several systems are joined: rrf (reciprocal ranks), or weighted (the default beside words).",
     "weight": "Weight of the vectors (default: 0.3), in hybrid search of dense (0.5), in weighted fusion: 0 to 1.",
-    "where": "Conditions that every answer satisfies, such as width >= 800.",
+    "where": "Conditions that every answer satisfies, such as width >= 800; alone they list it, newest first.",
     "category": "Only this folder or category, with everything below it.",
     "read_prices": "Whether words such as 'under 50' are a condition on the price, in a library that has prices.",
     "k": "How many answers.",

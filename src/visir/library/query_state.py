@@ -23,7 +23,7 @@ from visir.library.categories import Category, tree_of
 from visir.library.database import CATEGORIES
 from visir.library.filters import satisfying
 from visir.library.price_words import ReadWords, read_prices
-from visir.library.query import By, Query, QueryError, System, WordsState
+from visir.library.query import AnsweredBy, Query, QueryError, System, WordsState
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import RankedItem
 from visir.library.snapshot import LibrarySnapshot
@@ -115,28 +115,28 @@ class AllowedItems:
     def __init__(self, state: LibraryState, query: Query) -> None:
         self._state, library = state, state.library
         self._library = library
-        self._mask = satisfying(library.columns, query.where, library.fields, category=query.category)
+        self.mask = satisfying(library.columns, query.where, library.fields, category=query.category)
         self._indexes: LRUCache[Hashable, FilteredIndex] = LRUCache(2)
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return int(self._mask.sum())
+        return int(self.mask.sum())
 
     def __contains__(self, item: str) -> bool:
         row = int(self._library.columns.rows_of([item])[0])
-        return row >= 0 and bool(self._mask[row])
+        return row >= 0 and bool(self.mask[row])
 
     @cachedmethod(attrgetter("_indexes"), key=lambda _, system: system, lock=attrgetter("_lock"))
     def index(self, system: str) -> FilteredIndex:
         """The allowed documents of a system's index."""
         ids, rows = self._library.columns.ids, self._state.rows(system)
-        return FilteredIndex(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
+        return FilteredIndex(self._library.indexes[system], ids.filter(pa.array(self.mask)), rows[self.mask])
 
     @cached_property
     def words(self) -> NDArray[np.bool_]:
         """(items,) which documents of the words are allowed."""
-        rows = self._state.rows(WORDS)[self._mask]
-        allowed = np.zeros(len(self._mask), np.bool_)
+        rows = self._state.rows(WORDS)[self.mask]
+        allowed = np.zeros(len(self.mask), np.bool_)
         allowed[rows[rows >= 0]] = True
         return allowed
 
@@ -152,7 +152,8 @@ class QueryState:
         system: The system of vectors that answers.
         plan: What is looked up for its words; None where vectors answer alone.
         allowed: The items that it may find; None for all.
-        total: How many items it may find.
+        candidates: How many items it may find.
+        matched: How many of them share a word with it; None where words have no part in the answer.
         encoded: Its vectors.
         name: Its id in these runs.
         runs: Of lists that were joined last: from ranking to the run that has its answers (with those of others).
@@ -165,11 +166,12 @@ class QueryState:
 
     request: Query | Mapping[str, Any]
     query: Query = field(init=False)
-    by: By = "vectors"
+    by: AnsweredBy = "vectors"
     system: System = "dense"
     plan: Plan | None = None
     allowed: AllowedItems | None = None
-    total: int = 0
+    candidates: int = 0
+    matched: int | None = None
     encoded: EncodedQuery | None = None
     name: str = ""
     runs: Mapping[str, Run] = field(default_factory=dict)
@@ -182,7 +184,7 @@ class QueryState:
     @property
     def systems(self) -> tuple[str, ...]:
         """The systems of vectors that are searched: none, one, or both for hybrid."""
-        if self.by == "words":
+        if self.by in ("words", "filters"):
             return ()
         return ("dense", "sparse") if self.system == "hybrid" else (self.system,)
 
@@ -196,8 +198,16 @@ class QueryState:
         """How rankings are joined."""
         return self.query.fusion or ("weighted" if self.by == "both" else "rrf")
 
+    @property
+    def total(self) -> int:
+        """How many items the answer has on all its pages: all that it may find, where vectors rank every one."""
+        ranks_all = not self.rankings or "dense" in self.rankings
+        return self.candidates if ranks_all else self.matched or 0
+
     def label(self, library: LibrarySnapshot) -> str:
         """What people call the way it is answered."""
+        if self.by == "filters":
+            return library.listed[1]
         if self.system == "hybrid":
             return "hybrid"
         return " and ".join(library.label(name) for name in self.rankings)
@@ -233,7 +243,7 @@ class QueryState:
         self.by = query.by_for(state.systems, has_words=state.words is not None, takes_texts=takes_texts)
         self.system = query.system_for(state.systems)
         self.text = query.search_text
-        if self.by != "vectors":
+        if self.by in ("words", "both"):
             self.lists_all = bool(self.read) and query.text == checked.text
             query = self._planned(state, query)
         self.query = query
@@ -241,12 +251,11 @@ class QueryState:
             state.encoder.check_texts(self.systems)
         self.allowed = state.allowed_items(query)
         if self.allowed is not None:
-            self.total = len(self.allowed)
-            self.total -= query.like is not None and query.like in self.allowed
+            self.candidates = len(self.allowed)
+            self.candidates -= query.like is not None and query.like in self.allowed
         else:
-            lengths = [len(state.library.indexes[system].ids) for system in self.systems]
-            self.total = max([*lengths, *([len(state.words.index)] if state.words is not None and self.plan else [])])
-            self.total -= query.like is not None
+            # Not the documents of the indexes: these may have items that are being added.
+            self.candidates = len(state.library.columns.ids) - (query.like is not None)
 
     def _planned(self, state: LibraryState, query: Query) -> Query:
         """Look up the words; the query as vectors take it, with the spelling corrected."""

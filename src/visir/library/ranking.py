@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from visir.arrow import integer_array
 from visir.errors import VisirError
 from visir.library.check import mended_by_update
 from visir.library.lists import DEEPEST_LIST, STEPS, RankedList, fused_step, lists_in_steps, lists_of
@@ -31,7 +33,10 @@ NORMALISATION: Normalisation = "maximum"
 
 def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTimer) -> None:
     """Fill `encoded` and `hits` of the queries without an error."""
-    sound = [query_state for query_state in query_states if query_state.error is None]
+    for query_state in query_states:
+        if query_state.error is None and query_state.by == "filters":
+            _list(state, query_state)
+    sound = [query_state for query_state in query_states if query_state.error is None and query_state.rankings]
     with timer.timed("encode"):
         encoded = state.encoder.encode(
             [query_state.query for query_state in sound], [{*query_state.systems} for query_state in sound],
@@ -43,7 +48,7 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTi
             query_state.by, vectors = "words", EncodedQuery()  # a text that the model cannot read
         if isinstance(vectors, VisirError):
             query_state.error = vectors
-        elif query_state.total > 0:
+        elif query_state.candidates > 0:
             query_state.encoded = vectors
             query = query_state.query
             depth = query_state.search_depth
@@ -65,8 +70,11 @@ def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTi
     first, depth = group[0], group[0].search_depth
     if len(first.rankings) > 1:
         for step in STEPS if first.fusion == "rrf" else (DEEPEST_LIST,):
-            if short := [each for each in group if len(each.hits) < min(each.list_length, each.total)]:
+            if short := [each for each in group if len(each.hits) < min(each.list_length, each.candidates)]:
                 _join(state, short, step, timer)
+        if "sparse" in first.rankings:
+            for query_state in group:
+                query_state.matched = _count(state, query_state)
         return
     [name] = first.rankings
     with timer.timed("search"):
@@ -81,6 +89,46 @@ def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTi
                 RankedItem(item, rank, score, {name: (rank, score)})
                 for rank, (item, score) in enumerate(listed[: query_state.list_length], 1)
             ]
+            if name == "sparse":
+                ended = len(lists[query_state.name]) < depth
+                query_state.matched = len(listed) if ended else _count(state, query_state)
+
+
+def _list(state: LibraryState, query_state: QueryState) -> None:
+    """Fill the hits of a query that has filters alone, in the order of the library's own list."""
+    assert query_state.allowed is not None, "there are conditions"
+    rows, mask = state.library.listed[0], query_state.allowed.mask
+    chosen = state.library.columns.ids.take(pa.array(rows[mask[rows]][: query_state.list_length])).to_pylist()
+    query_state.hits = [RankedItem(item, rank, 0.0, {}) for rank, item in enumerate(chosen, 1)]
+    query_state.allowed = None
+
+
+def matching(state: LibraryState, query_state: QueryState) -> NDArray[np.bool_] | None:
+    """(items,) which items share a word with a query that was ranked, whatever its conditions; None where words have no
+    part in the answer.
+    """
+    if query_state.lists_all or not {WORDS, "sparse"} & {*query_state.rankings}:
+        return None
+    ids = state.library.columns.ids
+    mask = np.zeros(len(ids), np.bool_)
+    if query_state.plan is not None and state.words is not None:
+        rows = state.rows(WORDS)
+        mask = (rows >= 0) & state.words.index.matching(query_state.plan)[rows]
+    if "sparse" in query_state.rankings and query_state.encoded is not None:
+        index = state.library.indexes["sparse"]
+        with mended_by_update(state.library.folder, "sparse"):
+            run = index.search(state.encoder.query_vectors("sparse", [query_state.encoded]), len(index.ids))
+        listed = run.documents.take(integer_array(run.indices))
+        mask |= pc.is_in(ids, listed).to_numpy(zero_copy_only=False)
+    if query_state.query.like is not None:
+        mask[state.library.columns.rows_of([query_state.query.like])] = False
+    return mask
+
+
+def _count(state: LibraryState, query_state: QueryState) -> int | None:
+    """How many items that satisfy the conditions share a word with the query."""
+    mask, allowed = matching(state, query_state), state.allowed_items(query_state.query)
+    return None if mask is None else int((mask if allowed is None else mask & allowed.mask).sum())
 
 
 def _join(state: LibraryState, group: Sequence[QueryState], step: int, timer: StageTimer) -> None:
@@ -158,7 +206,12 @@ def _of_words(state: LibraryState, group: Sequence[QueryState], depth: int) -> R
     within = None if group[0].allowed is None else group[0].allowed.words
     plans = {f"{row:06}": query_state.plan for row, query_state in enumerate(group) if query_state.plan is not None}
     if not any(query_state.lists_all and query_state.by == "words" for query_state in group):
-        return state.words.run(plans, depth, within)
+        run, totals = state.words.run(plans, depth, within)
+        for query_state, total in zip(group, totals, strict=True):
+            query_state.matched = None if query_state.lists_all else total
+        return run
+    for query_state in group:
+        query_state.matched = query_state.candidates
     index = state.words.index
     every = np.flatnonzero(np.ones(len(index), np.bool_) if within is None else within)[:depth]
     names = index.ids.take(pa.array(every)).to_pylist()

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from visir.display import counted
 from visir.library.price_words import ReadWords
-from visir.library.query import By, System
+from visir.library.query import AnsweredBy, System
+from visir.retrieval.text.index import FoundWord
 from visir.sparse.matched import Match
 
 if TYPE_CHECKING:
@@ -39,23 +41,25 @@ class ResultPage:
 
     Attributes:
         hits: Best first.
-        total: How many pictures there were to choose from, after the filters; no score says how many of them fit.
+        total: How many items the answer has on all its pages. Vectors rank all that pass the filters, as no score says
+            which of them fit; words find those that share a word with the query.
         next_offset: Where the next page begins; None where the answer ends.
-        by: What answered: "words", "vectors" or "both".
+        by: What answered: "words", "vectors", "both", or "filters", where what satisfies conditions was listed.
         system: The system of vectors that answered, as a query names it; None for words alone.
         label: What people call it: "late interaction" for the dense system of a model that makes several vectors,
-            "words and dense" for both.
+            "words and dense" for both; of filters alone the order: "newest first", "by name".
         text: The text that was searched with, if any.
         seconds: By stage: "filter", "encode", "search", "fuse", "rerank"; of all queries that were answered together.
         generation: Of the library that answered.
         read: Words of the text that became conditions: "under 50".
         changes: What was searched beside or instead of the words of the text, a sentence each.
+        matched: How many items share a word with the query; None where words have no part in the answer.
     """
 
     hits: tuple[RankedItem, ...]
     total: int
     next_offset: int | None
-    by: By
+    by: AnsweredBy
     system: System | None
     label: str
     text: str | None
@@ -63,6 +67,27 @@ class ResultPage:
     generation: int
     read: tuple[ReadWords, ...] = ()
     changes: tuple[str, ...] = ()
+    matched: int | None = None
+
+
+def count_in_words(
+    total: int, matched: int | None, *, by: str, system: str | None, label: str, unit: str, filtered: bool
+) -> str:
+    """How many items an answer has, and in what sense: found, ranked, or listed.
+
+    Example:
+        >>> count_in_words(2, 2, by="words", system=None, label="words", unit="products", filtered=False)
+        '2 products found'
+        >>> count_in_words(9, 2, by="both", system="dense", label="words and dense", unit="products", filtered=True)
+        '9 products that pass the filters, ranked; 2 share a word with the search'
+    """
+    items = counted(total, unit) + (" that pass the filters" if filtered else "")
+    if by == "filters":
+        return f"{items}, {label}"
+    if system in (None, "sparse"):
+        return f"{items} found" if not filtered else f"{counted(total, unit)} found among those that pass the filters"
+    shared = "" if matched is None else f"; {matched:,} {'shares' if matched == 1 else 'share'} a word with the search"
+    return f"{items}, ranked{shared}"
 
 
 @dataclass(frozen=True)
@@ -92,6 +117,8 @@ class HitExplanation:
         captions: (text, score) of the captions nearest to the picture, its own and others', by the dense model.
         parts: Rank, score and contribution of each system.
         words: (word, weight), the heaviest of the picture.
+        found: The words of the query that the texts of a product have, where they stand, and what each adds to its
+            score.
         regions: What each word of the query matched in the picture, or why that is not known (`missing`); None for a
             model that makes one vector for each, or a query without a text.
     """
@@ -100,4 +127,5 @@ class HitExplanation:
     captions: tuple[tuple[str, float], ...]
     parts: Mapping[str, SystemScore]
     words: tuple[tuple[str, float], ...]
+    found: tuple[FoundWord, ...] = ()
     regions: WordRegions | None = None

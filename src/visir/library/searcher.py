@@ -8,17 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import visir.library.explain as explain
 from visir.errors import VisirError
 from visir.jit import compiling
 from visir.library.categories import Category, require_category
+from visir.library.facets import CountedOf, Facets, facets_of
 from visir.library.filters import Field
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
 from visir.library.query import DEEPEST, By, Query, System
 from visir.library.query_encoding import QueryEncoder
 from visir.library.query_state import LibraryState, QueryState, StageTimer
-from visir.library.ranking import rank
+from visir.library.ranking import matching, rank
 from visir.library.results import HitExplanation, RankedItem, ResultPage
 from visir.library.snapshot import LibrarySnapshot
 from visir.progress import quiet
@@ -185,7 +188,7 @@ class Searcher:
         """
         [page] = self.search([fields if query is None else query])
         category = fields.get("category") if query is None else query.category
-        if category and not page.total:  # nothing at all lies there: a folder that is empty is not in the tree either
+        if category and not page.hits:  # nothing at all lies there: a folder that is empty is not in the tree either
             require_category(self.categories(), category.rstrip("/"))
         return page
 
@@ -239,6 +242,37 @@ class Searcher:
     def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> ResultPage:
         """Pictures like one of the library's own, which is left out."""
         return self.find(like=item, k=k, offset=offset, system=system)
+
+    def facets(self, query: Mapping[str, Any], fields: Sequence[str] | None = None) -> Facets:
+        """Count how many of the items that a query finds have each brand, lie in each category, cost how much.
+
+        Words count what shares one with the query, also where vectors rank the rest; where they find nothing, or have
+        no part in the answer, everything that is ranked is counted.
+
+        Args:
+            query: Its fields, as of `find`; without anything to search for, everything under its conditions is counted.
+            fields: Those that are counted; None takes the category, price, brand, and others that group the items.
+
+        Raises what `find` raises.
+        """
+        state, category = self._state, query.get("category")
+        if not any(query.get(name) is not None for name in ("image", "like")) and not (query.get("text") or "").strip():
+            where = Query(where=query.get("where") or (), category="-").where  # checked alike; all need not be a query
+            return facets_of(state.library, where, category=category, fields=fields)
+        query_state = QueryState({**query, "k": 1})
+        with quiet():
+            query_state.prepare(state)
+            rank(state, [query_state], StageTimer())
+            if query_state.error is not None:
+                raise query_state.error
+            within = matching(state, query_state)
+        of: CountedOf = "found"
+        if within is None or (query_state.by == "both" and not within.any()):
+            of, within = "found" if query_state.lists_all and query_state.by == "words" else "ranked", None
+            if query_state.query.like is not None:
+                within = np.ones(len(state.library.columns.ids), np.bool_)
+                within[state.library.columns.rows_of([query_state.query.like])] = False
+        return facets_of(state.library, query_state.query.where, category=category, fields=fields, within=within, of=of)
 
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess an upright RGB picture: for a `Query` that has to wait, in a few hundred kilobytes."""
@@ -323,4 +357,5 @@ def _page(state: LibraryState, query_state: QueryState, existing: set[str], time
         state.library.generation,
         query_state.read,
         query_state.plan.changes if query_state.plan is not None else (),
+        query_state.matched,
     )

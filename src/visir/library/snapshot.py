@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.library.check import check_at_open, check_together, load_index, load_words, manifests_of
-from visir.library.database import Database
+from visir.library.database import OWN_FILES, Database
 from visir.library.item import PICTURE, Item, ItemFile, media_type_of
 from visir.library.layout import (
     CAPTIONS,
@@ -30,6 +30,9 @@ from visir.storage.locks import is_held
 from visir.storage.manifest import LOG
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from visir.library.columns import FieldColumns
     from visir.library.filters import Field, FieldCondition
 
@@ -123,7 +126,7 @@ class LibrarySnapshot:
         check_at_open(folder, manifests)
         database = Database.open(folder / card.database)
         try:
-            indexes = {name: load_index(folder / name) for name in card.indexes}
+            indexes = {name: load_index(folder / card.place(name)) for name in card.indexes}
             # A caption without a single known word has a vector of zeros, and is in no index: captions say nothing.
             ids = {name: index.ids.to_pylist() for name, index in indexes.items() if name != CAPTIONS}
             check_together(folder, database, ids)
@@ -194,6 +197,26 @@ class LibrarySnapshot:
         """The ids of all pictures, by the path of their first file."""
         rows = self.database.rows("SELECT item FROM files GROUP BY item ORDER BY min(path)")
         return [item for (item,) in rows]
+
+    @property
+    def listed(self) -> tuple[NDArray[np.int64], str]:
+        """The rows of all items (in `columns.ids`) in the order of lists where nothing is searched, and its name.
+
+        "newest first" by the date that a picture was taken, those without one behind, by name; "by name" (of the first
+        file, and where it lies) where no picture has a date.
+        """
+
+        def read() -> tuple[NDArray[np.int64], str]:
+            names = f"SELECT item FROM files WHERE {OWN_FILES} GROUP BY item ORDER BY min(name), min(path)"
+            ids = [item for (item,) in self.database.rows(names)]
+            dates = self.database.rows("SELECT taken, id FROM items WHERE taken IS NOT NULL")
+            newest = {item: place for place, (_, item) in enumerate(sorted(dates, reverse=True))}
+            ids.sort(key=lambda item: newest.get(item, len(newest)))  # stable: those without a date stay by name
+            rows: NDArray[np.int64] = self.columns.rows_of(ids)
+            return rows, "newest first" if newest else "by name"
+
+        order: tuple[NDArray[np.int64], str] = self.columns.once("listed", read)
+        return order
 
     def existing(self, ids: Iterable[str]) -> set[str]:
         """The ids that the library has."""

@@ -33,7 +33,6 @@ from visir.library.default_model import TEXT_MODELS
 from visir.library.index_migration import migrate_indexes
 from visir.library.layout import (
     CAPTIONS,
-    INDEXES,
     LIBRARY,
     SYSTEMS,
     WORK,
@@ -43,6 +42,7 @@ from visir.library.layout import (
     is_library,
     thumbnail_name,
 )
+from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
 from visir.library.models import NO_MODEL, LibraryModels
 from visir.library.pictures import judged
 from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
@@ -53,8 +53,7 @@ from visir.library.source import PhotoSource, check_source_available
 from visir.library.sources import open_source
 from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
-from visir.retrieval.folder import INDEX
-from visir.storage import FolderChange, changing, recover, remove_own_folders, sweep
+from visir.storage import FolderChange, changing, remove_own_folders, sweep
 from visir.storage.removal import remove_files
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class UpdateReport(Displayed):
         changed: Other content under a known path.
         moved: Known content under a new path whose old path is gone.
         deleted: Paths that are gone.
-        unchanged: All else.
+        unchanged: All else: neither content, nor captions, nor fields are other ones.
         broken: From path to the reason and what to do, of everything that cannot be read. It is tried again when it
             changes, or the limits and decoders that refused it do; what may pass (rights, disks) at each update.
         duplicates: Files whose content another file has too.
@@ -84,7 +83,7 @@ class UpdateReport(Displayed):
         unavailable: From folders that cannot be looked into, or whose disk is gone, and from pictures that cannot be
             read for now, to the reason; what the library has of them is kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
-        rewritten: Items that have other captions or fields now: a new price, for example. They are not encoded again.
+        rewritten: The items that have other captions or fields now: a new price, for example. None is encoded again.
         remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read.
         unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
@@ -148,8 +147,9 @@ def update(
     Args:
         source: A folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of.
         folder: The library's folder.
-        model: A name as `visir.encoders.load` takes it; "none" for products that are searched by words alone. A library
-            keeps its model: leave it out to update, unless it was moved. One without a model takes one later.
+        model: A name as `visir.encoders.load` takes it; "none" for products that are searched by words alone. Leave it
+            out to update with the model that the library has. Another one encodes everything anew, beside the vectors
+            that are there; these answer until it is done. A kill loses nothing: the next update goes on.
         head: Likewise, a sparse head, for search by weighted words.
         kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact, and inverted for words.
         settings: Of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
@@ -190,22 +190,36 @@ def update(
             name_model(str(given))
     check_source_available(folder, before.source, before.images)
     opened = open_source(before.source, images=before.images, split=before.split)
+    loaded = {} if loaded is None else loaded
     models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded, folder=folder)
+    others = LibraryModels(before.model, before.head, device=device, loaded=loaded, folder=folder)
     if not is_library(folder) or (before.model and not LibraryCard.read(folder).model):
         _check_models(models, of_products=isinstance(opened, ShopTable))
         _ = fitted(before, models)
-    elif (loaded and before.model in loaded) or are_moved(folder, before):
-        _ = models.dense, models.sparse  # one in memory, whose code may have changed since, or one that was moved
+    elif are_moved(folder, before):
+        with going_on(folder, asked=model is not None or head is not None):
+            target = with_models(folder, before, others)
+        if target.places != before.places:
+            _check_models(others, of_products=isinstance(opened, ShopTable))
+    elif before.model in loaded:
+        _ = models.dense, models.sparse  # one in memory, whose code may have changed since
     with changing(folder, LIBRARY, busy=being_updated(folder), resume=True) as change:
         sweep(change.folder)
-        for name in INDEXES:
-            recover(change.folder / name, INDEX)
+        recover_indexes(change)
         before = plan_library(folder, *request)  # another process may have been at work meanwhile
         if change.manifest.generation == 0 or (before.model and not LibraryCard.of(change.manifest).model):
             before = fitted(before, models)
             drop_other_indexes(change, before, models)
+        elif are_moved(folder, before) or before.next:
+            before = with_models(folder, before, others)
+            models = LibraryModels(
+                before.model, before.head, device=device, cards=before.cards, loaded=loaded, folder=folder
+            )
+            if before.places != LibraryCard.of(change.manifest).places:
+                begin(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
         report = _updated(change, before, opened, models, verify, callback, started)
+        remove_left(change)
     models.keep_texts(lambda: callback("keeping the text tower", 0, 1))
     return report
 
@@ -239,8 +253,11 @@ def _updated(
     folder = change.folder
     unfinished = (folder / WORK).exists() or not words_are_there(folder, before, [*change.manifest.files])
     unfinished |= any(system in before.kinds and system not in before.indexes for system in SYSTEMS)
+    current = LibraryCard.of(change.manifest) if change.manifest.generation else before
     if change.manifest.generation:
-        before = migrate_indexes(change, before, callback)
+        # Going over to other models nothing of the plan counts before all of it does; moves that were killed end first.
+        moved = migrate_indexes(change, before if current.places == before.places else current, callback)
+        before = moved if current.places == before.places else replace(before, generation=moved.generation)
     has_database = bool(before.database) and (folder / before.database).is_file()
     database = Database.open(folder / before.database) if has_database else Database.empty()
     try:
@@ -264,7 +281,7 @@ def _compared(
 ) -> UpdateReport:
     folder = change.folder
     systems = [system for system in SYSTEMS if system in before.kinds]
-    indexes = Indexes(folder, before.kinds, before.settings, change=change)
+    indexes = Indexes.of(change, before)
     known = dict(database.rows("SELECT id, thumbnail FROM items"))
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     callback("looking", 0, len(source.entries))
@@ -306,8 +323,11 @@ def _compared(
         change.commit(card.to_content())
     else:
         change.abandon()
+    same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
+    with_other_fields = sum(item in rewritten and same_files.get(path) == item for path, item in scanned.items.items())
     return replace(
         counts,
+        unchanged=counts.unchanged - with_other_fields,
         items=len(items),
         encoded=encoded,
         seconds=time.perf_counter() - started,

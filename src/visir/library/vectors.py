@@ -22,7 +22,7 @@ from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
 from visir.library.index_places import named_settings
-from visir.library.layout import CAPTIONS, WORK
+from visir.library.layout import CAPTIONS, WORK, LibraryCard
 from visir.library.models import LibraryModels
 from visir.library.product_source import ProductEntry, ShopTable
 from visir.library.product_vectors import product_vectors
@@ -62,6 +62,7 @@ class Indexes:
         settings: From the same to its settings.
         opened: Those that are open.
         change: Of the library; needed where an index may have to be made.
+        places: From the names of indexes to those of their folders, where they differ.
     """
 
     folder: Path
@@ -69,11 +70,18 @@ class Indexes:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     opened: dict[str, Index[Any]] = field(default_factory=dict)
     change: FolderChange | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, change: FolderChange, card: LibraryCard) -> Indexes:
+        """Those of a library that is being changed."""
+        return cls(change.folder, card.kinds, card.settings, change=change, places=card.places)
 
     def get(self, system: str) -> Index[Any] | None:
         """The index, None while it has no documents."""
-        if system not in self.opened and (self.folder / system).is_dir():
-            self.opened[system] = load_index(self.folder / system)
+        place = self.folder / self.places.get(system, system)
+        if system not in self.opened and place.is_dir():
+            self.opened[system] = load_index(place)
         return self.opened.get(system)
 
     def ids(self, system: str) -> set[str]:
@@ -90,7 +98,8 @@ class Indexes:
             settings = named_settings(self.folder, system, self.kinds[system], self.settings.get(system, {}))
             kind = KINDS.get(self.kinds[system]).index()  # not `build_index`: the command line names no settings here
             assert self.change is not None, "an index can only be made by a change of the library"
-            self.opened[system] = kind.build(vectors, self.change.own_folder(system), **settings)
+            place = self.change.own_folder(self.places.get(system, system))
+            self.opened[system] = kind.build(vectors, place, **settings)
             return
         existing = self.ids(system)
         fresh = [document for document in vectors.ids.to_pylist() if document not in existing]

@@ -27,7 +27,7 @@ import orjson
 
 from visir.errors import VisirError
 from visir.storage.locks import hold, release
-from visir.storage.manifest import LOG, FolderError, Manifest
+from visir.storage.manifest import LOG, MANIFEST, FolderError, Manifest
 from visir.storage.removal import check_name, files_below, remove_files
 
 FORMAT = 1
@@ -146,7 +146,9 @@ class Claims:
             names.update(name for name in files_below(self.folder) if name in self)
             # Of a folder that was made for a pattern and where nothing came to be, only the folder goes.
             names.update(f"{below}/-" for below, _ in self._patterns)
-        return remove_files(self.folder, sorted(names - kept_names - {LOG}), links=True)
+        # A removal that was killed before its first step has claimed the manifest: while that is there, it counts.
+        own = {LOG} if keep is None else {LOG, MANIFEST}
+        return remove_files(self.folder, sorted(names - kept_names - own), links=True)
 
     def own_folder(self, name: str) -> None:
         """Write down that visir makes a folder of this name, before it does; it is known until the log goes."""

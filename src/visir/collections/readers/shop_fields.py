@@ -18,6 +18,8 @@ _TAKEN = frozenset((
 ))  # fmt: skip
 """What a library has fields of its own for, or the reader facts: a column of this name becomes "product NAME"."""
 _MOST_FAULTS = 3
+_RUBY_ARROW, _RUBY_NIL = re.compile(r'(?<!\\)"=>'), re.compile(r'(?<!\\)"=>nil\b')
+"""A hash of Ruby, {"a"=>nil}: within its texts quotes are escaped, so an arrow there never follows a bare one."""
 
 
 class _Counts(Protocol):
@@ -137,14 +139,14 @@ def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
 
 
 def _attributes(cells: Sequence[Any]) -> tuple[dict[str, list[Any]], list[int]]:
-    """The attributes of each product, by name, and the rows whose cell is no JSON."""
+    """The attributes of each product, by name, and the rows whose cell is neither JSON nor a hash of Ruby."""
     columns: dict[str, list[Any]] = {}
     unread = []
     for row, cell in enumerate(cells):
         value = cell
         if isinstance(cell, str) and cell.strip():
             try:
-                value = json.loads(cell)
+                value = _specifications(json.loads(_RUBY_ARROW.sub('":', _RUBY_NIL.sub('":null', cell))))
             except ValueError:
                 unread.append(row)
                 continue
@@ -153,6 +155,14 @@ def _attributes(cells: Sequence[Any]) -> tuple[dict[str, list[Any]], list[int]]:
                 column = columns.setdefault(name.strip(), [None] * len(cells))
                 column[row] = text if isinstance(text, int | float | list) else str(text)
     return columns, unread
+
+
+def _specifications(value: object) -> object:
+    """What stands in {"product_specification": …}, as the Flipkart samples wrap it: a list, or one pair."""
+    if not isinstance(value, dict) or [*value] != ["product_specification"]:
+        return value
+    inner = value["product_specification"]
+    return [inner] if isinstance(inner, dict) else inner
 
 
 def _pairs(value: object) -> list[tuple[Any, Any]]:

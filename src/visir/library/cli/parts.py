@@ -52,12 +52,27 @@ def update_once(folder: Path, source: str | None, **options: Any) -> None:
     from visir.library.updating import update
 
     before = places_of(folder)
+    _announce_other_model(folder, options.get("model"))
     report = update(source, folder, **options)
     after = places_of(folder)
     indexes = {system: str(place) for system, place in after.items()}
     output.facts(library=folder.absolute(), **output.plain(report), indexes=indexes)
     print_update(folder, report)
     _print_places(folder, before, after)
+
+
+def _announce_other_model(folder: Path, model: str | None) -> None:
+    """Say before the work that a library goes over to another model, or goes on with that."""
+    from visir.encoders.places import absolute_name
+    from visir.library.layout import LibraryCard, is_library
+
+    card = LibraryCard.read(folder) if is_library(folder) else None
+    wanted = card.next.get("model") if card is not None and model is None else model and absolute_name(model)
+    if card is not None and card.model and wanted and wanted != card.model:
+        output.note(
+            f"{folder}: from model {card.model} to {wanted}: unless it is the same one, everything is encoded anew. "
+            "The library answers with the old one until that is done; stopped, any update goes on"
+        )
 
 
 def _print_places(folder: Path, before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> None:
@@ -98,11 +113,10 @@ def watch_on(folder: Path, settle: float, **options: Any) -> None:
 def print_update(folder: Path, report: UpdateReport) -> None:
     """Print what an update did."""
     parts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
+    parts["with other captions or fields"] = report.rewritten
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
     files = "files: " if report.unit == "pictures" else ""
     output.line(f"{folder}: {counted(report.items, report.unit)}; {files}{counts or 'none'} ({report.seconds:,.1f} s)")
-    if report.rewritten:
-        output.line(f"  other captions or fields: {report.rewritten:,}; encoded again: {report.encoded:,}")
     for remark in report.remarks:
         output.line(f"  {remark}")
     if report.duplicates and report.unit == "pictures":

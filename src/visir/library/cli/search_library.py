@@ -12,6 +12,8 @@ import typer
 
 from visir.cli import output
 from visir.cli.answers import ShownAnswer, show_answers
+from visir.library.query import DEEPEST
+from visir.library.results import count_in_words
 from visir.terminal import one_line
 
 if TYPE_CHECKING:
@@ -63,10 +65,11 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
             for hit, item in zip(page.hits, items, strict=True)
         ]
         if protocol is None:
-            show_answers(title, "images", answers, unit="fit")
+            show_answers(title, "images", answers, unit="" if page.by == "filters" else "fit")
         else:
             _print_pictures(title, searcher, answers, [hit.id for hit in page.hits], protocol)
-        output.note(_footer(page, searcher.library.card.unit, filtered=bool(query.where or query.category)))
+        filtered = bool(query.where or query.category or page.read)
+        output.note(_footer(page, searcher.library.card.unit, query.offset, filtered=filtered))
 
 
 @contextlib.contextmanager
@@ -101,6 +104,7 @@ def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]
 
 def _title(options: Mapping[str, Any], page: ResultPage) -> str:
     parts = [f"“{page.text}”"] if page.text else []
+    parts += [f"where {condition}" for condition in options["where"] or () if page.by == "filters"]
     parts += [f"like {example}" for example in (options["image"], options["like"]) if example is not None]
     parts += [f"in {options['category']}"] if options["category"] else []
     parts += [f"with “{read.words}” as {' and '.join(map(str, read.where))}" for read in page.read]
@@ -108,12 +112,19 @@ def _title(options: Mapping[str, Any], page: ResultPage) -> str:
     return "; ".join(parts)
 
 
-def _footer(page: ResultPage, unit: str, *, filtered: bool) -> str:
-    of = f"of {page.total:,} {unit}" + (" that pass the filters" if filtered else "")
+def _footer(page: ResultPage, unit: str, offset: int, *, filtered: bool) -> str:
+    count = count_in_words(
+        page.total, page.matched, by=page.by, system=page.system, label=page.label, unit=unit, filtered=filtered
+    )
     if not page.hits:
-        return f"nothing found {of}"
+        if page.total:
+            return f"nothing behind --offset {offset}: {count}"
+        return "nothing found" + (f": no {unit[:-1]} passes the filters and the search" if filtered else "")
+    end = page.hits[-1].rank
     more = f"; the next: --offset {page.next_offset}" if page.next_offset is not None else ""
-    return f"{page.hits[0].rank}–{page.hits[-1].rank} {of}{more}"
+    if page.next_offset is None and end < page.total and end >= DEEPEST:
+        more = f"; an answer ends with rank {DEEPEST:,}"
+    return f"{page.hits[0].rank}–{end} of {count}{more}"
 
 
 def _as_json(searcher: Searcher, page: ResultPage, places: Mapping[str, Path | None]) -> dict[str, Any]:

@@ -34,12 +34,12 @@ def update(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="A model: where that of the library lies now, if it was moved; or its first one."
+            "--model", "-m", help="Another or a first model (everything is encoded anew), or the new place of its own."
         ),
     ] = None,
     sparse: Annotated[
         str | None,
-        typer.Option(help="A sparse head over the model: where that of the library lies now, if it was moved."),
+        typer.Option(help="Another sparse head, or a first one; or the new place of the library's own."),
     ] = None,
     kind: KindsOption = None,
     setting: IndexSetOption = None,
@@ -52,8 +52,9 @@ def update(
 
     Bring a library up to date with its photos: new, changed, moved and deleted files.
 
-    Only what is new is encoded, by the library's own model. With another --kind or --set its indexes are made anew from
-    the vectors that they hold.
+    Only what is new is encoded, by the library's own model. Another --model encodes everything anew; the library
+    answers with the old one until that is done, and what was stopped goes on with any update. With another --kind or
+    --set its indexes are made anew from the vectors that they hold.
     """
     from visir.library.layout import check_first_update_done
 

@@ -18,8 +18,7 @@ _COLUMNS = {"rank": pa.int64(), "score": pa.float64(), "id": pa.string(), "name"
 
 def blocks(results: LibraryResults) -> list[Block]:
     """What was searched, and the pictures that were found."""
-    count = f"{len(results)} of {results.total:,} pictures" if results.hits else "nothing found"
-    heading = facts(results.title, count, results.label)
+    heading = facts(results.title, results.count, results.label)
     if not results.hits:
         return [heading]
     shown = [tile(hit) for hit in results.hits[:PICTURES]]

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from visir.library.facets import CountedOf
 from visir.library.service.wire import ConditionBody
 
 
@@ -24,6 +25,7 @@ class FacetBody(BaseModel):
     field: str = Field(examples=["brand"])
     type: Literal["category", "text", "number"]
     more: int = Field(description="How many further values there are.")
+    left_out: list[ConditionBody] = Field([], description="Conditions on this very field, which its counts leave out.")
     values: list[FacetValueBody]
 
 
@@ -31,4 +33,5 @@ class FacetList(BaseModel):
     """How many items satisfy the conditions, and what they have. A field is counted without conditions on itself."""
 
     total: int
+    of: CountedOf = Field("all", description="What is counted: all, what words found, or all that vectors ranked.")
     facets: list[FacetBody]

@@ -151,6 +151,7 @@ class LibraryHandle:
             "captions": [{"text": text, "score": score} for text, score in explanation.captions],
             "parts": {name: asdict(part) for name, part in explanation.parts.items()},
             "words": [{"word": word, "weight": weight} for word, weight in explanation.words],
+            "found": [asdict(match) for match in explanation.found],
             "regions": None if explanation.regions is None else asdict(explanation.regions),
         }
 
@@ -162,7 +163,7 @@ class LibraryHandle:
         """What `/v1/libraries` says."""
         library, searcher = self.library, self.searcher
         fields = [
-            {"name": field.name, "type": field.type, "values": list(field.values) or None}
+            {"name": field.name, "type": field.type, "values": list(field.values) or None, "items": field.items}
             for field in searcher.fields().values()
         ]
         return {

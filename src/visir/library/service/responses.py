@@ -78,6 +78,7 @@ def results_json(page: ResultPage, cards: Mapping[str, tuple[dict[str, Any], byt
         {
             "hits": hits,
             "total": page.total,
+            "matched": page.matched,
             "next_offset": page.next_offset,
             "by": page.by,
             "system": page.system,

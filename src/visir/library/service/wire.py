@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from visir.library.filters import FieldCondition, Op
-from visir.library.query import By, Query, QueryFields, System, described
+from visir.library.query import AnsweredBy, By, Query, QueryFields, System, described
 
 ITEM = "^[0-9a-f]{32}$"
 """An item's id: the first 32 hexadecimal digits of a SHA-256. No path can be written in these letters."""
@@ -148,9 +148,15 @@ class Results(BaseModel):
     """An answer to a search."""
 
     hits: list[HitBody]
-    total: int = Field(description="Pictures that could be found: all, or those that satisfy the conditions.")
+    total: int = Field(
+        description="Items of the answer on all its pages: what words found, or everything under the conditions where "
+        "vectors rank it. Pages end with rank 1,000."
+    )
+    matched: int | None = Field(
+        None, description="Items that share a word with the search; null where words have no part in the answer."
+    )
     next_offset: int | None = Field(description="The offset of the next page; null on the last.", examples=[10])
-    by: By = Field(description="What answered.")
+    by: AnsweredBy = Field(description="What answered; filters: what satisfies the conditions is listed.")
     system: System | None = Field(description="The system of vectors that answered; null for words alone.")
     label: str = Field(description=_LABEL, examples=["late interaction"])
     seconds: dict[str, float] = Field(examples=[{"encode": 0.006, "search": 0.002}])
@@ -194,6 +200,14 @@ class ExplainedPart(BaseModel):
     label: str = Field(description=_LABEL, examples=["dense"])
 
 
+class FoundWordBody(BaseModel):
+    """A word of the search in the words of an item, as they stand there."""
+
+    words: list[str] = Field(examples=[["perfume", "perfumes"]])
+    fields: list[str] = Field(examples=[["title", "description"]])
+    score: float = Field(description="What it adds to the score of the words.")
+
+
 class NearCaption(BaseModel):
     """A caption near the query."""
 
@@ -227,6 +241,7 @@ class ExplainedHit(BaseModel):
     captions: list[NearCaption]
     parts: dict[str, ExplainedPart]
     words: list[WeightedWord]
+    found: list[FoundWordBody] = Field([], description="Words of the search that the item has; of products.")
     regions: MatchedRegions | None = Field(
         None, description="Of a model of late interaction; null for other models, and for searches without a text."
     )
@@ -277,11 +292,12 @@ class ItemSummary(BaseModel):
 
 
 class ItemPage(BaseModel):
-    """A page of pictures, by name."""
+    """A page of pictures."""
 
     items: list[ItemSummary]
     total: int
     next_offset: int | None
+    order: str = Field("by name", description="Newest first; by name where no picture has a date.")
 
 
 class CategoryNode(BaseModel):
@@ -299,6 +315,7 @@ class FieldInfo(BaseModel):
     name: str = Field(examples=["width"])
     type: Literal["number", "text", "date"]
     values: list[Any] | None = None
+    items: int = Field(0, description="How many items have it.")
 
 
 class LibraryStatus(BaseModel):

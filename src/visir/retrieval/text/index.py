@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -59,6 +60,21 @@ class QueryOptions(TypedDict, total=False):
     spelling: bool
     synonyms: Synonyms | None
     near_words: NearWords | None
+
+
+@dataclass(frozen=True)
+class FoundWord:
+    """A word of a query in a document.
+
+    Attributes:
+        words: As they stand in the document: itself, or other forms and synonyms of it.
+        fields: Where.
+        score: What it adds to the document's score.
+    """
+
+    words: tuple[str, ...]
+    fields: tuple[str, ...]
+    score: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,9 +214,9 @@ class TextIndex(Displayed):
         Raises:
             ConfigurationError: `k` is wrong, or `within` is not one boolean for each document.
         """
-        rows, scores, looked_up = self._ranked(query, k, within, options)
+        rows, scores, total, looked_up = self._ranked(query, k, within, options)
         ids = self.ids.take(pa.array(rows)).to_pylist()
-        return TextAnswer(tuple(ids), tuple(scores.tolist()), looked_up.changes, looked_up.corrected)
+        return TextAnswer(tuple(ids), tuple(scores.tolist()), total, looked_up.changes, looked_up.corrected)
 
     def run(
         self,
@@ -220,9 +236,22 @@ class TextIndex(Displayed):
             within: As of `search`.
             **options: As of `QueryOptions`.
         """
-        parts = [self._ranked(text, k, within, options)[:2] for text in queries.values()]
+        return self.run_counted(queries, k, name=name, within=within, **options)[0]
+
+    def run_counted(
+        self,
+        queries: Mapping[str, str | Plan],
+        k: int = 10,
+        *,
+        name: str = "BM25F",
+        within: NDArray[np.bool_] | None = None,
+        **options: Unpack[QueryOptions],
+    ) -> tuple[Run, list[int]]:
+        """Return what `run` does, and for each query how many documents share a word with it, listed or not."""
+        ranked = [self._ranked(text, k, within, options) for text in queries.values()]
+        parts = [(rows, scores) for rows, scores, *_ in ranked]
         nothing = (np.zeros(0, np.int64), np.zeros(0))
-        return Run(
+        run = Run(
             name,
             "t2t",
             pa.array(list(queries), pa.string()),
@@ -234,6 +263,14 @@ class TextIndex(Displayed):
             k,
             {"search": "text index", "similarity": "BM25F", "language": self.language.name, **self.bm25f.to_dict()},
         )
+        return run, [total for _, _, total, _ in ranked]
+
+    def matching(self, query: str | Plan, **options: Unpack[QueryOptions]) -> NDArray[np.bool_]:
+        """Return which documents share a word with a query, (n,) bool; `query` and options are as of `search`."""
+        rows = self._ranked(query, len(self), None, options)[0]
+        mask = np.zeros(len(self), np.bool_)
+        mask[rows] = True
+        return mask
 
     def plan(self, query: str, **options: Unpack[QueryOptions]) -> Plan:
         """Return what is looked up for a query (see `visir.retrieval.text.plan`)."""
@@ -245,6 +282,35 @@ class TextIndex(Displayed):
             synonyms=None if synonyms is None else synonyms.under(self.language),
             near_words=options.get("near_words"),
         )
+
+    def found_words(self, query: str | Plan, document: str, **options: Unpack[QueryOptions]) -> tuple[FoundWord, ...]:
+        """Return which words of a query a document has, and what each adds to its score; heaviest first.
+
+        Args:
+            query: As of `search`.
+            document: The id of the document.
+            **options: As of `QueryOptions`.
+        """
+        looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
+        within = pc.equal(self.ids, document).to_numpy(zero_copy_only=False)
+        starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
+        found = []
+        for concept in looked_up.concepts:
+            alone = Plan((concept,), (), "")
+            score = next(iter(self.search(alone, 1, within=within).scores), 0.0)
+            if not score:
+                continue
+            numbers = {word for alternative in concept for group in alternative.groups for word in group.tolist()}
+            held = [
+                (self.postings.words[word], place)
+                for word in sorted(numbers)
+                for place in range(starts[word], starts[word + 1])
+                if within[documents[place]]
+            ]
+            fields = np.sum([counts[place] for _, place in held], axis=0)
+            names = tuple(name for name, times in zip(self.fields, fields.tolist(), strict=True) if times)
+            found.append(FoundWord(tuple(word for word, _ in held), names, score))
+        return tuple(sorted(found, key=lambda word: -word.score))
 
     def save(self, folder: str | Path) -> Path:
         """Write the index into a new or an empty folder, and return the folder."""
@@ -350,7 +416,7 @@ class TextIndex(Displayed):
 
     def _ranked(
         self, query: str | Plan, k: int, within: NDArray[np.bool_] | None, options: QueryOptions
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], Plan]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], int, Plan]:
         if fault := depth_fault(k):
             raise ConfigurationError(fault, hint="k=10 gives the best ten")
         if within is not None and (within.dtype != np.bool_ or within.shape != (len(self),)):
@@ -364,11 +430,12 @@ class TextIndex(Displayed):
         )  # fmt: skip
         if within is not None:
             rows, scores = rows[within[rows]], scores[within[rows]]
-        if len(rows) > k:
+        total = len(rows)
+        if total > k:
             last = np.partition(scores, len(scores) - k)[len(scores) - k]
             rows, scores = rows[scores >= last], scores[scores >= last]
         order = np.lexsort((rows, -scores))[:k]
-        return rows[order].astype(np.int64), scores[order], looked_up
+        return rows[order].astype(np.int64), scores[order], total, looked_up
 
 
 def _documents(

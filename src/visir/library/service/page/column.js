@@ -144,10 +144,14 @@ export class Column {
   }
 
   summary() {
-    const { total, seconds } = this.answer;
+    const { total, matched, seconds, order, system } = this.answer;
     const all = counted(total, this.library.unit);
-    const found = this.body ? `${all}, best first` : all;
     if (!total) return [];
+    const ranked = this.body?.like && !this.body.text ? `${all} like this one, nearest first` : `${all}, ranked best first`;
+    const shared = matched === null || matched === undefined ? "" : `; ${count(matched)} ${matched === 1 ? "shares" : "share"} a word with the search`;
+    const ended = this.body && total > DEEPEST ? `; the best ${count(DEEPEST)} can be seen` : "";
+    // What words alone find is all that shares one; vectors rank everything.
+    const found = !this.body ? `${all}, ${order}` : (system ?? "sparse") === "sparse" ? `${all} found, best first${ended}` : `${ranked}${shared}${ended}`;
     if (!seconds) return [found];
     const stages = Object.entries(seconds).filter(([stage]) => stage !== "total");
     const time = seconds.total ?? stages.reduce((sum, [, each]) => sum + each, 0);

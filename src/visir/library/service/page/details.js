@@ -234,7 +234,7 @@ function words(list) {
 }
 
 /** Why it was found: the parts of a fused score, words with the weights of both sides, the nearest captions. */
-function reasons({ terms, captions, parts, words: query, regions }, body, hit, shown) {
+function reasons({ terms, captions, parts, words: query, regions, found: inWords }, body, hit, shown) {
   const found = [];
   const systems = Object.values(parts ?? {});
   if (hit?.rank) found.push(el("p", { class: "rank" }, "Rank ", el("b", null, count(hit.rank)), `, score ${weight(hit.score)}`, systems.length > 1 ? ", from" : ""));
@@ -243,6 +243,14 @@ function reasons({ terms, captions, parts, words: query, regions }, body, hit, s
       el("table", { class: "parts" },
         el("thead", null, el("tr", null, ["System", "Rank", "Score"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", null, systems.map((part) => el("tr", null, el("th", { scope: "row" }, part.label), el("td", null, part.rank ? count(part.rank) : "not found"), el("td", null, weight(part.score))))),
+      ),
+    );
+  }
+  if (inWords?.length) {
+    found.push(
+      el("table", { class: "parts" },
+        el("thead", null, el("tr", null, ["Word found", "In", "Score"].map((name) => el("th", { scope: "col" }, name)))),
+        el("tbody", null, inWords.map(({ words: each, fields, score }) => el("tr", null, el("th", { scope: "row" }, each.join(", ")), el("td", null, fields.join(", ")), el("td", null, weight(score))))),
       ),
     );
   }

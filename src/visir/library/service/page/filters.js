@@ -9,11 +9,14 @@ const WORDS = {
   text: { "=": "is", "!=": "is not", contains: "contains" },
 };
 
-const FIRST = ["price", "brand", "category"]; // of a shop
+// What people filter by comes first, then the source's own fields, those of most items first; sizes are last.
+const FIRST = ["price", "taken", "category", "brand", "camera"];
+const LAST = ["name", "path", "caption", "format", "width", "height", "bytes"];
+const place = ({ name, items }) => (items === 0 ? 99 : FIRST.includes(name) ? FIRST.indexOf(name) : LAST.includes(name) ? 20 + LAST.indexOf(name) : 10);
 
 /** Build the form anew for fields; `add(text)` gets a condition as the command line writes it. */
-export function form(place, listed, add) {
-  const fields = listed.some(({ name }) => name === FIRST[0]) ? [...listed].sort((one, other) => FIRST.includes(other.name) - FIRST.includes(one.name)) : listed;
+export function form(panel, listed, add) {
+  const fields = [...listed].sort((one, other) => place(one) - place(other) || (other.items ?? 0) - (one.items ?? 0));
   const field = el("select", { "aria-label": "Field" }, fields.map(({ name }) => option(name, name)));
   const op = el("select", { "aria-label": "Comparison" });
   const value = el("span");
@@ -27,8 +30,8 @@ export function form(place, listed, add) {
   };
   field.addEventListener("change", refresh);
   refresh();
-  place.replaceChildren(field, op, value, el("button", { class: "tool primary" }, "Add"), button("Close", () => place.dispatchEvent(new Event("leave"))));
-  place.onsubmit = (event) => {
+  panel.replaceChildren(field, op, value, el("button", { class: "tool primary" }, "Add"), button("Close", () => panel.dispatchEvent(new Event("leave"))));
+  panel.onsubmit = (event) => {
     event.preventDefault();
     add(conditionText({ field: field.value, op: op.value, value: value.querySelector("input").value }));
   };

@@ -39,6 +39,7 @@ function go(changes, { replace = false } = {}) {
   const before = write(state);
   const photo = state.photo;
   state = { ...state, ...(opening ? {} : { lostPhoto: false }), ...changes };
+  if ("text" in changes && text.value !== state.text) text.value = state.text;
   if (write(state) !== before || state.photo !== photo) {
     history[replace ? "replaceState" : "pushState"]({ depth, photo: state.photo?.key }, "", write(state));
   }

@@ -1,7 +1,7 @@
 // What the page shows of a library of products: facets, and words that were read as prices. (Fetched with the first one.)
 
 import { get, path } from "./api.js";
-import { $, chip, count, el, style } from "./dom.js";
+import { $, chip, count, counted, el, style } from "./dom.js";
 import { conditionText, limits } from "./state.js";
 
 const read = el("div", { class: "chips" });
@@ -28,19 +28,26 @@ export async function show({ of, state, column, go, unfilter }) {
   };
   try {
     const asked = limits(state, of);
-    const where = [...(asked.where ?? []), ...words.flatMap((each) => each.where)];
-    await facets(choices, of, { ...asked, where: where.length ? where : null }, state.where, choose);
+    const { body } = column;
+    // With a photo vectors rank everything; what its words say of prices is a condition.
+    const where = [...(asked.where ?? []), ...(body?.image ? words.flatMap((each) => each.where) : [])];
+    const search = body && !body.image ? { text: body.text, like: body.like, by: body.by, system: body.system, read_prices: body.read_prices } : {};
+    await facets(choices, of, { category: asked.category, where: where.length ? JSON.stringify(where) : null, ...search }, state.where, choose);
   } catch (failure) {
     choices.replaceChildren(el("p", { class: "error" }, failure.message));
   }
 }
 
+const OF = {
+  all: "",
+  found: (n, unit) => `Of ${counted(n, unit)} found by words:`,
+  ranked: (n, unit) => `Of all ${counted(n, unit)} that are ranked:`,
+};
+
 /** Fill `place` with the facets of a library: how many items have each brand, category, price. `choose({category})` or
  * `choose({where})` when one is pressed, with `off` to take it away. */
 async function facets(place, library, limits, chosen, choose) {
-  const given = new URLSearchParams();
-  if (limits.category) given.set("category", limits.category);
-  if (limits.where) given.set("where", JSON.stringify(limits.where));
+  const given = new URLSearchParams(Object.entries(limits).filter(([, value]) => value !== null && value !== undefined));
   const question = `${library.name} ${library.generation} ${given}`;
   if (place.dataset.question === question) return;
   place.dataset.question = question;
@@ -60,8 +67,9 @@ async function facets(place, library, limits, chosen, choose) {
     );
   };
   place.replaceChildren(
-    ...answer.facets.map(({ field, values, more }) =>
-      el("section", { "aria-label": field }, el("h2", null, field), el("ul", null, values.map(value)), more ? el("p", { class: "muted" }, `and ${count(more)} more`) : null),
+    ...(OF[answer.of] ? [el("p", { class: "of" }, OF[answer.of](answer.total, library.unit))] : []),
+    ...answer.facets.map(({ field, values, more, left_out }) =>
+      el("section", { "aria-label": field }, el("h2", null, field), left_out.length ? el("p", { class: "muted" }, `without ${left_out.map(conditionText).join(" and ")}`) : null, el("ul", null, values.map(value)), more ? el("p", { class: "muted" }, `and ${count(more)} more`) : null),
     ),
   );
   if (focused) [...place.querySelectorAll("button")].find((each) => each.dataset.facet === focused)?.focus();

@@ -6,18 +6,14 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from numpy.typing import NDArray
 
-from visir.library.database import OWN_FILES
-from visir.library.facets import facets_of
 from visir.library.filters import satisfying
 from visir.library.hits import path_of_file
+from visir.library.query import By, System
+from visir.library.query_help import QUERY_HELP
 from visir.library.service import wire
 from visir.library.service.errors import HttpError
 from visir.library.service.facet_wire import FacetList
@@ -61,14 +57,15 @@ def items(
     k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 50,
     where: Annotated[str, Query(max_length=_LONGEST_WHERE, description=_WHERE, examples=[_EXAMPLE])] = "[]",
 ) -> Response:
-    """Pictures by name, and by where they lie where names are equal."""
+    """Pictures, the newest first; by name where they have no date, and by where they lie where names are equal."""
     conditions = conditions_of(where)
     request.app.state.charge(request.scope["state"]["caller"], CONDITION * len(conditions))
     ids, total = listed(handle.library, category, offset, k, conditions)
     cards = handle.cards.of(ids)
     shown = [cards[item][0] for item in ids if item in cards]
     after = offset + k
-    return _json({"items": shown, "total": total, "next_offset": after if after < total else None})
+    order = handle.library.listed[1]
+    return _json({"items": shown, "total": total, "next_offset": after if after < total else None, "order": order})
 
 
 def listed(
@@ -76,18 +73,10 @@ def listed(
 ) -> tuple[list[str], int]:
     """Ids of a page of items, and how many there are in all. Raises `FilterError` for conditions that fit no field."""
     columns = library.columns
-    order: NDArray[np.int64] = columns.once("by name", lambda: _by_name(library))
+    order = library.listed[0]
     if category or conditions:
         order = order[satisfying(columns, conditions, library.fields, category=category or None)[order]]
     return columns.ids.take(order[offset : offset + k]).to_pylist(), len(order)
-
-
-def _by_name(library: LibrarySnapshot) -> NDArray[np.int64]:
-    """(items,) the rows of all items, by the name of their first file."""
-    page = f"SELECT item FROM files WHERE {OWN_FILES} GROUP BY item ORDER BY min(name), min(path)"
-    ids = pa.array([item for (item,) in library.database.rows(page)], pa.string())
-    rows: NDArray[np.int64] = pc.index_in(ids, library.columns.ids).to_numpy().astype(np.int64)
-    return rows
 
 
 @router.get("/items/{item}", response_model=wire.ItemInfo)
@@ -179,11 +168,21 @@ def facets(
     category: Annotated[str, Query(max_length=500, description="This category and those below it.")] = "",
     where: Annotated[str, Query(max_length=_LONGEST_WHERE, description=_WHERE, examples=[_EXAMPLE])] = "[]",
     field: Annotated[list[str] | None, Query(max_length=16, description="These fields only.")] = None,
+    text: Annotated[str, Query(max_length=wire.MOST_TEXT, description=QUERY_HELP["text"])] = "",
+    like: Annotated[str, Query(max_length=wire.MOST_TEXT, description=QUERY_HELP["like"])] = "",
+    by: By | None = None,
+    system: System | None = None,
+    read_prices: bool = True,
 ) -> Response:
-    """How many items have each brand, lie in each category, cost how much, under conditions."""
+    """How many of the items that a search finds have each brand, lie in each category, cost how much."""
     conditions = conditions_of(where)
     request.app.state.charge(request.scope["state"]["caller"], CONDITION * (1 + len(conditions)))
-    return _json(facets_of(handle.library, conditions, category=category or None, fields=field).to_dict())
+    query: dict[str, Any] = {"where": conditions, "category": category or None, "read_prices": read_prices}
+    named = {"text": text or None, "like": like or None, "by": by, "system": system}
+    query |= {name: value for name, value in named.items() if value is not None}
+    if text:
+        noted(request, library=handle.name, **({"queries": [text]} if request.app.state.log.queries else {}))
+    return _json(handle.searcher.facets(query, field).to_dict())
 
 
 @router.get("/categories", response_model=list[wire.CategoryNode])
