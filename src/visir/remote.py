@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import ipaddress
 import os
 import re
 import time
@@ -34,6 +35,16 @@ _TAGS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "u
 def is_url(place: object) -> bool:
     """Whether a text names a place elsewhere: `s3://bucket/folder`. `C:\\folder` and `coco:captions.json` do not."""
     return _URL.match(str(place)) is not None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host of this name, or the folder of a Unix socket."""
+    if host.startswith("/"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class UnreachableError(VisirError):

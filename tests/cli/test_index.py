@@ -20,7 +20,7 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.errors import VisirError
-from visir.library.service.tokens import new_token
+from visir.serving.tokens import new_token
 from visir.retrieval import build_index, kinds
 from visir.retrieval.exact import search as search_exact
 from visir.retrieval.formats import read_run

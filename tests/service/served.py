@@ -24,9 +24,9 @@ from asked_toys import write_models
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library.service.app import create_app
-from visir.library.service.logs import ServiceLog
 from visir.library.service.settings import ServiceSettings
 from visir.library.updating import update
+from visir.serving.logs import ServiceLog
 
 AT = "/v1/libraries/photos"
 PATIENCE = 20.0

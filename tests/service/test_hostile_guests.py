@@ -25,8 +25,9 @@ from served import update as update_library
 import visir.library
 import visir.library.service
 from visir.library import LibraryError
-from visir.library.service import middleware, tokens
-from visir.library.service.tokens import Token, add_token, hash_of, new_token, revoke_token
+from visir.library.service.app import GUARDED
+from visir.serving import tokens
+from visir.serving.tokens import Token, add_token, hash_of, new_token, revoke_token
 from visir.storage import MANIFEST
 
 HACK = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
@@ -58,7 +59,7 @@ def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) 
     add_token(path, Token("old", hash_of(over), frozenset({"search", "admin"}), past, past))
     service = serve(tokens=path)
     listed = service.ask("GET", "/v1/openapi.json").json()["paths"]
-    guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in middleware.PUBLIC_PATHS]
+    guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in GUARDED.public]
     guarded += ["/metrics", "/nothing", "/v1", "/v1/health/", "/static", "/static/../v1/libraries", "/docs/x"]
     guarded += ["/V1/libraries", "/v1/libraries?token=" + good, "/v1//libraries", "/static%2f..%2fv1/libraries"]
     wrong: list[list[tuple[bytes, bytes]]] = [

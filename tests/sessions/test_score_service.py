@@ -35,7 +35,8 @@ LOG = random_log(40)
 def asked(url: str, body: object = None) -> tuple[int, Any]:
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=30) as answer:
+        kind = {"Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(url, data, kind), timeout=30) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as refused:
         return refused.code, json.loads(refused.read())
@@ -142,7 +143,7 @@ def asked_nobody(url: str) -> bool:
 
 def test_serve_refuses_what_cannot_be_served(tmp_path: Path) -> None:
     model = train(folder_of(LOG, tmp_path), "lr")
-    with pytest.raises(ConfigurationError, match=r"host 0\.0\.0\.0: anybody who reaches it could ask"):
+    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0 can be reached .* no tokens: everybody could post"):
         sessions.serve(model, host="0.0.0.0", port=0, background=True)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigurationError, match="in use"):
         sessions.serve(model, port=taken.getsockname()[1], background=True)
