@@ -42,6 +42,7 @@ SET_ASIDE = {
     "no_time": "no time, or one before 1970",
     "wrong_unit": "a time in seconds or milliseconds",
     "no_text": "a column of text that holds something else",
+    "long_text": "a text of more than 8,192 characters",
     "unknown_action": "an action that is none of visir's",
     "future": "a time more than five minutes after the clock",
     "late": "before the visitor's last event, or of a session that is over",
