@@ -157,6 +157,7 @@ class ScoreService:
             "open_sessions": self.scorer.open_sessions,
             "remembered": {"visitors": visitors, "customers_sessions": sessions},
             "set_aside": dict(self.scorer.rejected),
+            "crowded_out": dict(self.scorer.crowded_out),
             "not_saved": None if self.unsaved is None else self.unsaved.message,
         }
 
