@@ -392,13 +392,13 @@ def _read_trial(path: Path) -> None:
 
 
 def _write_tokens(path: Path) -> None:
-    from visir.library.service.tokens import SCOPES, Token, add_token, hash_of
+    from visir.serving.tokens import SCOPES, Token, add_token, hash_of
 
     add_token(path, Token("anna", hash_of("visir_secret"), frozenset(SCOPES), datetime(2026, 1, 1, tzinfo=UTC), None))
 
 
 def _read_tokens(path: Path) -> None:
-    from visir.library.service.tokens import read_tokens
+    from visir.serving.tokens import read_tokens
 
     tokens, faults = read_tokens(path)
     assert [token.name for token in tokens] == ["anna"] and not faults

@@ -20,6 +20,19 @@ from visir.errors import VisirError
 _MIB = 2**20
 
 
+def user_path(text: str | os.PathLike[str]) -> Path:
+    """A path as people write it: "~" is the home folder, unless a file of that very name is there."""
+    if not os.fspath(text).startswith("~") or os.path.lexists(text):
+        return Path(text)
+    return Path(os.path.expanduser(text))  # noqa: PTH111 (Path raises where there is no such user)
+
+
+def literal_root(path: Path) -> tuple[Path, str]:
+    """The deepest folder above a path that is there by its very name, and what stands below it, perhaps a pattern."""
+    root = next((parent for parent in path.parents if parent.is_dir()), path.parents[-1] if path.parents else Path())
+    return root, path.relative_to(root).as_posix()
+
+
 def digest_of(path: Path) -> tuple[int, str]:
     """(size, BLAKE2b) of a file; of what is nothing but zeros only where it stands is hashed, whole MiB at a time.
 

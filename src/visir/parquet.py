@@ -24,14 +24,16 @@ def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = N
     pyarrow's own `read_table` imports pandas, which takes a while.
 
     Args:
-        source: The path of the file, or of a folder of files that are read as one, as Spark writes them; or the file
-            opened, which is read in this thread alone (see `open_stream`).
+        source: The path of the file, or of a folder of files that are read as one, as Spark writes them (names of
+            folders below it are no columns); or the file opened, read in this thread alone (see `open_stream`).
         columns: Their names; None for all.
     """
     if not isinstance(source, str | Path):
         table = open_stream(source).read(columns=columns, use_threads=False)
     elif Path(source).is_dir():
-        table = pq.read_table(Path(source).absolute(), columns=None if columns is None else list(columns))
+        table = pq.read_table(
+            Path(source).absolute(), columns=None if columns is None else list(columns), partitioning=None
+        )
     else:
         check_written(source)
         table = _read_file(Path(source), columns)

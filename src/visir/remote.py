@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import ipaddress
 import os
 import re
 import time
@@ -24,6 +25,7 @@ from visir.storage import ContentStore, FolderKind
 
 COPIES = FolderKind("copy", "a copy of a place elsewhere", remedy="delete it: it is copied again")
 
+_PATTERN = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 _PACKAGES = dict.fromkeys(("gs", "gcs"), "gcsfs") | dict.fromkeys(("az", "abfs"), "adlfs") | {"s3": "s3fs"}
 _PACKAGES |= dict.fromkeys(("http", "https"), "aiohttp")
@@ -34,6 +36,16 @@ _TAGS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "u
 def is_url(place: object) -> bool:
     """Whether a text names a place elsewhere: `s3://bucket/folder`. `C:\\folder` and `coco:captions.json` do not."""
     return _URL.match(str(place)) is not None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host of this name, or the folder of a Unix socket."""
+    if host.startswith("/"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class UnreachableError(VisirError):
@@ -241,13 +253,16 @@ def remote_files(url: str) -> tuple[str, dict[str, tuple[int, str]]]:
     with reaching(url):
         files, path = _file_system(url)
         files.invalidate_cache()
-        plain = path.partition("*")[0].partition("?")[0].partition("[")[0]
-        if plain != path:
-            root, entries = plain.rpartition("/")[0], files.glob(path, detail=True)
-        elif files.isfile(path):
-            root, entries = path.rpartition("/")[0], {path: files.info(path)}
-        else:
+        root, _, name = path.rpartition("/")
+        if files.isfile(path):
+            entries = {path: files.info(path)}
+        elif not _PATTERN.search(path) or files.isdir(path):
             root, entries = path, files.find(path, detail=True)
+        elif _PATTERN.search(root) and files.isdir(root):  # a folder of this very name
+            entries = files.glob(_PATTERN.sub(r"[\g<0>]", root) + f"/{name}", detail=True)
+        else:
+            root = path[: _PATTERN.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+            entries = files.glob(path, detail=True)
         place = files.unstrip_protocol(root)
     about = {
         entry[len(root) :].lstrip("/"): _state(info)

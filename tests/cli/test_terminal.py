@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.console import Console
-from visir.library.service.logs import ServiceLog
+from visir.serving.logs import ServiceLog
 from visir.terminal import SafeStream, one_line, safe, trusted
 
 EVIL = "\x1b]0;gone\x07\x1b[2J\x9b31m\u202egpj\r\x7f\x08"

@@ -1,4 +1,4 @@
-"""Photos, a library of them, applications over it, and real processes that serve it."""
+"""Photos, a library of them, a model of purchases, applications over each, and real processes that serve them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,15 @@ import httpx
 import orjson
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "library"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "sessions"))
 
 from asked_toys import write_models
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library.service.app import create_app
-from visir.library.service.logs import ServiceLog
 from visir.library.service.settings import ServiceSettings
 from visir.library.updating import update
+from visir.serving.logs import ServiceLog
 
 AT = "/v1/libraries/photos"
 PATIENCE = 20.0
@@ -53,11 +55,17 @@ def make(folder: Path) -> Path:
 class Service:
     """An application that is asked without a server; its log is kept."""
 
+    more: tuple[str, ...] = ()
+    """What an error has besides."""
+
     def __init__(self, library: Path, **settings: Any) -> None:
         self.log = io.BytesIO()
-        settings = {"rate": 0.0, "reload": 0.0, **settings}
-        made = ServiceSettings((library,), **settings)
-        self.app = create_app(made, log=ServiceLog(self.log, queries=made.log_queries))
+        settings = {"rate": 0.0, **settings}
+        self.app = self.made(library, settings, ServiceLog(self.log, queries=settings.get("log_queries", False)))
+
+    def made(self, library: Path, settings: dict[str, Any], log: ServiceLog) -> Any:
+        """The application."""
+        return create_app(ServiceSettings((library,), **{"reload": 0.0, **settings}), log=log)
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         """One request, in an event loop of its own."""
@@ -84,7 +92,7 @@ class Service:
         answer = self.ask(method, path, **more)
         assert answer.headers["content-type"] == "application/json"
         error = answer.json()["error"]
-        assert {"code", "message", "hint"} <= set(error) <= {"code", "message", "hint", "field"}
+        assert {"code", "message", "hint"} <= set(error) <= {"code", "message", "hint", "field", *self.more}
         return answer.status_code, error
 
     def written(self) -> bytes:
@@ -101,19 +109,97 @@ class Service:
         self.app.state.registry.close()
 
 
+class Scores(Service):
+    """The same of a model of purchases: `sessions serve`."""
+
+    more = ("faults",)
+
+    def made(self, library: Path, settings: dict[str, Any], log: ServiceLog) -> Any:
+        """The application."""
+        from visir.sessions.prediction.live import LiveScorer
+        from visir.sessions.prediction.purchase_model import load_model
+        from visir.sessions.prediction.service import ScoreService, ScoreSettings
+        from visir.sessions.prediction.service import create_app as create_scores
+
+        self.scores = ScoreService(LiveScorer(load_model(library)))
+        return create_scores(self.scores, ScoreSettings(**settings), log=log)
+
+    def close(self) -> None:
+        """End its threads."""
+        self.scores.close()
+
+
+def make_model(folder: Path) -> Path:
+    """A model of purchases, "buyers"."""
+    from intent_log import folder_of, random_log
+
+    from visir.sessions.prediction.training import train
+
+    return train(folder_of(random_log(40), folder / "log"), "lr").save(folder / "buyers", even_if_worse=True)
+
+
+EVENT = {"visitor": "v7", "time": 1_740_787_801_564_468, "action": "page"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A service of visir, as one who attacks every one of them sees it.
+
+    Attributes:
+        make: Makes what it serves.
+        asked: Serves it without a server.
+        read: A path that tells of what is served.
+        write: A path that is posted to, and a body that it takes.
+        scope: What a token needs.
+        running: Code that serves FOLDER with SETTINGS in a process, and calls READY.
+    """
+
+    make: Callable[[Path], Path]
+    asked: type[Service]
+    read: str
+    write: tuple[str, Any]
+    scope: str
+    running: str
+
+
+KINDS = {
+    "library": Kind(
+        make,
+        Service,
+        f"{AT}/items",
+        (f"{AT}/search", {"text": "a dog", "k": 1}),
+        "search",
+        "from visir.library.service.running import serve\n"
+        "from visir.library.service.settings import ServiceSettings\n"
+        "serve(ServiceSettings((Path(FOLDER),), **SETTINGS), '127.0.0.1', 0, READY)\n",
+    ),
+    "sessions": Kind(
+        make_model,
+        Scores,
+        "/health",
+        ("/v1/events", {"events": [EVENT]}),
+        "score",
+        "from visir.serving.logs import ServiceLog\nfrom visir.serving.server import listening, serve_app\n"
+        "from visir.sessions.prediction.live import LiveScorer\n"
+        "from visir.sessions.prediction.purchase_model import load_model\n"
+        "from visir.sessions.prediction.service import ScoreService, ScoreSettings, create_app\n"
+        "settings, service = ScoreSettings(**SETTINGS), ScoreService(LiveScorer(load_model(FOLDER)))\n"
+        "waiting = listening('127.0.0.1', 0)\n"
+        "serve_app(lambda log: create_app(service, settings, log=log), settings, waiting, READY, ServiceLog())\n",
+    ),
+}
+
+
 @contextlib.contextmanager
 def process(
-    library: Path, *, log: Any = None, first: str = "", **settings: Any
+    library: Path, *, kind: str = "library", log: Any = None, first: str = "", **settings: Any
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A real service in a process of its own, and its port. `log`: its standard error; `first`: code that it begins
     with.
     """
     program = (
-        "import sys; from pathlib import Path; from visir.library.service.running import serve\n"
-        "from visir.library.service.settings import ServiceSettings\n"
-        f"{first}\n"
-        f"serve(ServiceSettings((Path({str(library)!r}),), **{settings!r}), '127.0.0.1', 0,"
-        " lambda at: print(at, flush=True))\n"
+        f"import sys; from pathlib import Path\n{first}\nFOLDER, SETTINGS = {str(library)!r}, {settings!r}\n"
+        f"READY = lambda at: print(at, flush=True)\n{KINDS[kind].running}"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # The log goes into a file: a pipe that nobody reads is full after 300 lines, and the service would stand still.

@@ -28,7 +28,7 @@ from served import AT, Service, make, process
 from visir.collections.budget import DECODING
 from visir.collections.images import decode
 from visir.library.query import Query
-from visir.library.service.limits import RateLimiter
+from visir.serving.front import RateLimiter
 
 WORDS = {"text": "a red dog"}
 

@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from served import AT, Service, make, until
 
-from visir.library.service.tokens import Token, add_token, hash_of, new_token
+from visir.serving.tokens import Token, add_token, hash_of, new_token
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 from served import Service, make
 
-from visir.library.service.tokens import new_token
+from visir.serving.tokens import new_token
 
 CHECKS = [
     not_a_server_error,

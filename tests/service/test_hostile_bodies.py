@@ -21,7 +21,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from PIL import Image
-from served import AT, Service, make, process
+from served import AT, EVENT, KINDS, Scores, Service, make, process
 
 JSON = {"content-type": "application/json"}
 
@@ -217,13 +217,50 @@ def test_json_that_goes_too_far(service: Service, name: str) -> None:
         assert len(answer.json()["hits"]) == 2  # the last one counts, as everywhere
 
 
-def test_bodies_that_are_packed_or_of_another_type(service: Service) -> None:
+HOSTILE_EVENTS = {
+    "a list of nothing": (b"[" + b"{}," * 9_999 + b"{}]", 422),
+    "many events": (b"[" + b"{}," * 900_000 + b"{}]", 413),
+    "many columns": (b'[{"visitor":"a"' + b"".join(b',"%x":1' % at for at in range(1_100_000)) + b"}]", 413),
+    "many lists": (b'{"events":[' + b"[]," * 5_000_000 + b"[]]}", 413),
+    "a value of lists": (b'[{"visitor":[' + b"[]," * 900_000 + b'1],"time":1740787801564468,"action":"page"}]', 422),
+    "long wrong action": (json.dumps([{**EVENT, "action": "a" * 10_000_000}]).encode(), 422),
+    "long wrong times": (json.dumps([{**EVENT, "time": "1" * 1_000}] * 9_000).encode(), 422),
+    "long visitor": (json.dumps([{**EVENT, "visitor": "v" * 10_000_000}]).encode(), 422),
+    "long page": (json.dumps([{**EVENT, "page": "/" * 10_000_000}]).encode(), 422),
+    "a time of many digits": (b'[{"visitor":"a","action":"page","time":' + b"9" * 4_000_000 + b"}]", None),
+    "a time beyond 64 bits": (b'[{"visitor":"a","action":"page","time":99999999999999999999}]', 422),
+    "an object": (b'{"events": {"0": 1}}', 422),
+    "nothing": (b"", 400),
+}
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    made = Scores(KINDS["sessions"].make(tmp_path_factory.mktemp("hostile-events")))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", [*HOSTILE_JSON, *HOSTILE_EVENTS])
+def test_events_that_go_too_far(scores: Service, name: str) -> None:
+    """Refused as a whole, quickly and in few words; no event is read."""
+    body, expected = {**{name: (body, None) for name, (body, _) in HOSTILE_JSON.items()}, **HOSTILE_EVENTS}[name]
+    began = time.process_time()
+    answer = scores.ask("POST", "/v1/events", content=body, headers=JSON)
+    assert time.process_time() - began < 2, "nobody else is answered meanwhile"
+    assert answer.status_code in ((400, 413, 422) if expected is None else (expected,)), answer.text[:300]
+    assert answer.headers["content-type"] == "application/json" and len(answer.content) < 100_000
+    assert scores.ask("GET", "/health").json()["events"] == 0
+
+
+def test_bodies_that_are_packed_or_of_another_type(service: Service, scores: Service) -> None:
     """Nothing is unpacked on behalf of a client; the type must be the declared one."""
     body = json.dumps({"text": "a dog"}).encode()
     bomb = gzip.compress(b" " * 100_000_000 + body)
     for packed, coding in ((bomb, "gzip"), (gzip.compress(body), "gzip"), (zlib.compress(body), "deflate")):
         headers = {**JSON, "content-encoding": coding}
         assert service.refused("POST", f"{AT}/search", content=packed, headers=headers)[0] == 400
+        assert scores.refused("POST", "/v1/events", content=packed, headers=headers)[0] == 400
     for kind in (
         "text/plain",
         "application/x-www-form-urlencoded",
@@ -232,6 +269,7 @@ def test_bodies_that_are_packed_or_of_another_type(service: Service) -> None:
         "x" * 9999,
     ):
         assert service.refused("POST", f"{AT}/search", content=body, headers={"content-type": kind})[0] == 415
+        assert scores.refused("POST", "/v1/events", content=body, headers={"content-type": kind})[0] == 415
         assert service.refused("POST", f"{AT}/search/photo", content=body, headers={"content-type": kind})[0] == 415
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib
 import inspect
 import json
@@ -19,22 +20,46 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from PIL import Image
-from served import AT, Service, make
+from served import AT, KINDS, Kind, Service, make
 from served import update as update_library
 
 import visir.library
 import visir.library.service
+import visir.serving
+import visir.sessions.prediction
 from visir.library import LibraryError
-from visir.library.service import middleware, tokens
-from visir.library.service.tokens import Token, add_token, hash_of, new_token, revoke_token
+from visir.serving import tokens
+from visir.serving.tokens import Token, add_token, hash_of, new_token, revoke_token
 from visir.storage import MANIFEST
 
+PUBLIC = {"/", "/v1/health", "/v1/ready", "/v1/openapi.json", "/docs"}
 HACK = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("guests"))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def every(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Kind, Path]:
+    """Every service of visir, and what it serves: what guards one guards all."""
+    kind = KINDS[request.param]
+    return kind, kind.make(tmp_path_factory.mktemp(f"guests-{request.param}"))
+
+
+@pytest.fixture
+def front(every: tuple[Kind, Path]) -> Iterator[Any]:
+    """Begins the service with these settings."""
+    made: list[Service] = []
+
+    def begin(**settings: Any) -> Service:
+        made.append(every[0].asked(every[1], **settings))
+        return made[-1]
+
+    yield begin
+    for service in made:
+        service.close()
 
 
 @pytest.fixture
@@ -50,16 +75,29 @@ def serve(folder: Path) -> Iterator[Any]:
         service.close()
 
 
-def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) -> None:
+def test_every_path_but_the_open_ones_wants_a_token(front: Any, every: tuple[Kind, Path], tmp_path: Path) -> None:
     """What OpenAPI lists, what it does not, and what is nowhere; by every method; with every way of a wrong token."""
     path = tmp_path / "tokens"
-    good = new_token(path, "anna", ["search"], None)
+    kind = every[0]
+    good = new_token(path, "anna", [kind.scope], None)
     over, past = "visir_over", datetime.now(UTC) - timedelta(seconds=1)
-    add_token(path, Token("old", hash_of(over), frozenset({"search", "admin"}), past, past))
-    service = serve(tokens=path)
+    add_token(path, Token("old", hash_of(over), frozenset({"search", "admin", "score"}), past, past))
+    service = front(tokens=path)
     listed = service.ask("GET", "/v1/openapi.json").json()["paths"]
-    guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in middleware.PUBLIC_PATHS]
-    guarded += ["/metrics", "/nothing", "/v1", "/v1/health/", "/static", "/static/../v1/libraries", "/docs/x"]
+    guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in PUBLIC]
+    guarded += [
+        "/metrics",
+        "/nothing",
+        kind.read,
+        kind.write[0],
+        "/v1",
+        "/v1/health/",
+        "/static",
+        "/static/../v1/libraries",
+        "/docs/x",
+        "/openapi.json",
+        "/redoc",
+    ]
     guarded += ["/V1/libraries", "/v1/libraries?token=" + good, "/v1//libraries", "/static%2f..%2fv1/libraries"]
     wrong: list[list[tuple[bytes, bytes]]] = [
         [],
@@ -87,26 +125,33 @@ def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) 
         [(b"x-authorization", b"Bearer " + good.encode())],
         [(b"cookie", b"token=" + good.encode())],
     ]
-    asked = [("GET", f"{AT}/items", {"headers": headers}) for headers in wrong]
+    asked = [("GET", kind.read, {"headers": headers}) for headers in wrong]
     asked += [(method, one, {}) for one in guarded for method in ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD")]
     for (method, one, more), answer in zip(asked, service.together(asked), strict=True):
-        opened = one.startswith("/static%2f")  # below the open ones, and nothing is there
+        opened = AT in kind.read and one.startswith("/static%2f")  # below the open ones, and nothing is there
         assert answer.status_code in ((404, 405) if opened else (401,)), (method, one, more, answer.status_code)
     fine = {"headers": {"authorization": f"Bearer {good}"}}
-    assert service.ask("GET", f"{AT}/items", **fine).status_code == 200
-    assert service.refused("POST", f"{AT}/update", **fine)[0] == 403
+    assert service.ask("GET", kind.read, **fine).status_code == 200
+    assert service.ask("POST", kind.write[0], json=kind.write[1], **fine).status_code == 200
+    if kind.scope == "search":
+        assert service.refused("POST", f"{AT}/update", **fine)[0] == 403
+    others = new_token(path, "bert", ["search" if kind.scope == "score" else "score"], None)
+    time.sleep(1.1)
+    strange = {"headers": {"authorization": f"Bearer {others}"}}
+    for method, where in (("GET", kind.read), ("POST", kind.write[0]), ("GET", "/metrics")):
+        assert service.refused(method, where, **strange)[0] == 403, "a token of another service"
     log = service.written()
     assert good.encode() not in log.replace(b"?token=" + good.encode(), b"") and over.encode() not in log
 
 
-def test_a_token_ends_while_it_is_used(serve: Any, tmp_path: Path) -> None:
+def test_a_token_ends_while_it_is_used(front: Any, every: tuple[Kind, Path], tmp_path: Path) -> None:
     """Revoked, or the manifest taken away or spoiled: refused within a second, without a restart."""
-    path = tmp_path / "tokens"
-    anna, bert = new_token(path, "anna", ["search"], None), new_token(path, "bert", ["search"], None)
-    service = serve(tokens=path)
+    path, scope = tmp_path / "tokens", every[0].scope
+    anna, bert = new_token(path, "anna", [scope], None), new_token(path, "bert", [scope], None)
+    service = front(tokens=path)
 
     def status(secret: str) -> int:
-        return service.ask("GET", f"{AT}/items", headers={"authorization": f"Bearer {secret}"}).status_code
+        return service.ask("GET", every[0].read, headers={"authorization": f"Bearer {secret}"}).status_code
 
     assert status(anna) == status(bert) == 200
     revoke_token(path, "anna")
@@ -129,11 +174,11 @@ def test_tokens_are_compared_in_constant_time() -> None:
     assert isinstance(test, ast.Call) and ast.unparse(test.func) == "hmac.compare_digest"
 
 
-def test_pages_of_strangers(serve: Any) -> None:
+def test_pages_of_strangers(front: Any, every: tuple[Kind, Path]) -> None:
     """Without tokens, a page that somebody visits may have the browser ask 127.0.0.1: nothing is done on its behalf."""
-    service = serve()
-    photo = {"files": {"photo": b"GIF89a"}}
-    strange = [
+    service, kind = front(), every[0]
+    (path, body), photo = kind.write, {"files": {"photo": b"GIF89a"}}
+    strange: list[Any] = [
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": "http://localhost.evil.example"},
@@ -141,24 +186,32 @@ def test_pages_of_strangers(serve: Any) -> None:
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site", "origin": "http://localhost"},
         {"origin": "http://evil.example", "sec-fetch-site": "cross-site"},
+        [("origin", "http://localhost"), ("origin", "http://evil.example")],
+        [("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")],
     ]
     own = [{}, {"origin": "http://localhost"}, {"origin": "http://localhost", "sec-fetch-site": "same-origin"}]
-    asked: list[tuple[str, str, Any]] = [("POST", "/update", {}), ("POST", "/search/photo", photo)]
+    asked: list[tuple[str, str, Any]] = [("POST", path, {"json": body}), ("DELETE", path, {})]
+    if kind.scope == "search":
+        asked += [("POST", f"{AT}/update", {}), ("POST", f"{AT}/search/photo", photo), ("DELETE", f"{AT}/items/x", {})]
     for headers in strange:
-        for method, path, more in [*asked, ("DELETE", "/items/x", {})]:
-            status, error = service.refused(method, f"{AT}{path}", headers=headers, **more)
+        for method, where, more in asked:
+            status, error = service.refused(method, where, headers=headers, **more)
             assert status == 403 and "--allow-origin" in error["hint"], headers
+    text = {"content": json.dumps(body), "headers": {"content-type": "text/plain", "origin": "https://evil.example"}}
+    assert service.refused("POST", path, **text)[0] == 403
+    if kind.scope == "score":
+        assert service.ask("GET", "/health").json()["events"] == 0, "an event of a stranger was read"
     for headers in own:
-        assert service.ask("POST", f"{AT}/search", json={"text": "a"}, headers=headers).status_code == 200
+        assert service.ask("POST", path, json=body, headers=headers).status_code == 200
     for headers in strange:  # what a page may load is refused by the browser: the answer says so
-        answer = service.ask("GET", f"{AT}/items", headers=headers)
+        answer = service.ask("GET", kind.read, headers=headers)
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert "access-control-allow-origin" not in answer.headers
 
 
-def test_origins_are_exact(serve: Any) -> None:
-    allowed = "https://shop.example"
-    service = serve(origins=(allowed,))
+def test_origins_are_exact(front: Any, every: tuple[Kind, Path]) -> None:
+    allowed, kind = "https://shop.example", every[0]
+    service, (path, body) = front(origins=(allowed,)), kind.write
     ask = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
     for origin in (
         "https://evil.example",
@@ -172,32 +225,61 @@ def test_origins_are_exact(serve: Any) -> None:
         "HTTPS://SHOP.EXAMPLE/",
     ):
         for method, more in (("OPTIONS", ask), ("GET", {})):
-            answer = service.ask(method, f"{AT}/items", headers={"origin": origin, **more})
+            answer = service.ask(method, kind.read, headers={"origin": origin, **more})
             assert "access-control-allow-origin" not in answer.headers, origin
-    answer = service.ask("OPTIONS", f"{AT}/search", headers={"origin": allowed, **ask})
+    answer = service.ask("OPTIONS", path, headers={"origin": allowed, **ask})
     assert answer.headers["access-control-allow-origin"] == allowed
     assert "access-control-allow-credentials" not in answer.headers
-    assert service.ask("POST", f"{AT}/search", json={"text": "a"}, headers={"origin": allowed}).status_code == 200
-    closed = serve().ask("OPTIONS", f"{AT}/search", headers={"origin": allowed, **ask})
+    assert service.ask("POST", path, json=body, headers={"origin": allowed}).status_code == 200
+    closed = front().ask("OPTIONS", path, headers={"origin": allowed, **ask})
     assert closed.status_code == 405 and not [one for one in closed.headers if one.startswith("access-control")]
 
 
-def test_hosts_of_strangers(serve: Any) -> None:
+def test_hosts_of_strangers(front: Any, every: tuple[Kind, Path]) -> None:
     """DNS rebinding: a name of theirs that leads here gives itself away, on every path."""
-    service = serve(hosts=("localhost", "127.0.0.1", "[::1]"))
-    for path in ("/", f"{AT}/items", "/static/page.css", "/metrics", "/v1/health"):
+    service, kind = front(hosts=("localhost", "127.0.0.1", "[::1]")), every[0]
+    for path in ("/", kind.read, "/static/page.css", "/metrics", "/v1/health"):
         for host in ("evil.example", "localhost@evil.example", "127.0.0.1.evil.example", "localhost:80:80", "[::2]"):
             assert service.refused("GET", path, headers={"host": host})[0] == 400
+    assert service.refused("POST", kind.write[0], json=kind.write[1], headers={"host": "evil.example"})[0] == 400
     for header in ("x-forwarded-host", "forwarded", "x-original-url", "x-rewrite-url"):
-        answer = service.ask("GET", f"{AT}/items", headers={header: "evil.example"})
+        answer = service.ask("GET", kind.read, headers={header: "evil.example"})
         assert answer.status_code == 200 and "evil" not in answer.text + str(answer.headers)
-    assert service.ask("GET", f"{AT}/items/").status_code == 404  # no redirection to whatever Host says
+    assert service.ask("GET", f"{kind.read}/").status_code == 404  # no redirection to whatever Host says
 
 
-def test_headers_exactly(serve: Any) -> None:
+@pytest.mark.parametrize("hosts", [("localhost",), ()])
+def test_a_host_is_named_once(front: Any, every: tuple[Kind, Path], hosts: tuple[str, ...]) -> None:
+    """Missing, or twice: of two names one is for the service, the other for whatever stands before it."""
+    service, ours = front(hosts=hosts), (b"host", b"localhost")
+
+    def status(*headers: tuple[bytes, bytes]) -> int:
+        sent: list[Any] = []
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+            "path": every[0].read, "raw_path": every[0].read.encode(), "query_string": b"", "root_path": "",
+            "headers": list(headers), "client": ("192.0.2.1", 9), "server": ("127.0.0.1", 80), "state": {},
+        }  # fmt: skip
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        asyncio.run(service.app(scope, receive, send))
+        return int(sent[0]["status"])
+
+    assert status(ours) == 200
+    assert status(ours, ours) == status(ours, (b"host", b"evil.example")) == 400
+    assert status((b"host", b"evil.example"), ours) == 400
+    assert status() == (400 if hosts else 200)
+
+
+def test_headers_exactly(front: Any, every: tuple[Kind, Path]) -> None:
     """Of a page, of JSON, of a refusal: the same policy, word by word."""
-    service = serve()
-    for path in ("/", f"{AT}/items", "/nothing", "/static/page.js"):
+    service = front()
+    for path in ("/", every[0].read, "/nothing", "/static/page.js"):
         headers = service.ask("GET", path).headers
         assert headers["content-security-policy"] == (
             "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
@@ -205,7 +287,32 @@ def test_headers_exactly(serve: Any) -> None:
         )
         assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
         assert headers["x-frame-options"] == "DENY" and "server" not in headers and "set-cookie" not in headers
-        assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["cross-origin-opener-policy"] == "same-origin" and headers["cache-control"]
+
+
+def test_who_asks_too_often_is_refused(front: Any, every: tuple[Kind, Path], tmp_path: Path) -> None:
+    """By address without tokens, by token with them; guesses of tokens count too; what is public does not."""
+    kind = every[0]
+    service = front(rate=0.001, burst=5)
+    said = [service.ask("POST", kind.write[0], json=kind.write[1]) for _ in range(7)]
+    assert [answer.status_code for answer in said] == [200] * 5 + [429] * 2
+    assert int(said[-1].headers["retry-after"]) > 100 and said[-1].json()["error"]["code"] == "too_many"
+    assert service.ask("GET", "/v1/health").status_code == 200
+    good = new_token(tmp_path / "tokens", "anna", [kind.scope], None)
+    service = front(rate=0.001, burst=5, tokens=tmp_path / "tokens")
+    assert [service.ask("GET", kind.read).status_code for _ in range(7)] == [401] * 5 + [429] * 2
+    assert service.ask("GET", kind.read, headers={"authorization": f"Bearer {good}"}).status_code == 200
+
+
+def test_places_on_this_machine_are_told_only_where_they_may_be(serve: Any, folder: Path) -> None:
+    """A picture's place, whoever asks: with `paths`, which the command line sets for this machine alone; not else."""
+    for settings, shown in (({}, False), ({"paths": False}, False), ({"paths": True}, True)):
+        service = serve(**settings)
+        item = service.ask("GET", f"{AT}/items?k=1").json()["items"][0]["id"]
+        for answer in (service.ask("GET", f"{AT}/items/{item}"), service.ask("GET", f"{AT}/items?k=100")):
+            assert (str(folder.parent) in answer.text) is (shown and "place" in answer.text)
+        places = [file["place"] for file in service.ask("GET", f"{AT}/items/{item}").json()["files"]]
+        assert len(places) == 1 and (places[0] is not None) is shown
 
 
 def test_what_photos_say_is_text(folder: Path, tmp_path: Path) -> None:
@@ -274,7 +381,7 @@ def test_no_pattern_goes_back_and_forth() -> None:
     What is counted is the processor time of this thread: other threads and other processes do not matter.
     """
     found: dict[str, re.Pattern[Any]] = {}
-    for package in (visir.library.service, visir.library):
+    for package in (visir.library.service, visir.library, visir.serving, visir.sessions.prediction):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(info.name)
             held = vars(module).items()

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from PIL import Image
-from served import AT, Service, draw, make
+from served import AT, KINDS, Service, draw, make
 from served import update as update_library
 
 from visir.library.layout import LibraryCard
@@ -79,6 +79,18 @@ def harmless(said: bytes, folder: Path) -> None:
         assert secret not in said, (secret, said[:500])
 
 
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    made = KINDS["sessions"].asked(KINDS["sessions"].make(tmp_path_factory.mktemp("hostile-scores")))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("place", ["/{}", "/v1/{}", "/v1/events/{}", "/health/{}", "/metrics/{}"])
+def test_no_path_of_the_scores_leads_out(scores: Service, folder: Path, place: str) -> None:
+    test_no_path_leads_out(scores, folder, place)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_no_path_leads_out(service: Service, folder: Path, place: str) -> None:
     asked = [("GET", place.format(name), {}) for name in ESCAPES]
@@ -91,11 +103,12 @@ def test_no_path_leads_out(service: Service, folder: Path, place: str) -> None:
         assert "set-cookie" not in answer.headers
 
 
-def test_no_header_is_injected(service: Service) -> None:
+def test_no_header_is_injected(service: Service, scores: Service) -> None:
     """What comes back in headers is of our making: request ids are checked, names are never there."""
     for given in ("a\r\nSet-Cookie: a=b", "a b", "é", "x" * 65, "", "a\tb", "<script>"):
-        headers = service.ask("GET", "/v1/health", headers={"x-request-id": given.encode()}).headers
-        assert re.fullmatch("[0-9a-f]{16}", headers["x-request-id"]) and "set-cookie" not in headers
+        for each in (service, scores):
+            headers = each.ask("GET", "/v1/health", headers={"x-request-id": given.encode()}).headers
+            assert re.fullmatch("[0-9a-f]{16}", headers["x-request-id"]) and "set-cookie" not in headers
     item = service.ask("GET", f"{AT}/items?k=1").json()["items"][0]["id"]
     answer = service.ask("GET", f"{AT}/items/{item}/image?download=%0d%0aSet-Cookie:%20a=b")
     assert answer.status_code == 422 and "set-cookie" not in answer.headers

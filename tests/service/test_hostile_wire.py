@@ -23,16 +23,14 @@ from PIL import Image
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from served import AT, connect, everything, make, process, until
-
-HEAD = f"POST {AT}/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-BODY = b'{"text": "a dog", "k": 1}'
+from served import AT, KINDS, Kind, connect, everything, process, until
 
 
 @dataclass
 class Running:
     """A service of little patience, in a process of its own."""
 
+    name: str
     folder: Path
     process: Any
     port: int
@@ -46,9 +44,25 @@ class Running:
                 asked.sendall(data)
             return everything(asked)
 
+    @property
+    def kind(self) -> Kind:
+        """The service."""
+        return KINDS[self.name]
+
+    @property
+    def head(self) -> str:
+        """The first lines of a request that posts."""
+        return f"POST {self.kind.write[0]} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+    @property
+    def body(self) -> bytes:
+        """What may be posted."""
+        return json.dumps(self.kind.write[1]).encode()
+
     def fine(self) -> bool:
         """Whether it still answers others."""
-        answer = httpx.post(f"http://127.0.0.1:{self.port}{AT}/search", json={"text": "a boat"}, timeout=20)
+        path, body = self.kind.write
+        answer = httpx.post(f"http://127.0.0.1:{self.port}{path}", json=body, timeout=20)
         return answer.status_code == 200 and self.process.poll() is None
 
     def stubborn(self) -> socket.socket:
@@ -72,18 +86,26 @@ def reset(client: socket.socket) -> bool:
     return bool(waiting.poll(0))
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    place = tmp_path_factory.mktemp("wire")
+@pytest.fixture(scope="module", params=KINDS)
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    kind, place = KINDS[request.param], tmp_path_factory.mktemp("wire")
     photo = place / "source" / "noise.png"
     photo.parent.mkdir()
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (1200, 1200, 3), np.uint8)).save(photo)
     large = f"{AT}/items/{hashlib.sha256(photo.read_bytes()).hexdigest()[:32]}/image"
-    folder = make(place)
+    folder = kind.make(place)
+    more = {"threads": 1} if kind.scope == "search" else {}
     patience = {"header_timeout": 1.0, "body_timeout": 1.0, "stall": 1.0, "connections": 60}
-    with process(folder, rate=0.0, body=100_000, bodies=300_000, threads=1, **patience) as (found, port):
-        yield Running(folder, found, port, large)
+    limits = {"rate": 0.0, "body": 100_000, "bodies": 300_000}
+    with process(folder, kind=request.param, **limits, **patience, **more) as (found, port):
+        yield Running(request.param, folder, found, port, large)
         assert found.poll() is None
+
+
+def of_pictures(running: Running) -> None:
+    """Passes over what asks for pictures, or for searches."""
+    if running.kind.scope != "search":
+        pytest.skip("it has no pictures")
 
 
 NO_REQUESTS = [
@@ -124,20 +146,23 @@ def test_what_no_client_sends(running: Running, line: str) -> None:
 
 def test_lengths_that_lie(running: Running) -> None:
     """More than was told, less than was told, chunks without end: the service counts what comes, and goes on."""
-    short = running.said_to(f"{HEAD}Content-Length: 5\r\nConnection: close\r\n\r\n".encode() + BODY)
+    head, body = running.head, running.body
+    short = running.said_to(f"{head}Content-Length: 5\r\nConnection: close\r\n\r\n".encode() + body)
     assert short.startswith(b"HTTP/1.1 400") and short.count(b"HTTP/1.1") <= 2
-    assert running.said_to(f"{HEAD}Content-Length: 99\r\n\r\n".encode() + BODY).startswith(b"HTTP/1.1 408")
-    assert running.said_to(f"{HEAD}Content-Length: 999999999999\r\n\r\n".encode()).startswith(b"HTTP/1.1 413")
-    chunked = f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode()
+    assert running.said_to(f"{head}Content-Length: 99\r\n\r\n".encode() + body).startswith(b"HTTP/1.1 408")
+    assert running.said_to(f"{head}Content-Length: 999999999999\r\n\r\n".encode()).startswith(b"HTTP/1.1 413")
+    chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n".encode()
     assert b" 413 " in running.said_to(chunked + (b"10000\r\n" + b" " * 0x10000 + b"\r\n") * 4)[:20]
     assert running.said_to(chunked + b"FFFFFFFFFFFFFFFFFF\r\n").startswith(b"HTTP/1.1 400")
     assert running.said_to(chunked + b"0" * 70_000).startswith(b"HTTP/1.1 4")
     assert running.said_to(chunked + b"1;" + b"x=y;" * 50_000 + b"\r\n").startswith(b"HTTP/1.1 4")
     tiny = running.said_to(chunked + b"1\r\n \r\n" * 120_000)
     assert tiny == b"" or b" 413 " in tiny[:20], tiny[:99]  # "" when the rest of what was sent met a closed door
-    trailers = running.said_to(chunked + b"19\r\n" + BODY + b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n")
+    trailers = running.said_to(
+        chunked + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n"
+    )
     assert trailers.startswith((b"HTTP/1.1 2", b"HTTP/1.1 4")) or trailers == b""
-    fine = running.said_to(f"{HEAD}Content-Length: {len(BODY)}\r\nConnection: close\r\n\r\n".encode() + BODY)
+    fine = running.said_to(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
     assert fine.startswith(b"HTTP/1.1 200") and running.fine()
 
 
@@ -160,7 +185,7 @@ def test_slow_headers_and_slow_bodies(running: Running) -> None:
     """40 clients that send a byte now and then are left after a second or so; others are answered meanwhile."""
     held = [connect(running.port) for _ in range(40)]
     for at, one in enumerate(held):
-        one.sendall(HEAD[:30].encode() if at % 2 else f"{HEAD}Content-Length: 9999\r\n\r\n".encode())
+        one.sendall(running.head[:30].encode() if at % 2 else f"{running.head}Content-Length: 9999\r\n\r\n".encode())
     assert running.fine()
     began, left = time.monotonic(), set[int]()
     while len(left) < 40 and time.monotonic() - began < 30:
@@ -185,9 +210,25 @@ def test_slow_headers_and_slow_bodies(running: Running) -> None:
     assert running.fine()
 
 
+def test_bodies_that_are_sent_half(running: Running) -> None:
+    """More than there are places for, each half sent: places are few, and free again when the time for a body ends."""
+    half = f"{running.head}Content-Length: 9999\r\n\r\n".encode() + b'{"text": "'
+    held = [connect(running.port) for _ in range(100)]  # there are 60 places
+    for one in held:
+        with contextlib.suppress(ConnectionError):
+            one.sendall(half)
+    said = [everything(one) for one in held]
+    assert sum(b" 408 " in answer[:20] for answer in said) >= 50
+    assert sum(b" 503 " in answer[:20] or answer == b"" for answer in said) >= 30
+    for one in held:
+        one.close()
+    assert running.fine()
+
+
 @pytest.mark.skipif(not hasattr(select, "poll"), reason="this system has no poll")
 def test_answers_that_nobody_takes(running: Running) -> None:
     """20 clients ask for a photo of 4 MB three times and read nothing: they are dropped after a second or so."""
+    of_pictures(running)
     asked = f"GET {running.large} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 3
     held = [running.stubborn() for _ in range(20)]
     for one in held:
@@ -204,6 +245,7 @@ def test_answers_that_nobody_takes(running: Running) -> None:
 
 def test_who_reads_slowly_gets_everything(running: Running) -> None:
     """A small answer, then 4 MB over five times the patience with one that takes nothing: all of it comes."""
+    of_pictures(running)
     with contextlib.closing(running.stubborn()) as asked:
         for path in ("/v1/health", running.large):
             close = "Connection: close\r\n" if path == running.large else ""
@@ -228,13 +270,13 @@ def test_requests_without_end(running: Running) -> None:
                 asked.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
     assert running.fine() and running.memory() - before < 50
     few = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20
-    said = running.said_to(few + b"GET /v1/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    said = running.said_to(few + b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert said.count(b"HTTP/1.1 200 OK") == 21  # that much is nobody's harm, and in order
 
 
 @pytest.mark.slow
 def test_one_address_does_not_hold_all(running: Running) -> None:
-    with process(running.folder, connections_per_address=2) as (_, port):
+    with process(running.folder, kind=running.name, connections_per_address=2) as (_, port):
         held = [connect(port), connect(port)]  # taken in this order, before any other
         said = everything(connect(port))
         assert said.startswith(b"HTTP/1.1 503") and b"from this address" in said and b"retry-after" in said
@@ -244,6 +286,7 @@ def test_one_address_does_not_hold_all(running: Running) -> None:
 
 def test_nobody_is_called(running: Running) -> None:
     """URLs in every field, in names and in headers (SSRF): a listener waits for a visit that never comes."""
+    of_pictures(running)
     visits: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.2)

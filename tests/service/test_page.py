@@ -40,8 +40,8 @@ def serving(libraries: list[Path], tokens: Path | None = None, *, paths: bool = 
     import uvicorn
 
     from visir.library.service.app import create_app
-    from visir.library.service.logs import ServiceLog
     from visir.library.service.settings import ServiceSettings
+    from visir.serving.logs import ServiceLog
 
     app = create_app(ServiceSettings(tuple(libraries), tokens=tokens, rate=0, paths=paths), log=ServiceLog(BytesIO()))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
@@ -544,7 +544,7 @@ def test_a_slow_service_is_waited_for_visibly(watched: Watched) -> None:
 
 
 def test_a_token_is_asked_for_and_kept_by_the_tab(browser: Any, libraries: list[Path], tmp_path: Path) -> None:
-    from visir.library.service.tokens import new_token
+    from visir.serving.tokens import new_token
 
     secret = new_token(tmp_path / "tokens", "me", ["search"], None)
     with serving(libraries[:1], tmp_path / "tokens") as address:

@@ -22,8 +22,9 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from served import AT, Service, connect, draw, everything, make, metrics, process, until
 
 from verbs import say
+from visir.cli.tokens import revoke, show
 from visir.library.cli.serve import serve
-from visir.library.cli.token import new, revoke, show
+from visir.library.cli.token import new
 
 
 @pytest.fixture(scope="module")

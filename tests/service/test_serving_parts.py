@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from visir.errors import ConfigurationError
 from visir.library.service.batching import Batcher
-from visir.library.service.errors import HttpError
-from visir.library.service.limits import BodyBudget, LimitedBody, RateLimiter
-from visir.library.service.logs import ServiceLog, log_of
 from visir.library.service.periodic import PeriodicTask
 from visir.library.service.settings import settings_of_host
+from visir.serving.front import BodyBudget, LimitedBody, RateLimiter
+from visir.serving.logs import ServiceLog, log_of
+from visir.serving.refusals import HttpError
 
 
 class Slow:
@@ -247,7 +247,7 @@ def test_products_of_a_service_stay_on_the_thread_that_asks_for_them(tmp_path: P
     from PIL import Image
     from threadpoolctl import threadpool_info, threadpool_limits
 
-    from visir.library.service.background import RunningService
+    from visir.library.service.running import RunningService
     from visir.library.updating import update
 
     (tmp_path / "photos").mkdir()

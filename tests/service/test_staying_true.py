@@ -26,10 +26,10 @@ from served import AT, draw, make, process, until
 
 from visir.errors import ConfigurationError
 from visir.library.service.lease import Lease
-from visir.library.service.logs import ServiceLog
 from visir.library.service.periodic import PeriodicTask
 from visir.library.service.running import listening
 from visir.library.updating import update
+from visir.serving.logs import ServiceLog
 
 TRUE_WITHIN = 2.0
 """Seconds after which no deleted photo may be shown: a look every fifth of a second, and time to open the library."""

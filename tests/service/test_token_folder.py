@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from visir.library.service.tokens import (
+from visir.serving.tokens import (
     SUFFIX,
     Token,
     TokenError,
@@ -25,13 +25,13 @@ from visir.library.service.tokens import (
     new_token,
     read_tokens,
 )
-from visir.library.service.tokens import revoke_token as revoke
+from visir.serving.tokens import revoke_token as revoke
 from visir.storage import MANIFEST
 
 HOLDERS = """
 import sys, time
 from pathlib import Path
-from visir.library.service.tokens import TokenFolder
+from visir.serving.tokens import TokenFolder
 
 tokens = TokenFolder(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -130,7 +130,7 @@ def test_twelve_at_once_all_survive(tmp_path: Path) -> None:
     for number in range(4):
         new_token(folder, f"old-{number}", ["search"], None)
     start = (
-        "import sys, time; from pathlib import Path; from visir.library.service.tokens import new_token, revoke_token\n"
+        "import sys, time; from pathlib import Path; from visir.serving.tokens import new_token, revoke_token\n"
         "while not Path(sys.argv[1]).exists(): time.sleep(0.001)\n"
         "folder, verb, name = Path(sys.argv[2]), sys.argv[3], sys.argv[4]\n"
         "new_token(folder, name, ['search'], None) if verb == 'new' else revoke_token(folder, name)"

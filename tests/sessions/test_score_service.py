@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -35,7 +37,8 @@ LOG = random_log(40)
 def asked(url: str, body: object = None) -> tuple[int, Any]:
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=30) as answer:
+        kind = {"Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(url, data, kind), timeout=30) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as refused:
         return refused.code, json.loads(refused.read())
@@ -142,7 +145,7 @@ def asked_nobody(url: str) -> bool:
 
 def test_serve_refuses_what_cannot_be_served(tmp_path: Path) -> None:
     model = train(folder_of(LOG, tmp_path), "lr")
-    with pytest.raises(ConfigurationError, match=r"host 0\.0\.0\.0: anybody who reaches it could ask"):
+    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0 can be reached .* no tokens: everybody could post"):
         sessions.serve(model, host="0.0.0.0", port=0, background=True)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigurationError, match="in use"):
         sessions.serve(model, port=taken.getsockname()[1], background=True)
@@ -171,3 +174,95 @@ def test_a_state_that_cannot_be_saved_costs_no_score_and_is_said(
     assert not handle.is_alive
     with pytest.raises(VisirError, match="is a folder"):  # before anything is served
         sessions.serve(model, port=0, state=state, background=True)
+
+
+def begun(model: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
+    """A service that took any free port, and the line that it prints."""
+    command = [sys.executable, "-m", "visir", "sessions", "serve", str(model), "--port", "0", *more]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert child.stdout is not None
+    return child, child.stdout.readline()
+
+
+def test_the_verb_prints_its_address_and_wants_a_token_where_there_are_some(tmp_path: Path) -> None:
+    model = train(folder_of(LOG, tmp_path), "lr").save(tmp_path / "model", even_if_worse=True)
+    make = [sys.executable, "-m", "visir", "sessions", "token", "new", str(tmp_path / "tokens"), "--name", "shop"]
+    token = subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()
+    child, line = begun(model, "--tokens", str(tmp_path / "tokens"), "--max-body", "1", "--rate", "1", "--burst", "3")
+    try:
+        found = re.search(r"http://127\.0\.0\.1:\d+/v1/events", line)
+        assert found is not None, line
+        url, rows = found.group(), json.dumps([event("a", 0)]).encode()
+        kind = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        with urllib.request.urlopen(urllib.request.Request(url, rows, kind), timeout=30) as answer:
+            assert len(json.load(answer)["scores"]) == 2
+        status, answer = asked(url, [event("b", 0)])
+        assert status == 401 and "visir sessions token new" in answer["error"]["hint"]
+        with pytest.raises(urllib.error.HTTPError, match="413"):
+            urllib.request.urlopen(urllib.request.Request(url, b" " * (2 << 20), kind), timeout=30)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_request_whose_time_is_over_is_not_begun_and_one_that_is_begun_is_answered(tmp_path: Path) -> None:
+    """To post events again that were read would find them set aside: what is refused for its time was not read."""
+    import asyncio
+
+    import httpx
+
+    from visir.sessions.prediction.service import ScoreSettings, create_app
+
+    service = ScoreService(LiveScorer(train(folder_of(LOG, tmp_path), "lr")))
+    app, read, reading = create_app(service, ScoreSettings(timeout=0.5, queue=3)), service.observe, threading.Event()
+
+    def slowly(rows: Any) -> Any:
+        reading.set()
+        time.sleep(1.0)
+        return read(rows)
+
+    service.observe = slowly  # type: ignore[method-assign]
+
+    async def together() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app, client=("192.0.2.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30) as client:
+            posts = [asyncio.create_task(client.post("/v1/events", json=[event("a", 0)]))]
+            await asyncio.to_thread(reading.wait)
+            posts += [asyncio.create_task(client.post("/v1/events", json=[event(f"b{n}", 0)])) for n in range(5)]
+            return await asyncio.gather(*posts)
+
+    first, *later = asyncio.run(together())
+    assert first.status_code == 200 and len(first.json()["scores"]) == 2
+    assert [answer.status_code for answer in later] == [503] * 5
+    assert sum("too many requests are waiting" in answer.text for answer in later) == 3
+    assert sum("longer than 0.5 s" in answer.text for answer in later) == 2
+    assert service.health()["events"] == 1
+
+
+def test_events_count_as_requests(tmp_path: Path) -> None:
+    model = train(folder_of(LOG, tmp_path), "lr")
+    with sessions.serve(model, port=0, rate=0.01, burst=5, background=True) as service:
+        assert asked(f"{service.url}/v1/events", LOG[:200])[0] == 200  # one, and four for 200 events
+        status, answer = asked(f"{service.url}/v1/events", LOG[200:201])
+        assert status == 429 and "try again" in answer["error"]["hint"]
+        assert asked(f"{service.url}/v1/health")[0] == 200
+    with pytest.raises(ConfigurationError, match="rates: did you mean 'rate'"):
+        sessions.serve(model, port=0, rates=3, background=True)
+
+
+def test_what_a_service_holds_is_told_while_it_changes(tmp_path: Path) -> None:
+    """`/health` is answered beside the thread that reads: it goes through no dictionary that may grow meanwhile."""
+    live = LiveScorer(train(folder_of(LOG, tmp_path), "lr"))
+    live.observe_all([event(f"v{n}", n * 40, customer=f"c{n}") for n in range(300)])
+    held = live.remembered
+    assert held == (len(live._visitors), sum(len(past.over) for past in live._past.values())) and held[1] > 200
+
+    class Growing(dict[Any, Any]):
+        def __iter__(self) -> Any:
+            raise RuntimeError("dictionary changed size during iteration")
+
+        values = items = keys = __iter__  # type: ignore[assignment]
+
+    live._past, live._visitors, live._open = Growing(live._past), Growing(live._visitors), Growing(live._open)
+    health = ScoreService(live).health()
+    assert health["remembered"] == {"visitors": held[0], "customers_sessions": held[1]}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from visir.sessions import make
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer, Score
-from visir.sessions.prediction.open_session import EndedSession
+from visir.sessions.prediction.open_session import MOST_OF_A_MOMENT, EndedSession
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.prediction.scoring import score
 from visir.sessions.prediction.stream_events import fault_of, read_stream
@@ -352,3 +353,109 @@ def test_a_strange_price_does_not_keep_a_state_from_being_saved(model: PurchaseM
         restore_state(again, tmp_path / f"state-{number}")
         for each in (live, again):
             assert not each.observe(row) and each.rejected == {"duplicate": 1}
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions of Python a piece of work calls."""
+    calls = 0
+
+    def count(frame: object, kind: str, argument: object) -> None:
+        nonlocal calls
+        calls += kind == "call"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+SHARED: dict[str, Callable[[int], list[Row]]] = {
+    "open at once": lambda n: [event(f"v{i}", i / n, customer="guest") for i in range(n)],
+    "quiet, not closed yet": lambda n: [event(f"v{i % n}", i // n * 40 + i / n, customer="0") for i in range(2 * n)],
+    "of a long time": lambda n: [event(f"v{i}", i * 10, customer="guest") for i in range(n)],
+    "out of order": lambda n: [event(f"v{i}", 500 + i * 7919 % 1000, customer="guest") for i in range(n)],
+    "of nobody, one moment": lambda n: [event(f"v{i}", 0) for i in range(n)],
+    "clocks that jump": lambda n: [event(f"v{i}", i // 15 % 2 * 3000 + i / n) for i in range(n)],
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_work_grows_with_the_events_whoever_shares_an_id(
+    model: PurchaseModel, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four times the events are four times the calls, not sixteen times. Past a few sessions an id is nobody's."""
+    for module in ("visir.sessions.prediction.open_session", "visir.sessions.examples"):
+        monkeypatch.setattr(f"{module}.MOST_EARLIER", 20)
+
+    def calls(n: int) -> int:
+        live, rows = LiveScorer(model), SHARED[kind](n)
+        return calls_of(lambda: [live.observe_all(rows[at : at + 50]) for at in range(0, len(rows), 50)])
+
+    few, many = calls(250), calls(1000)
+    assert many < 5 * few, (few, many)
+
+
+def test_an_event_is_compared_with_few_of_its_moment(model: PurchaseModel) -> None:
+    """They are keys, not a list to go through, and there is an end to them."""
+    live = LiveScorer(model)
+    live.observe_all([{**event("a", 0), "key": str(number)} for number in range(3_000)])
+    (session,) = live._open.values()
+    assert session.count == 3_000 and isinstance(session.moment, dict) and len(session.moment) == MOST_OF_A_MOMENT
+    live.observe_all([{**event("a", 0), "key": "7"}])
+    assert live.rejected == {"duplicate": 1}
+
+
+def test_memory_has_an_end(model: PurchaseModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of open sessions, of visitors, of customers' sessions, of one customer's: though the clock stands still."""
+    for name, most in (("MOST_OPEN", 50), ("MOST_VISITORS", 80), ("MOST_PAST", 70)):
+        monkeypatch.setattr(f"visir.sessions.prediction.live.{name}", most)
+    monkeypatch.setattr("visir.sessions.prediction.open_session.MOST_EARLIER", 10)
+    live = LiveScorer(model)
+    for number in range(1_000):
+        live.observe(event(f"v{number}", 0, customer=f"c{number}"))
+        live.observe(event("shared", number / 1e3, customer=f"d{number % 2}"))  # a session each
+    visitors, sessions = live.remembered
+    assert live.open_sessions == 50 and visitors <= 80 and sessions <= 70
+    assert max(len(past.over) for past in live._past.values()) <= 31
+    for ages in (live._quiet, live._away, live._aged):
+        assert len(ages._heap) <= 200 and len(ages._names) == len(ages._heap)
+    assert all(len(past._waiting) <= 2 * past.open + 16 for past in live._past.values())
+    assert set(live.crowded_out) == {"sessions", "visitors", "customers"}
+    again = LiveScorer(model)
+    again.restore(json.loads(json.dumps(live.to_state())))
+    assert again.crowded_out == live.crowded_out and again.remembered[0] == visitors
+
+
+def test_an_id_of_everybody_has_no_past_in_the_batch_as_in_the_stream(
+    model: PurchaseModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few sessions of a customer all count; of more than `MOST_EARLIER` none does; last year's are forgotten."""
+    for module in ("visir.sessions.prediction.open_session", "visir.sessions.examples"):
+        monkeypatch.setattr(f"{module}.MOST_EARLIER", 7)
+    rng, rows = np.random.default_rng(5), []
+    for number in range(400):
+        customer = ["guest", "ann", "bob", None][rng.choice(4, p=[0.5, 0.1, 0.1, 0.3])]
+        device = [None, "pc", "phone"][rng.integers(0, 3)]
+        begins = number * 60 * 24 * 3 + float(rng.integers(0, 2) * rng.exponential(60 * 24 * 4))
+        rows += [event(f"v{number}", begins + minute, customer=customer, device=device) for minute in range(3)]
+        rows += [event(f"v{number}", begins + 3, None, "order", customer=customer)] * int(rng.integers(0, 2))
+    rows.sort(key=lambda row: row["time"])
+    drawn = draw(folder_of(rows, tmp_path), EverySession())
+    pasts: dict[str, tuple[int, int]] = {}
+    live = LiveScorer(model, now=lambda: BEGAN + 10_000 * DAY)
+    for row in rows:
+        live.observe(row)
+        session = live._open.get(row["visitor"])
+        if session is not None:
+            past = live._past_of(session)
+            pasts[row["visitor"]] = len(past), sum(ended.orders for ended in past)
+    orders = np.bincount(drawn.earlier.owner, drawn.earlier.orders, minlength=len(drawn))
+    counts = zip(drawn.earlier.counts.tolist(), orders.astype(int).tolist(), strict=True)
+    batch = dict(zip(drawn.visitor, counts, strict=True))
+    assert batch == pasts and max(drawn.earlier.counts) == 7
+    guests = [
+        batch[visitor] for visitor, customer in zip(drawn.visitor, drawn.customer, strict=True) if customer == "guest"
+    ]
+    assert guests[-1] == (0, 0) and guests[3][0] == 3

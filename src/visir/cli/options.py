@@ -315,3 +315,43 @@ def single_or_all(values: list[str] | None) -> Any:
 def command_line() -> str:
     """The command line of this process, so that a report says how to make it again."""
     return shlex.join(["visir", *sys.argv[1:]])
+
+
+SERVICE = "Who may ask, how much, how fast"
+"""Heading of the options of a service's front; every verb that serves has them."""
+
+HostOption = Annotated[str, typer.Option(help="The address to listen on.")]
+PortOption = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")]
+
+
+def _service_option(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=SERVICE, **more)
+
+
+TokensOption = Annotated[Path | None, _service_option(help="The folder of tokens: who may do what.")]
+OpenToAllOption = Annotated[
+    bool,
+    _service_option("--no-tokens", help="Let everybody in: serve on other addresses than loopback without tokens."),
+]
+AllowHostOption = Annotated[
+    list[str] | None,
+    _service_option("--allow-host", help="A name under which the service is called (repeatable)."),
+]
+AllowOriginOption = Annotated[
+    list[str] | None,
+    _service_option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable)."),
+]
+RateOption = Annotated[float, _service_option(min=0, help="Requests a second for each caller; 0: no limit.")]
+BurstOption = Annotated[int, _service_option(min=1, help="Requests that a caller may send at once.")]
+TimeoutOption = Annotated[float, _service_option(min=0.01, help="Seconds a request may take.")]
+MaxBodyOption = Annotated[float, _service_option(min=0.01, help="MiB of one request.")]
+ConnectionsOption = Annotated[int, _service_option(min=1, help="Open at once.")]
+ConnectionsPerAddressOption = Annotated[
+    int,
+    _service_option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none."),
+]
+GraceOption = Annotated[float, _service_option(min=0, help="Seconds that running requests get after SIGTERM.")]
+LogFormOption = Annotated[
+    str,
+    typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
+]

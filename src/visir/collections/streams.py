@@ -31,6 +31,7 @@ from visir.collections.stream_sources import COPY, Source, content_faults
 from visir.collections.tar_headers import TARS, TarHeaders
 from visir.display import cut_path
 from visir.errors import CollectionError, ImageError, nearest
+from visir.files import literal_root, user_path
 from visir.parquet import open_stream
 from visir.remote import is_url, open_remote, remote_files, remote_state
 
@@ -164,8 +165,8 @@ class InputFiles:
         """Whether a place is below the folder whose files are listed."""
         if self._remote or is_url(place):
             return f"{str(place).rstrip('/')}/".startswith(f"{self.source.rstrip('/')}/")
-        source = Path(self.source).expanduser()
-        return source.is_dir() and Path(place).expanduser().resolve().is_relative_to(source.resolve())
+        source = user_path(self.source)
+        return source.is_dir() and user_path(place).resolve().is_relative_to(source.resolve())
 
     def place(self, name: str) -> str:
         """The path or address of a file."""
@@ -326,7 +327,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
-    path = Path(pattern).expanduser()
+    path = user_path(pattern)
     if path.is_dir():
         root, paths = path, [file for file in _below(path) if file.is_file()]
     elif path.is_file():
@@ -335,10 +336,10 @@ def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
         plain = re.split(r"[*?\[]", str(path), maxsplit=1)[0]
         if plain == str(path):
             raise _missing(path, path)
-        root = Path(plain.rpartition("/")[0] or ("/" if plain.startswith("/") else "."))
-        if not root.is_dir():
-            raise _missing(path, root)
-        paths = [file for file in root.glob(str(path.relative_to(root))) if file.is_file()]
+        root, below = literal_root(path)
+        if not re.search(r"[*?\[]", below.partition("/")[0]):
+            raise _missing(path, root / below.partition("/")[0])
+        paths = [file for file in root.glob(below) if file.is_file()]
         if not paths:
             held = sorted(file.name for file in root.iterdir())
             names = ", ".join(held[:3]) + (f" and {len(held) - 3:,} more" if len(held) > 3 else "")

@@ -29,6 +29,7 @@ from visir.collections.readers.task_reader import (
 )
 from visir.collections.task_draft import Side, TaskDraft, TaskSetDraft
 from visir.errors import CollectionError, nearest, raise_faults
+from visir.files import user_path
 from visir.records import Items
 
 EXAMPLE = (
@@ -214,9 +215,9 @@ def _place(row: dict[str, Any], place: str, side: Side, column: str | None, held
         return held.add(picture, f"{side}, {place}")
     if isinstance(picture, (str, Path)):
         row[column] = str(picture)
-        if Path(picture).expanduser().is_file():
+        if user_path(picture).is_file():
             row[column] = None
-            return Path(picture).expanduser().absolute().as_posix()
+            return user_path(picture).absolute().as_posix()
     return None
 
 
@@ -255,7 +256,7 @@ def is_there(text: str) -> bool:
         >>> is_there("a dog"), is_there("nowhere.jpg")
         (False, False)
     """
-    return is_picture_name(text) and Path(text).expanduser().is_file()
+    return is_picture_name(text) and user_path(text).is_file()
 
 
 def _is_columns(value: Mapping[Any, Any], side: Side) -> bool:

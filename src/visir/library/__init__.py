@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visir.library.layout import LibraryError, UnknownItemError
     from visir.library.library import Library
     from visir.library.query import Query, QueryError
-    from visir.library.service.background import RunningService
+    from visir.library.service.running import RunningService
     from visir.library.service.schema import openapi
     from visir.library.snapshot import LibrarySnapshot
     from visir.library.updating import UpdateReport, update
@@ -43,7 +43,7 @@ __getattr__, __dir__ = lazy(
         "LibrarySnapshot": "visir.library.snapshot",
         "Query": "visir.library.query",
         "QueryError": "visir.library.query",
-        "RunningService": "visir.library.service.background",
+        "RunningService": "visir.library.service.running",
         "UnknownItemError": "visir.library.layout",
         "UpdateReport": "visir.library.updating",
         "Watcher": "visir.library.watching",

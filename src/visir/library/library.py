@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.library.categories import Category
     from visir.library.duplicate_pictures import DuplicatePictures
-    from visir.library.service.background import RunningService
+    from visir.library.service.running import RunningService
     from visir.library.watching import Watcher
 
 _CHUNK = 500
@@ -365,7 +365,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             ...     service.url.startswith("http://127.0.0.1:")
             True
         """
-        from visir.library.service.background import RunningService, open_page
+        from visir.library.service.running import RunningService, open_page
 
         interactive = is_interactive()
         service = RunningService.start(

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from visir.library.background_thread import BackgroundThread
+from visir.background_thread import BackgroundThread
 from visir.library.watch import FIRST, LONGEST, SETTLE, require_place, require_watching, watch
 
 

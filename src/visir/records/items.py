@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError
+from visir.files import user_path
 from visir.fingerprint import hash_columns
 from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
@@ -124,7 +125,7 @@ class Items(Columnar, view="visir.reports.views.items"):
             >>> Items.of_images({"a": "photos/a.jpg"}).images.to_pylist()[0]["id"]
             'a'
         """
-        paths = [Path(path).expanduser().absolute().as_posix() for path in images.values()]
+        paths = [user_path(path).absolute().as_posix() for path in images.values()]
         places = pa.table({"path": paths, "archive": pa.nulls(len(paths), pa.string())}, schema=PLACES)
         return cls(strings(images), None, places, title=title, name=name)
 

@@ -57,6 +57,10 @@ VISITOR_DAYS = 30
 CUSTOMER_DAYS = 365
 """Sessions that ended longer ago are no part of a customer's past, for `EverySession`."""
 
+MOST_EARLIER = 1_000
+"""Of a customer with more sessions than this before another one (nearly three a day for a year) none counts as the
+past: such an id is not one person's but that of everybody who is not logged in ("guest", "0")."""
+
 KNOWN_AT = "CASE WHEN nth = 1 THEN 0 WHEN action = 'page' THEN step ELSE step + 1 END"
 """SQL: the step at which an event is known: a step is when a page opens, and what is done on the page comes later."""
 
@@ -236,18 +240,50 @@ def earlier_sql(
 ) -> str:
     """SQL of the sessions that were over before each example of the same customer began, by the time they ended.
 
+    Where there are more than `MOST_EARLIER`, there are none.
+
     Args:
         examples: A table of `examples_sql`.
         idle_minutes: More minutes than this without a request end a session.
         sessions: A table expression of all sessions.
         within_days: Only sessions that ended so many days before, or fewer; all by default.
     """
-    recent = "" if within_days is None else f" AND s.ended >= e.began - {within_days * DAY}"
+    # Not a join on times: a customer id that many share would pair each session with all before it. So sessions are
+    # numbered as they end, a pass says how many had ended at two moments of each example, and a block of numbers joins.
     idle = round(idle_minutes * 60_000_000)
+    bounds = [("last", idle)] + [("first", days * DAY) for days in [within_days] if days is not None]
+    moments = [
+        f"SELECT customer, began - {ago}, 0, '{bound}', visitor, session, began FROM {examples} "
+        "WHERE customer IS NOT NULL"
+        for bound, ago in bounds
+    ]
+    block = f"CAST(floor({{}} / {MOST_EARLIER}) AS BIGINT)"
     return f"""
+WITH ranked AS (
+  SELECT customer, device, orders, ended,
+    row_number() OVER (PARTITION BY customer ORDER BY ended, began, visitor, session) AS place
+  FROM {sessions} WHERE customer IS NOT NULL
+),
+moments AS (
+  SELECT customer, ended AS moment, 1 AS ends, '' AS bound, '' AS visitor, 0 AS session, 0 AS began FROM ranked
+  UNION ALL {" UNION ALL ".join(moments)}
+),
+passed AS (
+  SELECT *, sum(ends) OVER (PARTITION BY customer ORDER BY moment, ends ROWS UNBOUNDED PRECEDING) AS place FROM moments
+),
+bounded AS (
+  SELECT customer, visitor, session, began, max(CASE WHEN bound = 'last' THEN place END) AS last,
+    coalesce(max(CASE WHEN bound = 'first' THEN place END), 0) AS first
+  FROM passed WHERE ends = 0 GROUP BY customer, visitor, session, began
+),
+wanted AS (
+  SELECT *, {block.format("last")} AS block FROM bounded WHERE last - first <= {MOST_EARLIER}
+  UNION ALL SELECT *, {block.format("last")} - 1 FROM bounded WHERE last - first <= {MOST_EARLIER}
+)
 SELECT e.visitor, e.session, s.device, s.orders, s.ended
-FROM {examples} e JOIN {sessions} s ON s.customer = e.customer AND s.ended + {idle} < e.began{recent}
-ORDER BY e.began, e.visitor, e.session, s.ended, s.began, s.visitor, s.session"""
+FROM wanted e JOIN ranked s ON s.customer = e.customer AND {block.format("s.place")} = e.block
+WHERE s.place > e.first AND s.place <= e.last
+ORDER BY e.began, e.visitor, e.session, s.place"""
 
 
 def draw(folder: str | Path, sample: Sample | EverySession) -> SessionExamples:

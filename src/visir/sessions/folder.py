@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.sessions.sql import path_literal
+from visir.sessions.sql import parquet_table
 from visir.storage import FolderKind, read_checked
 
 SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir sessions make LOG")
@@ -29,4 +29,4 @@ def part_name(number: int) -> str:
 
 def table_of(*files: Path) -> str:
     """The table expression of Parquet files that are read as one."""
-    return f"read_parquet([{', '.join(map(path_literal, files))}])"
+    return parquet_table(*files)

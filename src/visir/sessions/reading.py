@@ -16,7 +16,7 @@ from visir.sessions.engine import without_query
 from visir.sessions.log_repair import REJECTED_LINES, check_heads, repaired_files
 from visir.sessions.mapping import LogMapping
 from visir.sessions.source import arrival_sql, table_sql
-from visir.sessions.sql import path_literal
+from visir.sessions.sql import parquet_table, path_literal, source_literal
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def write_malformed(engine: DuckDBPyConnection, scratch: Scratch, target: Path) 
     rejected = scratch.path / REJECTED_LINES
     if rejected.is_file():
         columns = "{file: 'VARCHAR', line: 'BIGINT', text: 'VARCHAR', fault: 'VARCHAR'}"
-        parts.append(f"SELECT * FROM read_json({path_literal(rejected)}, format = 'nd', columns = {columns})")
+        parts.append(f"SELECT * FROM read_json({source_literal(rejected)}, format = 'nd', columns = {columns})")
     if not parts:
         return 0
     lines = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}) ORDER BY file, line"
@@ -134,7 +134,7 @@ def _read(
         "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY (bucket), COMPRESSION lz4_raw)"
     )
     folders = sorted(folder.glob("bucket=*"), key=lambda part: int(part.name.removeprefix("bucket=")))
-    return [f"read_parquet({path_literal(part / '*.parquet')})" for part in folders]
+    return [parquet_table(*sorted(part.glob("*.parquet"))) for part in folders]
 
 
 def _has_reject_table(engine: DuckDBPyConnection) -> bool:
@@ -168,7 +168,7 @@ def _raise_damaged(engine: DuckDBPyConnection, files: Sequence[Path]) -> None:
     faults: list[str] = []
     for file in files:
         try:
-            engine.execute(f"SELECT bit_xor(hash(row_of_file)) FROM read_parquet({path_literal(file)}) row_of_file")
+            engine.execute(f"SELECT bit_xor(hash(row_of_file)) FROM {parquet_table(file)} row_of_file")
         except duckdb.Error as fault:
             reason = without_query(str(fault)).removeprefix("Invalid Input Error: ")
             faults.append(reason if str(file) in reason else f"{file}: {reason}")

@@ -12,7 +12,7 @@ from visir.errors import VisirError
 from visir.sessions.counts import A_FORK, A_LINK
 from visir.sessions.log_archive import is_archive, unpack
 from visir.sessions.mapping import LogMapping
-from visir.sessions.sql import path_literal, text_literal
+from visir.sessions.sql import file_pattern, source_literal, text_literal
 from visir.storage import Scratch, check_written
 
 if TYPE_CHECKING:
@@ -89,19 +89,22 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
 def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
     """SQL: the table of these files, columns matched by name, rows in the order of the files.
 
+    No name is a pattern, and no name of a folder is a column.
+
     CSV is read as text and by RFC 4180 (double quotes; the mapping's delimiter). The engine does not guess at a line
     with too many columns or an open quote; it writes it into its table of rejected lines.
     """
-    names = "[" + ", ".join(map(path_literal, files)) + "]"
+    names = "[" + ", ".join(map(source_literal, files)) + "]"
     if mapping.format == "parquet":
-        return f"read_parquet({names}, union_by_name = true)"
+        return f"read_parquet({names}, union_by_name = true, hive_partitioning = false)"
     if mapping.format == "json":
         return (
-            f"read_json({names}, format = 'newline_delimited', records = true, union_by_name = true, sample_size = -1)"
+            f"read_json({names}, format = 'newline_delimited', records = true, union_by_name = true, sample_size = -1, "
+            "hive_partitioning = false)"
         )
     options = f"all_varchar = true, header = true, delim = {text_literal(mapping.delimiter)}, "
-    options += "quote = '\"', escape = '\"', store_rejects = true"
-    tables = [f"SELECT * FROM read_csv({path_literal(file)}, {options})" for file in files]
+    options += "quote = '\"', escape = '\"', store_rejects = true, hive_partitioning = false"
+    tables = [f"SELECT * FROM read_csv({source_literal(file)}, {options})" for file in files]
     return f"({' UNION ALL BY NAME '.join(tables)})"  # the reader's own union by name loses rejected lines
 
 
@@ -120,8 +123,8 @@ def arrival_sql(
     """
     if mapping.format != "parquet" or mapping.unnest is not None or {"file_index", "file_row_number"} & set(present):
         return None
-    names = [str(file) for file in files]
-    metadata = engine.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [names])
+    patterns = [file_pattern(file) for file in files]
+    metadata = engine.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [patterns])
     counts = dict(metadata.fetchall())
-    rows_before = list(accumulate((counts[name] for name in names), initial=0))[:-1]
+    rows_before = list(accumulate((counts[str(file.absolute())] for file in files), initial=0))[:-1]
     return f"{rows_before}[CAST(file_index AS BIGINT) + 1] + file_row_number + 1"

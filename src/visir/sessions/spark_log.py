@@ -52,8 +52,9 @@ def numbered_rows(
     hidden = [f"{file}" for file in files if str(file).rpartition("/")[2].startswith((".", "_"))]
     hint = "give these files other names, or name the others one by one"
     raise_faults(VisirError, 'Spark passes over files whose names begin with "." or "_"', hidden, hint=hint)
-    addresses = {str(file): _address(file) if isinstance(file, Path) else file for file in files}  # a file twice: once
-    log = session.read.option("mergeSchema", "true").parquet(*addresses.values())
+    addresses = {str(file): _address(file) for file in files}  # a file twice: once
+    plainly = session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")  # no partitions of paths
+    log = plainly.parquet(*addresses.values())
     rows_sql(mapping, "log", log.columns)  # names that the log does not have
     names = dict.fromkeys(name for columns in mapping.raw.values() for name in columns if name in log.columns)
     columns = [f.col(_quoted_for_spark(name)).alias(f"c{number}") for number, name in enumerate(names)]
@@ -138,9 +139,9 @@ def _quoted_for_spark(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _address(path: Path) -> str:
-    """A path as Spark reads it: it is not decoded, but *, ?, [, { are patterns."""
-    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path.absolute()))
+def _address(file: Path | str) -> str:
+    """A file as Spark reads it: it is not decoded, but *, ?, [, { are patterns."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", f"file://{file.absolute()}" if isinstance(file, Path) else file)
 
 
 def _plain(address: str) -> str:

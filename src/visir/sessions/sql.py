@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+from visir.errors import VisirError
 
 
 def text_literal(value: str) -> str:
@@ -11,8 +14,34 @@ def text_literal(value: str) -> str:
 
 
 def path_literal(path: str | Path) -> str:
-    """A path as a text literal, quotes included."""
+    """A path that is written to, as a text literal, quotes included."""
     return text_literal(str(path))
+
+
+def source_literal(path: str | Path) -> str:
+    """A file that is read, by its very name, as a text literal: DuckDB takes `*`, `?` and `[` for patterns, `~` at the
+    beginning for the home folder.
+
+    Raises:
+        VisirError: A name with such a sign and a backslash, which DuckDB takes for the end of a folder's name then.
+    """
+    return text_literal(file_pattern(path))
+
+
+def file_pattern(path: str | Path) -> str:
+    """The pattern of DuckDB that one file fits alone; see `source_literal`."""
+    name = str(Path(path).absolute())
+    if "\\" in name and re.search(r"[*?\[]", name):
+        raise VisirError(
+            f"{path}: a backslash beside *, ? or [ in a name: DuckDB cannot be told to read this file and no other.",
+            hint="give the file, or the folder, a name without a backslash",
+        )
+    return re.sub(r"[*?\[]", r"[\g<0>]", name)
+
+
+def parquet_table(*files: Path) -> str:
+    """The table expression of Parquet files that are read as one; names of folders ("device=pc/") are no columns."""
+    return f"read_parquet([{', '.join(map(source_literal, files))}], hive_partitioning = false)"
 
 
 def local_sql(moment: str, zone: str) -> str:

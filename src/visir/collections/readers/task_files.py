@@ -172,7 +172,7 @@ def _listed_parts(folder: Path) -> dict[str, TaskFiles]:
         files = [
             PartFile(file, split)
             for split, pattern in _patterns(entry.get("data_files"))
-            for file in sorted(folder.glob(pattern))
+            for file in _named(folder, pattern)
             if is_part(file)
         ]
         task, part = part_of(name) or ("", "judgements")
@@ -185,12 +185,18 @@ def _listed_parts(folder: Path) -> dict[str, TaskFiles]:
     return tasks
 
 
+def _named(folder: Path, pattern: str) -> list[Path]:
+    """The files that a card names: the one of this very name, or those of the pattern."""
+    named = folder / pattern
+    return [named] if named.is_file() else sorted(folder.glob(pattern))
+
+
 def _patterns(data_files: Any) -> Iterable[tuple[str, str]]:
     """(split, pattern) of what a card says of a configuration: a pattern, several, or some for each split."""
     for entry in data_files if isinstance(data_files, list) else [data_files]:
         split, path = (entry.get("split"), entry.get("path")) if isinstance(entry, dict) else ("", entry)
         for pattern in path if isinstance(path, list) else [path]:
-            if isinstance(pattern, str) and not pattern.startswith("/") and ".." not in pattern:
+            if isinstance(pattern, str) and pattern and not pattern.startswith("/") and ".." not in pattern:
                 yield str(split or ""), pattern
 
 

@@ -21,7 +21,8 @@ from visir.collections.tar_headers import TARS
 from visir.collections.tar_notes import tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
-from visir.files import read_lines
+from visir.files import literal_root, read_lines, user_path
+from visir.remote import is_url
 
 CLASS_NAMES = "classnames.txt"
 """The names of classes beside shards, one on each line, in the order of their numbers."""
@@ -111,7 +112,20 @@ def _set_classes(draft: Draft, labels: dict[str, str], root: Path) -> None:
 
 
 def expand(pattern: str) -> list[str]:
-    """All names that a brace pattern stands for: `a-{00..02}.tar`, `{train,val}.tar`; others stand for themselves."""
+    """All names that a brace pattern stands for: `a-{00..02}.tar`, `{train,val}.tar`; others stand for themselves.
+
+    So does what is there under that very name, a file or a folder above.
+    """
+    if _BRACES.search(pattern) is None or is_url(pattern):
+        return _expanded(pattern)
+    path = user_path(pattern)
+    if path.exists():
+        return [pattern]
+    root, below = literal_root(path)
+    return [str(root / name) for name in _expanded(below)]
+
+
+def _expanded(pattern: str) -> list[str]:
     match = _BRACES.search(pattern)
     if match is None:
         return [pattern]
@@ -123,7 +137,8 @@ def expand(pattern: str) -> list[str]:
         choices = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     else:
         choices = alternatives.split(",")
-    return [name for choice in choices for name in expand(pattern[: match.start()] + choice + pattern[match.end() :])]
+    before, after = pattern[: match.start()], pattern[match.end() :]
+    return [name for choice in choices for name in _expanded(before + choice + after)]
 
 
 def _shards(path: Path) -> list[Path]:

@@ -11,6 +11,7 @@ import orjson
 
 from visir.encoders.models.tokens import Tokens, token_counts
 from visir.errors import EncoderError
+from visir.files import user_path
 from visir.storage import Scratch
 
 PUNCTUATION = ",.'!?\"()*#:;~"
@@ -108,7 +109,7 @@ def find_vocabulary(name: str, vocabulary: str | None, checkpoint: Path) -> dict
             which other models share.
     """
     if vocabulary is not None:
-        location = Path(vocabulary).expanduser()
+        location = user_path(vocabulary)
         tried = [location] if location.is_file() else [location / file for file in _VOCABULARIES]
     else:
         folders = (checkpoint.parent, checkpoint.parent / "bert-base-uncased")

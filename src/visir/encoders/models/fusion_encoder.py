@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,6 +23,7 @@ from visir.encoders.models.official_weights import check_weights, read_checkpoin
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, random_weights
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError
+from visir.files import user_path
 from visir.options import split_options
 from visir.records import EncoderCard
 
@@ -92,10 +92,10 @@ def load_fusion(
     """
     bare, chosen = split_options(name, (*OPTIONS, *options), error=EncoderError)
     device, template = pick_device(device), template_of(name, chosen)
-    path = Path(bare.removeprefix(f"{family.kind}:")).expanduser()
+    path = user_path(bare.removeprefix(f"{family.kind}:"))
     with loading(name):
         state, own = read_checkpoint(name, path)
-        config = read_config(name, Path(chosen["config"]).expanduser()) if "config" in chosen else scalars(own)
+        config = read_config(name, user_path(chosen["config"])) if "config" in chosen else scalars(own)
         source = FusionSource(name, for_retrieval(state), config, "config" in chosen, chosen)
         sizes = sizes_of(source)
         files = find_vocabulary(name, chosen.get("tokenizer"), path)

@@ -21,7 +21,7 @@ from visir.encoders.models.model_code import CODE, OtherCode
 from visir.encoders.models.model_names import TrustedCode
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, raise_faults
-from visir.files import is_there, read_json
+from visir.files import is_there, read_json, user_path
 from visir.options import with_option
 
 CONFIGURATIONS = ("*config*.json", "modules.json")
@@ -210,7 +210,7 @@ def find_model(name: str, revision: str | None, *, parts: bool = False, code: Tr
     Raises:
         EncoderError: No such folder, no such repository or revision, no access, no network.
     """
-    folder = Path(name).expanduser()
+    folder = user_path(name)
     if is_there(folder) and folder.is_dir():
         if revision is not None:
             raise EncoderError(f"{name}: a folder has no revision {revision!r}.", hint="leave the revision out")

@@ -20,6 +20,7 @@ from visir.encoders.models.sentence_multi_vector import is_multi_vector
 from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.encoders.models.transformers_kinds import is_native, kind_of, model_type_of
 from visir.errors import EncoderError
+from visir.files import user_path
 from visir.options import split_mark, split_options
 
 KINDS = {
@@ -154,7 +155,7 @@ def find(name: str, revision: str | None) -> ModelFiles:
         revision: A revision on the hub.
     """
     bare = split_mark(name)[0].removeprefix("st:")
-    if Path(bare).expanduser().is_dir():
+    if user_path(bare).is_dir():
         return find_model(bare, revision, parts=True)
     if revision is None and bare in (PACKAGED, f"{ORGANISATION}/{PACKAGED}") and (folder := packaged_model()):
         return ModelFiles(folder, None, parts=True)

@@ -9,7 +9,21 @@ import typer
 
 from visir.cli.options import (
     COMPUTE,
+    AllowHostOption,
+    AllowOriginOption,
+    BurstOption,
+    ConnectionsOption,
+    ConnectionsPerAddressOption,
     DeviceOption,
+    GraceOption,
+    HostOption,
+    LogFormOption,
+    MaxBodyOption,
+    OpenToAllOption,
+    PortOption,
+    RateOption,
+    TimeoutOption,
+    TokensOption,
 )
 from visir.cli.verbs import examples, streams
 
@@ -23,36 +37,27 @@ def serve(
     libraries: Annotated[
         list[Path], typer.Argument(metavar="LIBRARY...", help="Folders made by visir library make.", show_default=False)
     ],
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
-    tokens: Annotated[Path | None, typer.Option(help="The folder of visir library token: who may do what.")] = None,
-    open_to_all: Annotated[
-        bool,
-        typer.Option("--no-tokens", help="Let everybody in: serve on other addresses than loopback without tokens."),
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="A name under which the service is called (repeatable).")
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None, typer.Option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable).")
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8765,
+    tokens: TokensOption = None,
+    open_to_all: OpenToAllOption = False,
+    allow_host: AllowHostOption = None,
+    allow_origin: AllowOriginOption = None,
     docs: Annotated[bool, typer.Option("--docs", help="Offer /docs, which loads scripts from elsewhere.")] = False,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="Write what is looked for into the log.")] = False,
-    rate: Annotated[float, typer.Option(min=0, help="Requests a second for each caller; 0: no limit.")] = 20.0,
-    burst: Annotated[int, typer.Option(min=1, help="Requests that a caller may send at once.")] = 200,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds a request may take.")] = 30.0,
-    max_body: Annotated[float, typer.Option(min=0.01, help="MiB of one request.")] = 16.0,
+    rate: RateOption = 20.0,
+    burst: BurstOption = 200,
+    timeout: TimeoutOption = 30.0,
+    max_body: MaxBodyOption = 16.0,
     max_pixels: Annotated[float, typer.Option(min=0.01, help="Megapixels of a photo to search with.")] = 32.0,
-    connections: Annotated[int, typer.Option(min=1, help="Open at once.")] = 512,
-    connections_per_address: Annotated[
-        int, typer.Option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none.")
-    ] = 64,
+    connections: ConnectionsOption = 512,
+    connections_per_address: ConnectionsPerAddressOption = 64,
     queue: Annotated[int, typer.Option(min=1, help="Searches that may wait, of each library.")] = 512,
     batch: Annotated[int, typer.Option("--searches", min=1, help="Searches that are answered together.")] = 64,
     threads: Annotated[
         int, typer.Option(min=0, metavar="N", help="Threads. 0: one per core.", rich_help_panel=COMPUTE)
     ] = 0,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that running requests get after SIGTERM.")] = 20.0,
+    grace: GraceOption = 20.0,
     reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for a changed library; 0: never.")] = 1.0,
     stale: Annotated[
         float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
@@ -67,10 +72,7 @@ def serve(
             rich_help_panel=COMPUTE,
         ),
     ] = False,
-    log_form: Annotated[
-        str,
-        typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
-    ] = "auto",
+    log_form: LogFormOption = "auto",
 ) -> None:
     """Serve libraries as a search page and an HTTP API.
 
@@ -81,9 +83,8 @@ def serve(
     """
     import time
 
-    from visir.errors import require
-    from visir.library.service.logs import log_of
     from visir.library.service.settings import settings_of_host
+    from visir.serving.logs import log_of
 
     began = time.monotonic()
     settings = settings_of_host(
@@ -114,8 +115,10 @@ def serve(
     log = log_of(log_form, queries=log_queries)
     names = ", ".join(str(folder) for folder in libraries)
     log.write("info", "start", message=f"starting; the page follows when {names} can be searched")
-    require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir library serve")
     from visir.library.service.running import serve
+    from visir.serving.server import require_packages
+
+    require_packages("visir library serve")
 
     def ready(address: str) -> None:
         seconds = time.monotonic() - began

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from visir.cli import output
-from visir.cli.options import name_option
-from visir.cli.verbs import group
-
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of tokens.", show_default=False)]
-Name = Annotated[str, name_option("whose token, or what for", show_default=False)]
+from visir.cli.tokens import Days, Folder, Name, make_token, token_group
 
 
 def new(
@@ -21,44 +15,10 @@ def new(
     scope: Annotated[
         list[str] | None, typer.Option("--scope", help="What is allowed: search or admin. Repeatable. Default: search.")
     ] = None,
-    days: Annotated[float | None, typer.Option(help="For how many days. Default: for ever.")] = None,
+    days: Days = None,
 ) -> None:
     """Make a token and show it, this once; the folder holds its hash only. Default scope: search."""
-    from visir.library.service.tokens import new_token
-
-    token = new_token(folder, name, scope or ["search"], days)
-    output.answer({"name": name, "token": token})
-    output.line(token)
-    typer.echo(f"{folder}: {name!r} added; the token is shown this once", err=True)
+    make_token(folder, name, scope or ["search"], days)
 
 
-def show(folder: Folder) -> None:
-    """Who has a token, for what, and until when."""
-    from rich.table import Table
-
-    from visir.errors import raise_faults
-    from visir.library.service.tokens import SCOPES, TokenError, read_tokens
-
-    table = Table("name", "scopes", "made", "expires", box=None)
-    tokens, faults = read_tokens(folder)
-    for token in tokens:
-        expires = "never" if token.expires is None else token.expires.isoformat()
-        scopes = ", ".join(scope for scope in SCOPES if scope in token.scopes)
-        table.add_row(token.name, scopes, token.made.isoformat(), expires + (" (over)" if token.expired() else ""))
-    output.rich_table(table)
-    raise_faults(TokenError, str(folder), faults, hint="these admit nobody; revoke them, and make them anew")
-
-
-def revoke(folder: Folder, name: Name) -> None:
-    """Take a token out of the folder; a running service refuses it from the next second on."""
-    from visir.library.service.tokens import revoke_token
-
-    revoke_token(folder, name)
-    output.line(f"{folder}: {name!r} revoked")
-
-
-app = group(
-    "token",
-    "Tokens for visir library serve: who may search, and who may change.",
-    {"new": new, "list": show, "revoke": revoke},
-)
+app = token_group("visir library serve", "who may search, and who may change", new)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from visir.library.service.errors import busy
+from visir.serving.refusals import busy
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")

@@ -1,80 +1,15 @@
-"""Refusals: one shape for everything that goes wrong, with what to do next."""
+"""What is raised while a library is searched, as refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import orjson
-
-from visir.errors import VisirError, nearest
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-CODES = {
-    400: "bad_request",
-    401: "unauthorised",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    408: "too_slow",
-    409: "conflict",
-    413: "too_large",
-    415: "media_type",
-    422: "invalid",
-    429: "too_many",
-    431: "headers_too_large",
-    500: "internal",
-    503: "busy",
-}
+from visir.errors import VisirError
+from visir.serving.refusals import HttpError
 
 
-class HttpError(Exception):
-    """A request that gets no answer but the reason: `status`, what was wrong, the next action, and the field if any."""
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        hint: str = "",
-        field: str = "",
-        code: str = "",
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message, self.hint, self.field = status, message, hint, field
-        self.code = code or CODES.get(status, "error")
-        self.headers = dict(headers or {})
-
-    def body(self) -> bytes:
-        """The JSON of the contract: `{"error": {code, message, hint, field?}}`."""
-        error = {"code": self.code, "message": self.message, "hint": self.hint}
-        return orjson.dumps({"error": error | ({"field": self.field} if self.field else {})})
-
-    def response(self) -> Response:
-        """As Starlette sends it."""
-        from starlette.responses import Response
-
-        return Response(self.body(), self.status, self.headers, media_type="application/json")
-
-
-def not_found(kind: str, name: str, known: Sequence[str]) -> HttpError:
-    """404 for a name that is not there, with the nearest that is."""
-    return HttpError(404, f"there is no {kind} {name[:100]!r}.", hint=nearest(name[:100], known))
-
-
-def busy(message: str, after: int, hint: str = "") -> HttpError:
-    """503 with the seconds after which asking again is worth while."""
-    return HttpError(503, message, hint=hint or f"try again in {after} s", headers={"Retry-After": str(after)})
-
-
-def from_visir(fault: VisirError) -> HttpError | VisirError:
+def refusal_of(fault: VisirError) -> HttpError | None:
     """A query or a condition that cannot be answered: 422 with the same message and next action; an unknown item: 404.
 
-    Every other error of visir is not the client's, and its text may name places on this machine: it is given back as it
-    is, for the log.
+    None for every other error of visir: it is not the client's, and its text may name places on this machine.
     """
     from visir.library.filters import FilterError
     from visir.library.layout import UnknownItemError
@@ -82,31 +17,4 @@ def from_visir(fault: VisirError) -> HttpError | VisirError:
 
     if isinstance(fault, UnknownItemError):
         return HttpError(404, fault.message, hint=fault.hint)
-    return HttpError(422, fault.message, hint=fault.hint) if isinstance(fault, FilterError | QueryError) else fault
-
-
-def unreadable() -> HttpError:
-    """503 for a library that cannot be read just now: a disk that has gone, a file that was damaged meanwhile."""
-    return busy("the library cannot be read just now.", 5, hint="the service's log says more")
-
-
-def from_validation(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> HttpError:
-    """422 from pydantic's list: the first fault's field, all faults in the message."""
-    faults = [f"{_place(error)}: {_problem(error)}" for error in errors[:8]]
-    if len(errors) > 8:
-        faults.append(f"… and {len(errors) - 8} more")
-    first = errors[0]
-    hint = "see /v1/openapi.json"
-    if first["type"] == "extra_forbidden" and known:
-        hint = nearest(str(first["loc"][-1])[:100], known)
-    if first["type"] == "json_invalid":
-        return HttpError(400, f"the body is not JSON: {_problem(first)}", hint="send one JSON object", code="not_json")
-    return HttpError(422, "; ".join(faults), hint=hint, field=_place(first))
-
-
-def _place(error: Mapping[str, Any]) -> str:
-    return ".".join(str(part)[:100] for part in error["loc"] if part not in ("body", "query", "path")) or "body"
-
-
-def _problem(error: Mapping[str, Any]) -> str:
-    return "unknown field" if error["type"] == "extra_forbidden" else str(error["msg"])[:300]
+    return HttpError(422, fault.message, hint=fault.hint) if isinstance(fault, FilterError | QueryError) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from visir.library.service.errors import HttpError, busy
+from visir.serving.refusals import HttpError, busy
 
 
 @dataclass(frozen=True)

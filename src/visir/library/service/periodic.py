@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from visir.errors import VisirError
-from visir.library.service.logs import ServiceLog
+from visir.serving.logs import ServiceLog
 
 LONGEST = 5.0
 """Seconds after which a task that failed is tried again, at the most."""

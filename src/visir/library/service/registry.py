@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.library.layout import LibraryCard
 from visir.library.service.batching import Batcher
-from visir.library.service.errors import HttpError, from_visir, not_found
+from visir.library.service.errors import refusal_of
 from visir.library.service.lease import Lease
-from visir.library.service.logs import ServiceLog
 from visir.library.service.metrics import Metrics
 from visir.library.service.periodic import PeriodicTask
 from visir.library.service.responses import ItemCards, library_path, results_json
 from visir.library.service.settings import ServiceSettings
 from visir.progress import quiet
+from visir.serving.logs import ServiceLog
+from visir.serving.refusals import HttpError, not_found
 from visir.threads import cores, one_blas_thread_from_now
 
 if TYPE_CHECKING:
@@ -305,7 +306,7 @@ class LibraryHandle:
             self._metrics.batch(self.name, len(queries), pages[0].seconds)
         shown_cards = cards.of(hit.id for answer in pages for hit in answer.hits)
         return [
-            from_visir(answer) if isinstance(answer, VisirError) else results_json(answer, shown_cards)
+            (refusal_of(answer) or answer) if isinstance(answer, VisirError) else results_json(answer, shown_cards)
             for answer in answers
         ]
 

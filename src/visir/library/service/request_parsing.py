@@ -20,8 +20,9 @@ from visir.collections.images import TooLargeError, header, opened
 from visir.errors import ImageError
 from visir.library.filters import FieldCondition
 from visir.library.query import Query
-from visir.library.service.errors import HttpError, busy, from_validation
 from visir.library.service.wire import ConditionList, SearchBody
+from visir.serving.front import check_kind
+from visir.serving.refusals import HttpError, busy, from_validation
 
 if TYPE_CHECKING:
     from visir.library.prepared_image import PreparedImage
@@ -59,12 +60,7 @@ async def body_of(request: Request, model: type[Model]) -> Model:
     """The body as this model, straight from its bytes: no detour through dictionaries, and JSON as its standard has it
     (no NaN, no half surrogates, no depth that ends in a stack overflow).
     """
-    content_type = request.headers.get("content-type", "")
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HttpError(
-            415, f"the body is {kind[:100] or 'of no declared type'}, not JSON.", hint="Content-Type: application/json"
-        )
+    check_kind(request, "application/json", "JSON")
     body = await request.body()
     if body.count(b",") > _MOST_PARTS:
         raise HttpError(422, f"the body has more than {_MOST_PARTS:,} parts.", hint="ask in several requests")
@@ -78,11 +74,7 @@ async def body_of(request: Request, model: type[Model]) -> Model:
 
 async def form_of(request: Request) -> tuple[SearchBody, bytes]:
     """A form with a file called `photo` and the fields of `SearchBody` (`where` as JSON): the fields, and the photo."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "multipart/form-data":
-        raise HttpError(
-            415, f"the body is {kind[:100] or 'of no declared type'}, not a form.", hint="send multipart/form-data"
-        )
+    check_kind(request, "multipart/form-data", "a form")
     fields: dict[str, Any] = {}
     photo: bytes | None = None
     try:

@@ -1,27 +1,17 @@
-"""Serving: the application behind uvicorn, until SIGTERM or Ctrl+C."""
+"""Serving libraries: until a signal stops it, or beside other work (a notebook, a script, a test)."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import gc
-import logging
-import signal
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from visir.errors import ConfigurationError
-from visir.library.service.logs import ServerLogHandler, ServiceLog
-from visir.library.service.settings import ServiceSettings
+from visir.library.service.settings import ServiceSettings, settings_of_host
+from visir.serving.logs import ServiceLog
+from visir.serving.server import ServerThread, listening, require_packages, serve_app
 
 if TYPE_CHECKING:
-    import uvicorn
-    from fastapi import FastAPI
-
-_BACKLOG = 1024
-"""Connections that wait until they are taken."""
+    from visir.encoders.base import Encoder
 
 
 def serve(
@@ -52,126 +42,70 @@ def serve(
     from visir.library.service.app import create_app
 
     log = log or ServiceLog(queries=settings.log_queries)
-    from_server = ServerLogHandler(log)
-    with listening(host, port) as waiting:
-        app = create_app(settings, log=log, callback=callback)
-        # uvicorn raises the signal again once it has closed; a service that stopped as requested exits with 0.
-        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    waiting = listening(host, port)
+    serve_app(lambda log: create_app(settings, log=log, callback=callback), settings, waiting, ready, log)
+
+
+class RunningService(ServerThread):
+    """A service in a thread of this process. As a context manager it stops at the end of the block.
+
+    Attributes:
+        url: Its address, "http://127.0.0.1:8765/".
+
+    Example:
+        >>> import visir
+        >>> from PIL import Image
+        >>> Path("photos").mkdir()
+        >>> Image.new("RGB", (64, 48), "red").save("photos/red.png")
+        >>> service = visir.index("photos", "pixels").serve(port=0, background=True)
+        >>> service.is_alive, service.stop(), service.is_alive
+        (True, None, False)
+    """
+
+    @classmethod
+    def start(
+        cls,
+        libraries: Sequence[str | Path],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8765,
+        loaded: dict[str, Encoder] | None = None,
+        **settings: Any,
+    ) -> RunningService:
+        """Serve libraries; returns once they are served.
+
+        Args:
+            libraries: Their folders.
+            host: The address to listen on.
+            port: 0 takes one that is free.
+            loaded: Encoders in memory, by name.
+            settings: Further fields of `ServiceSettings`.
+
+        Raises:
+            ConfigurationError: The port is in use, or the settings do not fit.
+            MissingPackageError: The packages of the extra `serve` are not installed.
+        """
+        require_packages("serving a library")
+        from visir.library.service.app import create_app
+
+        chosen = settings_of_host(host, tuple(Path(folder) for folder in libraries), **settings)
+        waiting = listening(host, port)
         try:
-            server = server_of(app, settings, lambda: ready(address_of(waiting)))
-            gc.collect()
-            gc.freeze()  # models and modules stay to the end; collections look at what came later, and are fast
-            with _into(from_server):
-                server.run([waiting])
-        finally:
-            log.close()
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            log = ServiceLog(queries=chosen.log_queries, form="text", least="warning")
+            return cls(create_app(chosen, log=log, loaded=loaded), chosen, waiting, log)
+        except BaseException:
+            waiting.close()
+            raise
 
 
-def server_of(app: FastAPI, settings: ServiceSettings, ready: Callable[[], None]) -> uvicorn.Server:
-    """The HTTP server of an application; `ready` is called once it answers."""
-    import uvicorn
+def open_page(url: str, *, only_with_screen: bool) -> bool:
+    """Open the page in a browser; whether that was tried. `only_with_screen`: not where no browser could show it."""
+    import os
+    import sys
+    import webbrowser
 
-    from visir.library.service.connections import protocol
-
-    config = uvicorn.Config(
-        app,
-        http=protocol(settings),
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=int(max(1, settings.header_timeout)),
-        timeout_graceful_shutdown=int(settings.grace),
-        backlog=_BACKLOG,
-    )
-    server = uvicorn.Server(config)
-    original = server.startup
-
-    async def startup(sockets: list[socket.socket] | None = None) -> None:
-        await original(sockets)
-        if server.started:
-            with contextlib.suppress(OSError):  # nobody reads it
-                ready()
-
-    server.startup = startup  # type: ignore[method-assign]
-    return server
-
-
-@contextlib.contextmanager
-def _into(log: ServerLogHandler) -> Iterator[None]:
-    """What the HTTP server, warnings and threads that end in an error have to say goes into the log alone.
-
-    Whoever writes to standard error waits for its reader; the log does not.
-    """
-    sources = [logging.getLogger(name) for name in ("uvicorn.error", "py.warnings")]
-    for source in sources:
-        source.addHandler(log)
-        source.propagate = False
-    before, threading.excepthook = threading.excepthook, log.of_thread
-    logging.captureWarnings(True)
-    try:
-        yield
-    finally:
-        logging.captureWarnings(False)
-        threading.excepthook = before
-        for source in sources:
-            source.removeHandler(log)
-            source.propagate = True
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens. Bound sockets may share a port until one of them listens, so both happens here, before a
-    model is loaded: of two services that are started on one port, only one goes on.
-
-    Raises `ConfigurationError` for an address that cannot be had; it says who has it, where that can be found out.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    waiting = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        waiting.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        waiting.bind((host, port))
-        waiting.listen(_BACKLOG)
-    except (OSError, OverflowError) as fault:
-        waiting.close()
-        if getattr(fault, "errno", None) == errno.EADDRINUSE:
-            raise ConfigurationError(
-                f"{host}: port {port} is in use by {user_of_port(host, port)}.",
-                hint=f"stop that one, or take another port: --port {port + 1}; --port 0 takes any that is free",
-            ) from fault
-        raise ConfigurationError(
-            f"{host}: port {port} cannot be served on: {fault}", hint="another address or port: --host, --port"
-        ) from fault
-    return waiting
-
-
-def user_of_port(host: str, port: int, seconds: float = 1.0) -> str:
-    """Who answers there: "another visir that serves photos", or "another program"."""
-    import http.client
-
-    import orjson
-
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
-    try:
-        connection.request("GET", "/v1/libraries", headers={"Host": f"localhost:{port}"})
-        answer = orjson.loads(connection.getresponse().read(1_000_000))
-        if isinstance(answer, list):
-            return f"another visir that serves {', '.join(str(library['name']) for library in answer)[:200]}"
-        if set(answer) == {"error"} and "hint" in answer["error"]:
-            return "another visir"
-    except TimeoutError:
-        return "a program that does not answer: perhaps another visir that still loads its model"
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        pass
-    finally:
-        connection.close()
-    return "another program"
-
-
-def address_of(waiting: socket.socket) -> str:
-    """The address of a socket that listens, as a browser takes it."""
-    host, port = waiting.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    if only_with_screen and sys.platform.startswith("linux") and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):  # fmt: skip
+        return False
+    return webbrowser.open(url)

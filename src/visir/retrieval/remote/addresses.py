@@ -8,7 +8,6 @@ environment; where none does, to those named in this process; never in clear ove
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shlex
 import ssl
@@ -17,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
+from visir.remote import is_loopback
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import FAMILIES, EngineFamily, family_of, host_of
 from visir.retrieval.remote.settings import Place, grpc_address
@@ -131,16 +131,6 @@ def trust(url: str) -> ssl.SSLContext | bool:
         raise ConfigurationError(
             f"{family.certificate}: {file}: no certificates can be read there: {fault}", hint="name a PEM file"
         ) from fault
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host of this name, or the folder of a Unix socket."""
-    if host.startswith("/"):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _addresses(settings: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from visir.errors import require
-from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
+from visir.remote import is_loopback
+from visir.retrieval.remote.addresses import check_named, key_for, trust, why_no_key
 from visir.retrieval.remote.closed_channel import guard_channels
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from visir.errors import require
-from visir.retrieval.remote.addresses import check_named, is_loopback, secret_for, why_no_key
+from visir.remote import is_loopback
+from visir.retrieval.remote.addresses import check_named, secret_for, why_no_key
 from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError
 from visir.retrieval.remote.families import PGVECTOR, host_of
 from visir.retrieval.remote.settings import DatabasePlace

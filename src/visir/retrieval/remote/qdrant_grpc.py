@@ -19,7 +19,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.retrieval.remote.addresses import is_loopback, is_named, key_for, trust, why_no_key
+from visir.remote import is_loopback
+from visir.retrieval.remote.addresses import is_named, key_for, trust, why_no_key
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import Vector
 from visir.retrieval.remote.settings import Place, grpc_address

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from visir.errors import require
-from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
+from visir.remote import is_loopback
+from visir.retrieval.remote.addresses import check_named, key_for, trust, why_no_key
 from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError, EngineHit, Mark, Nearest, Space
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of

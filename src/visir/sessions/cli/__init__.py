@@ -11,6 +11,7 @@ from visir.sessions.cli.predict import predict
 from visir.sessions.cli.report import report
 from visir.sessions.cli.score import score
 from visir.sessions.cli.serve import serve
+from visir.sessions.cli.token import app as token
 from visir.sessions.cli.train import train
 
 app = group(
@@ -28,3 +29,4 @@ app = group(
         "ab-test": ab_test,
     },
 )
+app.add_typer(token, name="token")

@@ -101,7 +101,8 @@ class SessionLog:
     def buckets(self, by: By) -> Iterator[None]:
         """For each bucket in turn the view `bucket`, whose column `unit` is the visitor or the customer."""
         for folder in sorted(self._buckets(by).glob("part=*")):
-            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(folder / '*.parquet')}")
+            files = table_of(*sorted(folder.glob("*.parquet")))
+            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {files}")
             yield
 
     def shares(
@@ -193,7 +194,7 @@ class SessionLog:
             return target
         for number, (sessions, _) in enumerate(self.parts):
             unit = "coalesce('c' || min(customer) OVER (PARTITION BY visitor), 'v' || visitor)"
-            query = f"SELECT {unit} AS unit, {columns} FROM {path_literal(sessions)}"
+            query = f"SELECT {unit} AS unit, {columns} FROM {table_of(sessions)}"
             self._write(query, target, count, f"from{number}_")
         return target
 
@@ -261,12 +262,12 @@ def _without(
     for number, part in enumerate(parts):
         remaining = (
             "SELECT visitor FROM (SELECT visitor, coalesce('c' || min(customer), 'v' || visitor) AS unit "
-            f"FROM {path_literal(part[0])} GROUP BY visitor) WHERE hash(unit) % {groups} != {group}"
+            f"FROM {table_of(part[0])} GROUP BY visitor) WHERE hash(unit) % {groups} != {group}"
         )
         targets = [folder / f"{kind}{number}.parquet" for kind in ("sessions", "events")]
         for source, target in zip(part, targets, strict=True):
             engine.execute(
-                f"COPY (SELECT * FROM {path_literal(source)} WHERE visitor IN ({remaining})) TO {path_literal(target)} "
+                f"COPY (SELECT * FROM {table_of(source)} WHERE visitor IN ({remaining})) TO {path_literal(target)} "
                 "(FORMAT parquet)"
             )
         copies.append((targets[0], targets[1]))

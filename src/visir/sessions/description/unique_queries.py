@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.sessions.description.outcome_shares import OUTCOMES
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow, percent
-from visir.sessions.sql import path_literal
+from visir.sessions.folder import table_of
 
 TOTAL = "Total"
 
@@ -32,8 +32,8 @@ def unique_queries(log: SessionLog) -> Statistic:
     for sessions, events in log.parts:
         log.db.execute(
             "INSERT INTO texts SELECT s.purchase, s.device, e.query, count(*) "
-            f"FROM (SELECT visitor, session, query FROM {path_literal(events)} WHERE action = 'query') e "
-            f"JOIN (SELECT visitor, session, purchase, device FROM {path_literal(sessions)} WHERE queries > 0) s "
+            f"FROM (SELECT visitor, session, query FROM {table_of(events)} WHERE action = 'query') e "
+            f"JOIN (SELECT visitor, session, purchase, device FROM {table_of(sessions)} WHERE queries > 0) s "
             "USING (visitor, session) WHERE s.device IS NOT NULL GROUP BY ALL"
         )
     # A query without its words was submitted, but nobody can say whether it is unique.

@@ -35,8 +35,9 @@ def _sessions(examples: SessionExamples, step: int, state: FeatureState) -> Floa
 def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     earlier = examples.earlier
     with_device = earlier.device.codes >= 0
-    pairs = np.unique(np.column_stack([earlier.owner[with_device], earlier.device.codes[with_device]]), axis=0)
-    return _if_known(examples, step, np.bincount(pairs[:, 0], minlength=len(examples)))
+    names = max(len(earlier.device.names), 1)
+    pairs = np.unique(earlier.owner[with_device] * names + earlier.device.codes[with_device])
+    return _if_known(examples, step, np.bincount(pairs // names, minlength=len(examples)))
 
 
 def _if_known(examples: SessionExamples, step: int, values: object) -> Floats:

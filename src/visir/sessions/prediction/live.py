@@ -9,17 +9,19 @@ its visitor, belongs to a session that is over, is a repetition, or has a time t
 the first two in their place.
 
 Memory holds the open sessions; of a visitor who was there in the last `VISITOR_DAYS` days two numbers; of a customer's
-sessions of the last year a few numbers each. The stream's clock is the median of its last times, so that a wrong stamp
-closes no session, and keeps none open but its own.
+sessions of the last year a few numbers each. There is an end to each (`MOST_OPEN`, `MOST_VISITORS`, `MOST_PAST`; a
+customer with more than `MOST_EARLIER` has no past), and no event goes through any of them. The stream's clock is the
+median of its last times, so that a wrong stamp closes no session, and keeps none open but its own.
 """
 
 from __future__ import annotations
 
 import time as clocks
-from bisect import insort
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +31,12 @@ from visir.sessions.examples import CUSTOMER_DAYS, DAY, SETTINGS, VISITOR_DAYS, 
 from visir.sessions.folder import parts_of
 from visir.sessions.mapping import COLUMNS
 from visir.sessions.prediction.live_classifier import SequenceClassifier
-from visir.sessions.prediction.open_session import EndedSession, OpenSession, examples_of
+from visir.sessions.prediction.open_session import (
+    CustomerSessions,
+    EndedSession,
+    OpenSession,
+    examples_of,
+)
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of, price_of
 from visir.sessions.records import Floats, SessionExamples
@@ -42,6 +49,7 @@ SET_ASIDE = {
     "no_time": "no time, or one before 1970",
     "wrong_unit": "a time in seconds or milliseconds",
     "no_text": "a column of text that holds something else",
+    "long_text": "a text of more than 8,192 characters",
     "unknown_action": "an action that is none of visir's",
     "future": "a time more than five minutes after the clock",
     "late": "before the visitor's last event, or of a session that is over",
@@ -52,8 +60,16 @@ SET_ASIDE = {
 AHEAD = 300_000_000
 """How far clocks of shops may be ahead of ours: five minutes, in µs."""
 
+MOST_OPEN = 200_000
+"""Open sessions, about 2 kB each: a shop with seven million sessions of fifteen minutes a day has so many at once. Of
+more, the one that was quiet for longest is closed: a stream whose clock stands still would close none."""
+
+MOST_VISITORS = MOST_PAST = 10_000_000
+"""Visitors, and customers' sessions, of which something is remembered, about 300 bytes each; of more, the visitor who
+is away for longest, or the customer with the oldest session, is forgotten."""
+
 _RECENT = 15
-_SAVED = tuple(name for name in OpenSession.__slots__ if name != "hidden")
+_SAVED = tuple(name for name in OpenSession.__slots__ if name not in ("hidden", "quiet", "is_over"))
 _compared = itemgetter(*(name for name in COLUMNS if name not in ("price", "time")))
 
 
@@ -102,6 +118,7 @@ class LiveScorer:
 
     Attributes:
         rejected: Why events were set aside (`SET_ASIDE`) → how many.
+        crowded_out: What there was no room for ("sessions" closed early, "visitors", "customers" forgotten) → how many.
 
     Example:
         >>> from visir.sessions import generate, make, train
@@ -129,8 +146,12 @@ class LiveScorer:
         self._closed = closed
         self._open: dict[str, OpenSession] = {}
         self._visitors: dict[str, tuple[int, int]] = {}  # → sessions so far, end of the last one
-        self._past: defaultdict[str, list[EndedSession]] = defaultdict(list)
-        self._logged_in: defaultdict[str, list[OpenSession]] = defaultdict(list)
+        self._past: defaultdict[str, CustomerSessions] = defaultdict(CustomerSessions)
+        self._past_size = 0  # sessions in `_past`, all together
+        self.crowded_out: Counter[str] = Counter()
+        self._quiet = _Ages(lambda visitor: self._open[visitor].ended if visitor in self._open else None)
+        self._away = _Ages(lambda visitor: self._visitors.get(visitor, (0, None))[1])
+        self._aged = _Ages(lambda customer: self._past[customer].first if customer in self._past else None)
         self._recent: deque[int] = deque(maxlen=_RECENT)
         self._seen = 0
         self._swept = self._forgot = 0
@@ -143,7 +164,7 @@ class LiveScorer:
     @property
     def remembered(self) -> tuple[int, int]:
         """Visitors, and customers' sessions, of which something is remembered."""
-        return len(self._visitors), sum(map(len, self._past.values()))
+        return len(self._visitors), self._past_size
 
     def remember(
         self, customer: str | None, visitor: str, *, began: int, ended: int, device: str | None, orders: int
@@ -159,9 +180,12 @@ class LiveScorer:
             orders: How many orders it holds.
         """
         number = self._number(visitor, began)
-        self._visitors[visitor] = (number, ended)
+        self._keep_visitor(visitor, number, ended)
         if customer is not None:
-            insort(self._past[customer], EndedSession(ended, began, visitor, number, device, orders))
+            past = self._past[customer]
+            before = len(past.over)
+            past.insert(EndedSession(ended, began, visitor, number, device, orders))
+            self._resized(customer, past, before)
 
     def remember_sessions(self, folder: str | Path) -> None:
         """Add all sessions of a folder to what is remembered.
@@ -230,11 +254,17 @@ class LiveScorer:
             return self._set_aside("late")
         begins = session is None
         if session is None:
+            if len(self._open) >= MOST_OPEN:
+                self.crowded_out["sessions"] += 1
+                self._close(self._open[self._quiet.oldest()])
             session = self._open[visitor] = OpenSession(visitor, self._number(visitor, time), time, time)
+            self._quiet.add(visitor, time)
         before = session.customer
         steps = session.add(row, time, same, begins=begins)
-        if before is None and session.customer is not None:
-            self._logged_in[session.customer].append(session)
+        if session.quiet is not None:
+            self._past_size -= self._past[session.first["customer"][0]].heard_of(session)
+        elif before is None and session.customer is not None:
+            self._past[session.customer].add_open(session)
         return [due for step in steps if (due := self._due(session, step, time)) is not None]
 
     def _number(self, visitor: str, began: int) -> int:
@@ -277,14 +307,28 @@ class LiveScorer:
         """The customer's sessions that were over when this one began, in their order; some may still be open here."""
         if session.customer is None:
             return []
-        others = [other.over() for other in self._logged_in[session.customer] if other is not session]
-        past = self._past.get(session.customer, [])
         oldest = session.began - CUSTOMER_DAYS * DAY if "all" in self.model.parts else 0
-        return [
-            earlier
-            for earlier in (sorted([*past, *others]) if others else past)
-            if oldest <= earlier.ended < session.began - self.idle
-        ]
+        past = self._past[session.customer]
+        before = len(past.over)
+        earlier = past.before(session.began - self.idle, oldest)
+        self._resized(session.customer, past, before)
+        return earlier
+
+    def _resized(self, customer: str, past: CustomerSessions, before: int) -> None:
+        """What a customer did has another size; what there is no room for is forgotten."""
+        self._past_size += len(past.over) - before
+        if past.first is not None and not before:
+            self._aged.add(customer, past.first)
+        while self._past_size > MOST_PAST and len(self._past) > 1:
+            self.crowded_out["customers"] += 1
+            self._past_size -= len(self._past.pop(self._aged.oldest()).over)
+
+    def _keep_visitor(self, visitor: str, number: int, ended: int) -> None:
+        if visitor not in self._visitors and len(self._visitors) >= MOST_VISITORS:
+            self.crowded_out["visitors"] += 1
+            del self._visitors[self._away.oldest()]
+        self._visitors[visitor] = (number, ended)
+        self._away.add(visitor, ended)
 
     def _tick(self, time: int) -> None:
         """Let the clock go on, and now and then close what is over and forget what is too old."""
@@ -295,23 +339,31 @@ class LiveScorer:
         now = sorted(self._recent)[len(self._recent) // 2]
         if abs(now - self._swept) >= self.idle // 2:
             self._swept = now
-            for session in [session for session in self._open.values() if now - session.ended > self.idle]:
-                self._close(session)
+            for visitor in self._quiet.before(now - self.idle):
+                self._close(self._open[visitor])
         if abs(now - self._forgot) >= DAY:
             self._forgot = now
             self._forget(now)
 
     def _forget(self, now: int) -> None:
-        gone = [name for name, (_, ended) in self._visitors.items() if now - ended > VISITOR_DAYS * DAY]
-        for name in gone:
-            if name not in self._open:
-                del self._visitors[name]
+        stay = []
+        for visitor in self._away.before(now - VISITOR_DAYS * DAY):
+            if visitor in self._open:
+                stay.append(visitor)
+            else:
+                del self._visitors[visitor]
+        for visitor in stay:
+            self._away.add(visitor, self._visitors[visitor][1])
         if "all" in self.model.parts:
-            for customer in list(self._past):
-                past = [earlier for earlier in self._past[customer] if now - earlier.ended <= (CUSTOMER_DAYS + 1) * DAY]
-                if past:
-                    self._past[customer] = past
-                else:
+            oldest = now - (CUSTOMER_DAYS + 1) * DAY
+            for customer in self._aged.before(oldest):
+                past = self._past[customer]
+                before = len(past.over)
+                past.forget(oldest)
+                self._past_size += len(past.over) - before
+                if past.first is not None:
+                    self._aged.add(customer, past.first)
+                elif not past.open:
                     del self._past[customer]
 
     def close_all(self) -> None:
@@ -322,12 +374,12 @@ class LiveScorer:
     def _close(self, session: OpenSession) -> None:
         del self._open[session.visitor]
         ended, customer = session.over(), session.customer
-        self._visitors[session.visitor] = (session.session, session.ended)
+        self._keep_visitor(session.visitor, session.session, session.ended)
         if customer is not None:
-            insort(self._past[customer], ended)
-            others = [other for other in self._logged_in.pop(customer) if other is not session]
-            if others:
-                self._logged_in[customer] = others
+            past = self._past[customer]
+            before = len(past.over)
+            past.close(session, ended)
+            self._resized(customer, past, before)
         self._closed(ended, customer)
 
     def _set_aside(self, reason: str) -> list[_Due]:
@@ -338,13 +390,15 @@ class LiveScorer:
         """What is remembered, as plain values."""
         hidden = {session.visitor: session.hidden for session in self._open.values() if session.hidden is not None}
         return ({"hidden": hidden} if hidden else {}) | {
-            "open": [[*(getattr(session, name) for name in _SAVED)] for session in self._open.values()],
+            "open": [[*map(_saved, _SAVED, repeat(session))] for session in self._open.values()],
             "visitors": self._visitors,
             "past": {
-                customer: [[getattr(ended, name) for name in EndedSession.__slots__] for ended in past]
+                customer: [[getattr(ended, name) for name in EndedSession.__slots__] for ended in closed]
                 for customer, past in self._past.items()
+                if (closed := past.closed())
             },
             "rejected": dict(self.rejected),
+            "crowded_out": dict(self.crowded_out),
             "clock": [list(self._recent), self._seen, self._swept, self._forgot],
         }
 
@@ -354,22 +408,79 @@ class LiveScorer:
         Args:
             state: Of `to_state`.
         """
-        self._open, self._logged_in = {}, defaultdict(list)
+        self._open = {}
+        past = {customer: [EndedSession(*ended) for ended in past] for customer, past in state["past"].items()}
+        self._past = defaultdict(CustomerSessions, {customer: CustomerSessions(past[customer]) for customer in past})
+        self._past_size = sum(map(len, past.values()))
         for values in state["open"]:
             fields = dict(zip(_SAVED, values, strict=True))
             fields["first"] = {name: (value, step) for name, (value, step) in fields["first"].items()}
             fields["before"] = tuple(fields["before"])
-            fields["moment"] = [tuple(event) for event in fields["moment"]]
+            fields["moment"] = {tuple(event): None for event in fields["moment"]}
             fields["hidden"] = state.get("hidden", {}).get(fields["visitor"])
             session = self._open[fields["visitor"]] = OpenSession(**fields)
             if session.customer is not None:
-                self._logged_in[session.customer].append(session)
+                self._past[session.customer].add_open(session)
         self._visitors = {name: (number, ended) for name, (number, ended) in state["visitors"].items()}
-        past = {customer: [EndedSession(*ended) for ended in past] for customer, past in state["past"].items()}
-        self._past = defaultdict(list, past)
+        self._quiet.restart((session.ended, visitor) for visitor, session in self._open.items())
+        self._away.restart((ended, visitor) for visitor, (_, ended) in self._visitors.items())
+        self._aged.restart((sessions[0].ended, customer) for customer, sessions in past.items())
+        self.crowded_out = Counter(state.get("crowded_out", {}))
         self.rejected = Counter(state["rejected"])
         recent, self._seen, self._swept, self._forgot = state["clock"]
         self._recent = deque(recent, _RECENT)
+
+
+def _saved(name: str, session: OpenSession) -> Any:
+    value = getattr(session, name)
+    return list(value) if name == "moment" else value
+
+
+class _Ages:
+    """Names by age: when each was last heard of, by what it is asked with; None for a name that is gone.
+
+    Each is once in a heap, with a moment at which it was heard of; what has been heard of since is put back when its
+    turn comes. So what is looked at grows with what is too old, not with what there is.
+    """
+
+    def __init__(self, last: Callable[[str], int | None]) -> None:
+        self._last = last
+        self._heap: list[tuple[int, str]] = []
+        self._names: set[str] = set()
+
+    def add(self, name: str, moment: int) -> None:
+        """A name that was heard of."""
+        if name not in self._names:
+            self._names.add(name)
+            heappush(self._heap, (moment, name))
+
+    def before(self, moment: int) -> list[str]:
+        """The names that were last heard of before a moment, oldest first; they are taken out."""
+        return [*iter(lambda: self._pop(moment), None)]
+
+    def oldest(self) -> str:
+        """The name that was heard of before all others, which is taken out."""
+        name = self._pop(None)
+        assert name is not None
+        return name
+
+    def restart(self, moments: Iterable[tuple[int, str]]) -> None:
+        """Begin anew with these."""
+        self._heap = list(moments)
+        self._names = {name for _, name in self._heap}
+        heapify(self._heap)
+
+    def _pop(self, before: int | None) -> str | None:
+        while self._heap and (before is None or self._heap[0][0] < before):
+            moment, name = heappop(self._heap)
+            last = self._last(name)
+            if last is not None and last > moment:
+                heappush(self._heap, (last, name))
+                continue
+            self._names.discard(name)
+            if last is not None:
+                return name
+        return None
 
 
 def _advanced(

@@ -1,16 +1,22 @@
-"""A session of a stream, as far as it has come, and what stays of it when it is over."""
+"""A session of a stream, as far as it has come; what stays of it when it is over; and what its customer did before."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from heapq import heapify, heappop, heappush
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from visir.sessions.examples import MOST_EARLIER
 from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
+
+MOST_OF_A_MOMENT = 1_000
+"""Events of one microsecond of one visitor that a repetition is looked for among; no browser sends so many."""
 
 COUNTED = ("add", "query")
 """Actions whose number so far is known at a step."""
@@ -30,7 +36,7 @@ class EndedSession:
     orders: int = field(compare=False)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class OpenSession:
     """A session that may go on.
 
@@ -46,8 +52,10 @@ class OpenSession:
         done: Items added and searches so far.
         count: Pages opened so far.
         orders: Orders so far.
-        moment: Events of the last microsecond, to know a repetition.
+        moment: Events of the last microsecond, to know a repetition: the first `MOST_OF_A_MOMENT`, as keys.
         hidden: The state of a `SequenceClassifier` after the last step; None before the first, and for other models.
+        quiet: How it counts in the customer's past, since it was found to be quiet for long; None otherwise.
+        is_over: Whether it was closed.
     """
 
     visitor: str
@@ -61,8 +69,10 @@ class OpenSession:
     done: list[int] = field(default_factory=lambda: [0, 0])
     count: int = 0
     orders: int = 0
-    moment: list[tuple[Any, ...]] = field(default_factory=list)
+    moment: dict[tuple[Any, ...], None] = field(default_factory=dict)
     hidden: list[float] | None = None
+    quiet: EndedSession | None = None
+    is_over: bool = False
 
     def add(self, row: dict[str, Any], time: int, same: tuple[Any, ...], *, begins: bool) -> list[int]:
         """Take an event of the session.
@@ -78,7 +88,8 @@ class OpenSession:
         """
         if time != self.ended:
             self.moment.clear()
-        self.moment.append(same)
+        if len(self.moment) < MOST_OF_A_MOMENT:
+            self.moment[same] = None
         self.ended = time
         action = row["action"]
         opens = action == "page"
@@ -110,6 +121,103 @@ class OpenSession:
         """What stays of it."""
         device = self.first.get("device", (None, 0))[0]
         return EndedSession(self.ended, self.began, self.visitor, self.session, device, self.orders)
+
+
+class CustomerSessions:
+    """The sessions of one customer: those that are over, and those that are open.
+
+    An open session counts as over for a session that began after it had been quiet for long. An id that many share
+    ("guest") has thousands of open ones, so each waits in a heap until it can be that quiet: all costs grow with the
+    events alone. Where more than `MOST_EARLIER` would count, none does; a few more are remembered.
+    """
+
+    __slots__ = ("_cut", "_number", "_quiet", "_waiting", "open", "over")
+
+    def __init__(self, over: Sequence[EndedSession] = ()) -> None:
+        self.over = list(over)  # in their order; open ones that are quiet, too
+        self.open = 0
+        self._waiting: list[tuple[int, int, OpenSession]] = []  # a heap: each was heard of then, or later
+        self._number = 0  # so that sessions themselves are not compared
+        self._quiet: set[int] | None = None  # most customers have none
+        self._cut = -1  # when the last one ended that there was no room for
+
+    @property
+    def first(self) -> int | None:
+        """When the first of them ended; None where there is none."""
+        return self.over[0].ended if self.over else None
+
+    def add_open(self, session: OpenSession) -> None:
+        """A session whose customer is known now."""
+        self.open += 1
+        self._wait(session)
+
+    def heard_of(self, session: OpenSession) -> int:
+        """An event of a session that seemed to be over: how many fewer are (it may have been forgotten)."""
+        place = bisect_left(self.over, session.quiet)
+        is_there = self.over[place : place + 1] == [session.quiet]
+        if is_there:
+            del self.over[place]
+        self._is_not_quiet(session)
+        self._wait(session)
+        return int(is_there)
+
+    def close(self, session: OpenSession, ended: EndedSession) -> None:
+        """A session is over."""
+        self.open = max(0, self.open - 1)  # the customer may have been forgotten meanwhile
+        if session.quiet is None:
+            self.insert(ended)
+        else:
+            self._is_not_quiet(session)
+        session.is_over = True
+        if len(self._waiting) > 2 * self.open + 16:
+            self._waiting = [entry for entry in self._waiting if not entry[2].is_over and entry[2].quiet is None]
+            heapify(self._waiting)
+
+    def insert(self, ended: EndedSession) -> None:
+        """Remember a session that is over."""
+        insort(self.over, ended)
+        if len(self.over) > 3 * MOST_EARLIER:  # a thousand at once, so that each costs little
+            self._cut = max(self._cut, self.over[MOST_EARLIER - 1].ended)
+            del self.over[:MOST_EARLIER]
+
+    def before(self, limit: int, oldest: int) -> list[EndedSession]:
+        """Those that ended before `limit`, and not before `oldest`; none where they are more than `MOST_EARLIER`."""
+        while self._waiting and self._waiting[0][0] < limit:
+            _, _, session = heappop(self._waiting)
+            if session.is_over or session.quiet is not None:
+                continue
+            if session.ended < limit:
+                session.quiet = session.over()
+                if self._quiet is None:
+                    self._quiet = set()
+                self._quiet.add(id(session.quiet))
+                self.insert(session.quiet)
+            else:
+                self._wait(session)
+        end = bisect_left(self.over, limit, key=_ended)
+        begin = bisect_left(self.over, oldest, hi=end, key=_ended)
+        return [] if end - begin > MOST_EARLIER or oldest <= self._cut else self.over[begin:end]
+
+    def forget(self, before: int) -> None:
+        """Forget what ended before."""
+        del self.over[: bisect_left(self.over, before, key=_ended)]
+
+    def closed(self) -> list[EndedSession]:
+        """Sessions that are over for good."""
+        return [ended for ended in self.over if not self._quiet or id(ended) not in self._quiet]
+
+    def _is_not_quiet(self, session: OpenSession) -> None:
+        if self._quiet is not None:
+            self._quiet.discard(id(session.quiet))
+        session.quiet = None
+
+    def _wait(self, session: OpenSession) -> None:
+        self._number += 1
+        heappush(self._waiting, (session.ended, self._number, session))
+
+
+def _ended(session: EndedSession) -> int:
+    return session.ended
 
 
 def examples_of(

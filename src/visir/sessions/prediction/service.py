@@ -9,44 +9,81 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import orjson
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, Request, Response
 
 from visir.errors import VisirError
+from visir.serving.front import Guarded, check_kind, guard
+from visir.serving.logs import ServiceLog
+from visir.serving.metrics import FrontMetrics
+from visir.serving.refusals import HttpError, busy
+from visir.serving.settings import FrontSettings
 from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer
 from visir.sessions.prediction.stream_events import Fault, MappedStream, fault_of
 from visir.sessions.prediction.stream_state import save_state
+from visir.version import __version__
 
-_log = logging.getLogger("uvicorn.error")
+T = TypeVar("T")
 
+VERB = "visir sessions serve"
 MAX_EVENTS = 10_000
-MAX_BYTES = 16 * 1024 * 1024
 SAVE_SECONDS = 60.0
+EVENTS_OF_A_REQUEST = 50
+"""Events that count as one request: read together, so many cost about what a request of one event does."""
+
+_MOST_PARTS = 100 * MAX_EVENTS
+"""Commas of a body: a hundred columns for each event. JSON of nothing but commas becomes objects of twenty times its
+size."""
+_MOST_FAULTS = 100
 
 
-class RefusedError(Exception):
-    """A request that is not answered.
+@dataclass(frozen=True)
+class ScoreSettings(FrontSettings):
+    """What the front of a service of scores lets in. Sizes are bytes, times are seconds.
 
-    Args:
-        status: Of HTTP.
-        faults: What is wrong, all of it.
-        hint: The next thing to do.
+    The shop's own servers ask, one for all visitors, so a caller may ask more often than a person does: 200 pages a
+    second are 17 million a day.
+
+    Attributes:
+        rate: Requests a second for one token (or address, without tokens); each further 50 events of a request count
+            as one. 0 sets no limit.
+        burst: How many requests may come at once.
+        queue: Requests that wait until earlier ones are read; further ones are refused for the moment.
     """
 
-    def __init__(self, status: int, faults: list[str], hint: str) -> None:
-        super().__init__("; ".join(faults))
-        self.status, self.faults, self.hint = status, faults, hint
+    rate: float = 200.0
+    burst: int = 2_000
+    queue: int = 512
+
+    VERB: ClassVar[str] = VERB
+    AT_LEAST: ClassVar[dict[str, float]] = {**FrontSettings.AT_LEAST, "queue": 1}
+
+
+class RefusedError(HttpError):
+    """A request of which no event is read: 422, with all that is wrong (`faults`), up to a hundred.
+
+    Args:
+        faults: What is wrong.
+        hint: The next thing to do.
+        status: Of HTTP.
+    """
+
+    def __init__(self, faults: Sequence[str], hint: str, *, status: int = 422) -> None:
+        listed = [fault[:300] for fault in faults[:_MOST_FAULTS]]
+        if len(faults) > _MOST_FAULTS:
+            listed.append(f"… and {len(faults) - _MOST_FAULTS:,} more")
+        super().__init__(status, "; ".join(listed), hint=hint, more={"faults": listed})
+        self.faults = listed
 
 
 class ScoreService:
@@ -57,15 +94,23 @@ class ScoreService:
         mapping: How posted rows become events; None where they are events.
         state: Where the state is saved; None for nowhere.
         lines: How many events were read before.
+        log: Where it is said that the state could not be saved.
 
     Attributes:
         unsaved: Why the state was not saved the last time; None where it was.
     """
 
     def __init__(
-        self, scorer: LiveScorer, *, mapping: LogMapping | None = None, state: Path | None = None, lines: int = 0
+        self,
+        scorer: LiveScorer,
+        *,
+        mapping: LogMapping | None = None,
+        state: Path | None = None,
+        lines: int = 0,
+        log: ServiceLog | None = None,
     ) -> None:
         self.scorer, self._state, self._lines = scorer, state, lines
+        self._log = log
         self._mapped = None if mapping is None else MappedStream(mapping, scorer.rejected)
         self._lock = threading.Lock()
         self._saved = time.monotonic()
@@ -92,14 +137,14 @@ class ScoreService:
             faults = [fault_of(row) for row in rows]
             unusable = [f"event {number}: {fault[1]}" for number, fault in enumerate(faults) if fault is not None]
             if unusable:
-                raise RefusedError(422, unusable, "mend them and post the whole request again; no event was read")
+                raise RefusedError(unusable, "mend them and post the whole request again; no event was read")
             return rows, faults
         try:
             if rows:
                 self._mapped.check(rows)
             events = self._mapped.events(rows)
         except VisirError as fault:
-            raise RefusedError(422, [fault.message], fault.hint or "") from fault
+            raise RefusedError([fault.message], fault.hint or "") from fault
         return events, [fault_of(event) for event in events]
 
     def health(self) -> dict[str, Any]:
@@ -112,6 +157,7 @@ class ScoreService:
             "open_sessions": self.scorer.open_sessions,
             "remembered": {"visitors": visitors, "customers_sessions": sessions},
             "set_aside": dict(self.scorer.rejected),
+            "crowded_out": dict(self.scorer.crowded_out),
             "not_saved": None if self.unsaved is None else self.unsaved.message,
         }
 
@@ -132,59 +178,128 @@ class ScoreService:
             self.unsaved = None
         except VisirError as fault:
             self.unsaved = fault
-            _log.error("the state was not saved: %s", fault)
+            if self._log is not None:
+                self._log.write("error", "fault", task="state", fault=f"the state was not saved: {fault}")
 
 
-def create_app(service: ScoreService) -> FastAPI:
-    """The service as an ASGI application: `POST /v1/events` and `GET /health`.
+def create_app(
+    service: ScoreService, settings: ScoreSettings | None = None, *, log: ServiceLog | None = None
+) -> FastAPI:
+    """The service as an ASGI application: `POST /v1/events`, `GET /health`, `/v1/health` and `/metrics`.
 
     Args:
         service: What answers. Its state is saved when the application ends.
+        settings: Of its front; without, it has no tokens and takes any host name.
+        log: Where requests and events go. Default: JSON lines on standard error.
+
+    Raises:
+        TokenError: The folder of tokens cannot be read.
     """
+    settings, metrics = settings or ScoreSettings(), FrontMetrics()
+    turns = _Turns(settings.queue, metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        await asyncio.to_thread(turns.close)
         await asyncio.to_thread(service.close)
 
-    app = FastAPI(title="visir: purchase scores", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="visir: purchase scores",
+        version=__version__,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # a redirection would send people to whatever the Host header says
+        lifespan=lifespan,
+    )
+    public = frozenset({"/v1/health", "/v1/openapi.json"})
+    guard(
+        app,
+        settings,
+        Guarded(scope="score", public=public, serves="model", too_large=_FEWER),
+        metrics,
+        log or ServiceLog(),
+    )
 
     @app.post("/v1/events")
-    async def events(request: Request) -> JSONResponse:
+    async def events(request: Request) -> Response:
         """Read {"events": [...]} or a list of events; answer with their scores."""
-        try:
-            rows = _rows(await _body(request))
-            return JSONResponse(await asyncio.to_thread(service.observe, rows))
-        except RefusedError as refused:
-            error = {"code": "refused", "message": str(refused), "faults": refused.faults, "hint": refused.hint}
-            return JSONResponse({"error": error}, refused.status)
+        check_kind(request, "application/json", "JSON")
+        body, caller = await request.body(), request.scope["state"]["caller"]
+
+        def read() -> bytes:
+            rows = _rows(body)
+            app.state.charge(caller, len(rows) // EVENTS_OF_A_REQUEST)
+            return orjson.dumps(service.observe(rows))
+
+        return Response(await turns.take(read), media_type="application/json")
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Say that it answers, and what it holds."""
         return service.health()
 
+    @app.get("/v1/health")
+    async def alive() -> dict[str, str]:
+        """Say that it answers, to anybody."""
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/metrics", include_in_schema=False)
+    async def counts() -> Response:
+        """Counts and times, for Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
     return app
 
 
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_BYTES:
-            raise RefusedError(413, [f"more than {MAX_BYTES:,} bytes"], "post fewer events at once")
-    return bytes(body)
+class _Turns:
+    """One request after the other, on a thread of its own. A request whose time is over before its turn is not begun.
+
+    One that has begun is answered, however late: its events are read, and to post them again would find them set aside
+    as repetitions.
+    """
+
+    def __init__(self, queue: int, metrics: FrontMetrics) -> None:
+        self._queue, self._metrics, self._waiting = queue, metrics, 0
+        self._reader = ThreadPoolExecutor(1, "visir-scores")
+
+    async def take(self, work: Callable[[], T]) -> T:
+        """The result of this work. Raises `HttpError` (503) where too many wait."""
+        if self._waiting >= self._queue:
+            self._metrics.refused("queue")
+            raise busy("too many requests are waiting to be read.", 1)
+        self._waiting += 1
+        turn = self._reader.submit(work)
+        answer = asyncio.wrap_future(turn)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            if turn.cancel():
+                raise
+            return await answer
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Let what has begun end; what waits is not begun."""
+        self._reader.shutdown(cancel_futures=True)
+
+
+_FEWER = "post fewer events at once"
 
 
 def _rows(body: bytes) -> list[Mapping[str, Any]]:
     hint = 'post JSON: {"events": [{"visitor": "v7", "time": 1740787801564468, "action": "page"}]}'
+    if body.count(b",") > _MOST_PARTS:
+        raise RefusedError([f"the body has more than {_MOST_PARTS:,} parts"], _FEWER, status=413)
     try:
         document = orjson.loads(body)
     except ValueError as fault:
-        raise RefusedError(400, [f"no JSON: {fault}"], hint) from fault
+        raise RefusedError([f"no JSON: {fault}"], hint, status=400) from fault
     rows = document.get("events") if isinstance(document, dict) else document
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise RefusedError(422, ["no list of events"], hint)
+        raise RefusedError(["no list of events"], hint)
     if len(rows) > MAX_EVENTS:
-        raise RefusedError(413, [f"{len(rows):,} events; at most {MAX_EVENTS:,}"], "post fewer events at once")
+        raise RefusedError([f"{len(rows):,} events; at most {MAX_EVENTS:,}"], _FEWER, status=413)
     return rows

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-import threading
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from visir.errors import ConfigurationError, require
+from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.serving.logs import ServiceLog
+from visir.serving.server import ServerThread, listening, require_packages, serve_app
+from visir.serving.settings import suited_to_host
 from visir.sessions.making import mapping_of
 from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer
@@ -16,33 +19,24 @@ from visir.sessions.prediction.stream_state import restore_state
 from visir.storage import check_new_file
 
 if TYPE_CHECKING:
-    import uvicorn
+    import socket
 
-    from visir.sessions.prediction.service import ScoreService
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+    from visir.sessions.prediction.service import ScoreService, ScoreSettings
 
 
-class RunningScorer:
+class RunningScorer(ServerThread):
     """A service in a thread of this process. As a context manager it stops at the end of the block.
 
     Attributes:
         url: Its address, "http://127.0.0.1:8766".
     """
 
-    def __init__(self, server: uvicorn.Server, service: ScoreService, waiting: socket.socket, url: str) -> None:
-        self.url, self._server, self._service = url, server, service
-        self._thread = threading.Thread(target=self._run, args=(waiting,), name="visir-sessions-serve", daemon=True)
-        self._thread.start()
-        while not server.started:
-            self._thread.join(0.02)
-            if not self._thread.is_alive():
-                raise ConfigurationError(f"{url}: the service did not start.", hint="see its log above")
+    def __init__(self, service: ScoreService, settings: ScoreSettings, waiting: socket.socket, log: ServiceLog) -> None:
+        from visir.sessions.prediction.service import create_app
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether it answers requests."""
-        return self._thread.is_alive()
+        self._service = service
+        super().__init__(create_app(service, settings, log=log), settings, waiting, log)
+        self.url = self.url.rstrip("/")
 
     def stop(self) -> None:
         """Take no more requests; return when those that run are answered and the state is saved.
@@ -50,22 +44,8 @@ class RunningScorer:
         Raises:
             VisirError: The state was not saved.
         """
-        self._server.should_exit = True
-        self._thread.join()
+        super().stop()
         _require_saved(self._service)
-
-    def __enter__(self) -> RunningScorer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def __repr__(self) -> str:
-        return f"RunningScorer({self.url}, {'.stop() ends it' if self.is_alive else 'stopped'})"
-
-    def _run(self, waiting: socket.socket) -> None:
-        with waiting:
-            self._server.run([waiting])
 
 
 def serve(
@@ -73,54 +53,64 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8766,
+    hosts: Sequence[str] = (),
     open_to_all: bool = False,
     mapping: str | Path | LogMapping | None = None,
     history: str | Path | None = None,
     state: str | Path | None = None,
     background: bool = False,
+    log: ServiceLog | None = None,
+    ready: Callable[[str], object] | None = None,
+    **settings: Any,
 ) -> RunningScorer | None:
     """Score events over HTTP: `POST /v1/events`, `GET /health`.
 
-    Events are answered in the order in which they come. There are no tokens: let the shop's own servers call it, on
-    this machine or behind a proxy that checks who asks.
+    Events are answered in the order in which they come. On this machine alone it needs no tokens; on any other address
+    it wants `tokens`, or `open_to_all`.
 
     Args:
         model: A trained model, or the folder of one.
         host: The address to listen on.
         port: 0 takes one that is free.
-        open_to_all: Let everybody in: listen on other addresses than this machine's own.
+        hosts: Further names under which the service is called, beside this machine's own.
+        open_to_all: Let everybody in: listen on other addresses than this machine's own without tokens.
         mapping: How posted rows become events: a preset, a TOML file, or a `LogMapping`. None: they are events.
         history: A folder of sessions: what visitors and customers did before. Not read where there is a state.
         state: A file: the service goes on from it, and saves its state there every minute and at the end.
         background: Return at once with a handle that has `url` and `stop()`; otherwise serve until Ctrl-C.
+        log: Where requests and faults go. Default: lines on standard error; in the background warnings alone.
+        ready: Called with the address once it answers. Default: it is written into the log.
+        settings: `tokens` (a folder of `visir sessions token`), and further fields of
+            `visir.sessions.prediction.service.ScoreSettings`: rates, sizes, times.
 
     Raises:
-        ConfigurationError: The address is in use, or open to others.
+        ConfigurationError: The address is in use, or open to others; settings that are none.
         VisirError: The model, the mapping, the history or the state cannot be used, or the state was not saved at the
             end.
         MissingPackageError: The packages of the extra `serve` are not installed.
 
     Example:
-        >>> import json, urllib.request
+        >>> import json
+        >>> from urllib.request import Request, urlopen
         >>> from visir.sessions import generate, make, serve, train
         >>> _ = generate("served", 2000)
         >>> model = train(make("served/events", "served-sessions", mapping="served/mapping.toml"), "lr")
         >>> events = json.dumps([{"visitor": "ann", "time": 0, "action": "page"}]).encode()
         >>> with serve(model, port=0, background=True) as service:
-        ...     with urllib.request.urlopen(f"{service.url}/v1/events", events) as answer:
+        ...     request = Request(f"{service.url}/v1/events", events, {"Content-Type": "application/json"})
+        ...     with urlopen(request) as answer:
         ...         [score["step"] for score in json.load(answer)["scores"]]
         [0, 1]
     """
-    if host not in LOOPBACK and not open_to_all:
-        raise ConfigurationError(
-            f"host {host}: anybody who reaches it could ask.",
-            hint="listen on 127.0.0.1 behind a proxy, or let everybody in: --open-to-all (open_to_all=True)",
-        )
-    require("fastapi", "uvicorn", extra="serve", purpose="Serving purchase scores")
-    import uvicorn
+    require_packages("Serving purchase scores")
+    from visir.sessions.prediction.service import VERB, ScoreService, ScoreSettings, create_app
 
-    from visir.sessions.prediction.service import ScoreService, create_app
-
+    chosen = _chosen(
+        ScoreSettings,
+        suited_to_host(
+            host, settings, hosts=hosts, open_to_all=open_to_all, verb=VERB, everybody_could="post events and ask"
+        ),
+    )
     declared = None if mapping is None else mapping_of(mapping)
     scorer, lines = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model)), 0
     file = None if state is None else Path(state)
@@ -130,31 +120,34 @@ def serve(
         lines = restore_state(scorer, file)
     elif history is not None:
         scorer.remember_sessions(history)
-    waiting = _listening(host, port)
-    service = ScoreService(scorer, mapping=declared, state=file, lines=lines)
-    level = "warning" if background else "info"
-    server = uvicorn.Server(uvicorn.Config(create_app(service), log_level=level, server_header=False))
-    taken = waiting.getsockname()[1]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{taken}"
-    if background:
-        return RunningScorer(server, service, waiting, url)
-    with waiting:
-        server.run([waiting])
+    log = log or (ServiceLog(form="text", least="warning") if background else ServiceLog(form="auto"))
+    waiting = listening(host, port)
+    try:
+        service = ScoreService(scorer, mapping=declared, state=file, lines=lines, log=log)
+        if background:
+            return RunningScorer(service, chosen, waiting, log)
+        serve_app(
+            lambda log: create_app(service, chosen, log=log),
+            chosen,
+            waiting,
+            ready or (lambda address: log.write("info", "start", message=f"scores events at {address}v1/events")),
+            log,
+        )
+    except BaseException:
+        waiting.close()
+        raise
     _require_saved(service)
     return None
+
+
+def _chosen(kind: type[ScoreSettings], settings: dict[str, Any]) -> ScoreSettings:
+    known = [field.name for field in fields(kind)]
+    faults = [f"{name}: {nearest(name, known)}" for name in sorted(settings) if name not in known]
+    raise_faults(ConfigurationError, "no such settings of a service", faults, hint=f"see {kind.VERB} --help")
+    tokens = settings.get("tokens")
+    return kind(**{**settings, "tokens": None if tokens is None else Path(tokens)})
 
 
 def _require_saved(service: ScoreService) -> None:
     if service.unsaved is not None:
         raise service.unsaved
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; refused before anything is served."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as fault:
-        raise ConfigurationError(
-            f"{host}:{port}: {fault.strerror}.", hint="another port (--port), or 0 for any that is free"
-        ) from fault

@@ -36,6 +36,9 @@ _OTHER_UNITS = (  # the years 1998 to 2128
 TEXTS = tuple(name for name in COLUMNS if name not in ("time", "price", "action"))
 """Columns of text; a whole number is taken as its digits."""
 
+LONGEST_TEXT = 8_192
+"""Characters of an id, a page, a search: web servers take no longer address, and open sessions hold these texts."""
+
 Fault = tuple[str, str]
 """Why an event cannot be used (`live.SET_ASIDE`), and what to do."""
 
@@ -54,7 +57,7 @@ def fault_of(event: Mapping[str, Any]) -> Fault | None:
     if event.get("visitor") in (None, ""):
         return "no_visitor", "an event needs the id of its visitor"
     if not _is_whole(time) or time < 0:
-        return "no_time", f"time {time!r}: whole microseconds since 1970 (UTC) are needed"
+        return "no_time", f"time {_short(time)}: whole microseconds since 1970 (UTC) are needed"
     time = int(time)  # not NumPy's: those are looked for in a range one by one
     for unit, factor, values in _OTHER_UNITS:
         if time in values:
@@ -62,12 +65,19 @@ def fault_of(event: Mapping[str, Any]) -> Fault | None:
     for name in TEXTS:
         value = event.get(name)
         if value is not None and not isinstance(value, str) and not _is_whole(value):
-            return "no_text", f"{name} {value!r}: a text is needed"
+            return "no_text", f"{name} {_short(value)}: a text is needed"
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            return "long_text", f"{name}: a text of {len(value):,} characters; at most {LONGEST_TEXT:,}"
     if action not in ACTIONS:
         if action is None:
             return "unknown_action", f"an event needs an action: {', '.join(ACTIONS)}"
-        return "unknown_action", f"action {action!r}: {nearest(str(action), ACTIONS)}"
+        return "unknown_action", f"action {_short(action)}: {nearest(str(action)[:100], ACTIONS)}"
     return None
+
+
+def _short(value: Any) -> str:
+    shown = repr(value) if isinstance(value, str | Integral | float | None) else f"of type {type(value).__name__}"
+    return shown if len(shown) <= 100 else f"{shown[:100]}…"
 
 
 def price_of(value: Any) -> float | None:

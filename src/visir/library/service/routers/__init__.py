@@ -8,8 +8,8 @@ from fastapi import Depends, Path, Request
 
 from visir.errors import nearest
 from visir.library.service import wire
-from visir.library.service.errors import HttpError
 from visir.library.service.registry import LibraryHandle, LibraryRegistry
+from visir.serving.refusals import HttpError
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     code: {"model": wire.ErrorBody, "description": description}

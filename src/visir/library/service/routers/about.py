@@ -11,8 +11,8 @@ import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
 from visir.library.service import wire
-from visir.library.service.errors import HttpError, not_found
 from visir.library.service.routers import REFUSALS, has_already, known_only, registry_of
+from visir.serving.refusals import HttpError, not_found
 from visir.version import __version__
 
 router = APIRouter(tags=["about"])

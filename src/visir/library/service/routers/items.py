@@ -15,7 +15,6 @@ from visir.library.hits import path_of_file
 from visir.library.query import By, System
 from visir.library.query_help import QUERY_HELP
 from visir.library.service import wire
-from visir.library.service.errors import HttpError
 from visir.library.service.facet_wire import FacetList
 from visir.library.service.request_parsing import (
     CONDITION,
@@ -29,6 +28,7 @@ from visir.library.service.request_parsing import (
 from visir.library.service.responses import valid_utf8
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
 from visir.library.service.routers.direct import DirectRoute
+from visir.serving.refusals import HttpError
 
 if TYPE_CHECKING:
     from visir.library.filters import FieldCondition

@@ -1,4 +1,4 @@
-"""Tokens: who may search and who may change, in a folder with one small file for each, which holds its hash only.
+"""Tokens: who may do what, in a folder with one small file for each, which holds its hash only.
 
 A token is 256 random bits, shown once, when it is made. Its file has its SHA-256: a reader of the file cannot use it,
 and a slow password hash would protect nothing more, because there is nothing to guess.
@@ -25,7 +25,8 @@ from visir.storage import FolderKind, Manifest, changing
 from visir.storage.disk import to_disk
 from visir.storage.locks import check_local
 
-SCOPES = ("search", "admin")
+SCOPES = ("search", "admin", "score")
+"""Of a library: search and look; update and take out (it alone does not search). Of purchase scores: post events."""
 SUFFIX = ".token"
 _FIELDS = ("name", "sha256", "scopes", "made", "expires")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -49,7 +50,7 @@ class Token:
     Attributes:
         name: Whose it is, or what for.
         sha256: The hash of the secret.
-        scopes: "search" (search and look), "admin" (update, take out); admin alone does not search.
+        scopes: Among `SCOPES`.
         made: When it was made, UTC.
         expires: The moment from which it is refused, UTC; None for never. This is the one place of visir that believes
             the clock: a clock that jumps forward refuses too early, one that jumps back too late.

@@ -10,12 +10,12 @@ import threading
 import traceback
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Literal
+from urllib.parse import unquote
 
 import orjson
 
 from visir.errors import ConfigurationError
-from visir.library.service.log_text import text_line
-from visir.terminal import safe
+from visir.terminal import one_line, safe
 
 LEVELS = ("info", "warning", "error", "critical")
 QUEUE = 10_000
@@ -121,7 +121,7 @@ class ServiceLog:
 
     def _line(self, level: str, event: str, facts: dict[str, Any]) -> bytes:
         if self.form == "text":
-            return text_line(level, event, facts)
+            return _text_line(level, event, facts)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return _line({"time": now, "level": level, "event": event, **facts})
 
@@ -176,3 +176,46 @@ class ServerLogHandler(logging.Handler):
         trace = traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
         name = "" if ended.thread is None else ended.thread.name
         self._log.write("error", "fault", task=name, fault=repr(ended.exc_value), traceback=trace)
+
+
+_PARTS_OF_A_PAGE = ("/thumbnail", "/image", "/similar", "/explain", "/categories")
+_NOISE = {"/", "/favicon.ico", "/v1/health", "/v1/ready", "/metrics", "/v1/libraries"}
+
+
+def _text_line(level: str, event: str, facts: dict[str, Any]) -> bytes:
+    """A line with the local time; empty for what a person need not see."""
+    text = _request(facts) if event == "request" else _event(event, facts)
+    if not text:
+        return b""
+    mark = "" if level == "info" else f"{level}: "
+    return f"{datetime.now():%H:%M:%S}  {mark}{one_line(text)}\n".encode("utf-8", "backslashreplace")
+
+
+def _request(facts: dict[str, Any]) -> str:
+    path, status = str(facts.get("path", "")), facts.get("status", 0)
+    shown = path.startswith("/static/") or path in _NOISE or path.endswith(_PARTS_OF_A_PAGE)
+    if status < 400 and (shown or (facts.get("method") == "GET" and "/items/" in path)):
+        return ""
+    parts = [str(facts.get("method", "")), unquote(path).removeprefix("/v1/libraries/"), str(status)]
+    parts += [f"{facts.get('ms', 0):,.0f} ms"]
+    parts += [f"by {facts['caller']}"] if facts.get("caller") else []
+    parts += [repr(query) for query in facts.get("queries", ()) if query]
+    return "  ".join(parts)
+
+
+def _event(event: str, facts: dict[str, Any]) -> str:
+    library = facts.get("library", "")
+    if event == "start":
+        return str(facts["message"])
+    if event == "reload":
+        return f"{library}: changed on disk; now {facts['items']:,} pictures (generation {facts['generation']})"
+    if event == "update" and "fault" not in facts:
+        names = ("added", "changed", "moved", "deleted")
+        counts = [f"{facts[name]:,} {name}" for name in names if facts.get(name)]
+        return f"{library}: updated: {', '.join(counts) or 'nothing new'} ({facts.get('seconds', 0):.1f} s)"
+    if event == "log":
+        return f"{facts.get('lost', 0):,} lines could not be written"
+    trace = list(facts.get("traceback") or [])
+    where = f" ({str(trace[-2]).strip().splitlines()[0].strip()})" if len(trace) > 1 else ""
+    about = " ".join(str(facts[name]) for name in ("library", "task", "message", "fault") if facts.get(name))
+    return f"{event}: {about}{where}"

@@ -1,0 +1,125 @@
+"""What the front of a service lets in: tokens, names, origins, sizes, rates and times, each with its default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from visir.errors import ConfigurationError, raise_faults
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontSettings:
+    """What every service of visir limits. Sizes are bytes, times are seconds.
+
+    Attributes:
+        tokens: The folder of tokens (`visir library token`, `visir sessions token`); None lets everybody in, which the
+            command line refuses on any address but loopback unless told otherwise.
+        hosts: Names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
+            at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away.
+        origins: Web origins whose pages may send requests (CORS); none by default.
+        body: Of one request, counted while it comes in, so that no header needs to be believed.
+        bodies: Of all requests at one time.
+        rate: Requests a second for one token (or address, without tokens). Work counts more. 0 sets no limit.
+        burst: How many requests may come at once.
+        timeout: From the last byte of a request to the first of its answer.
+        connections: Open at once.
+        connections_per_address: Of one address, 0 for no limit (behind a proxy all come from the proxy's).
+        header_timeout: For the headers of a request; a slower client is disconnected.
+        body_timeout: For its body, likewise.
+        stall: A client that takes nothing of its answer for so long is disconnected.
+        grace: How long running requests may take to finish after SIGTERM.
+    """
+
+    tokens: Path | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    body: int = 16 * 2**20
+    bodies: int = 128 * 2**20
+    rate: float = 20.0
+    burst: int = 200
+    timeout: float = 30.0
+    connections: int = 512
+    connections_per_address: int = 0
+    header_timeout: float = 10.0
+    body_timeout: float = 60.0
+    stall: float = 30.0
+    grace: float = 20.0
+
+    VERB: ClassVar[str]
+    """The verb that serves: advice names its options."""
+    AT_LEAST: ClassVar[dict[str, float]] = {
+        "body": 1024,
+        "bodies": 1024,
+        "rate": 0,
+        "burst": 1,
+        "timeout": 0.01,
+        "connections": 1,
+        "connections_per_address": 0,
+        "header_timeout": 0.01,
+        "body_timeout": 0.01,
+        "stall": 0.01,
+        "grace": 0,
+    }
+
+    def __post_init__(self) -> None:
+        raise_faults(ConfigurationError, "service", self.faults(), hint=f"{self.VERB} --help")
+
+    def faults(self) -> list[str]:
+        """What is wrong with these values."""
+        return [
+            f"{name} must be at least {least}, not {getattr(self, name)}"
+            for name, least in self.AT_LEAST.items()
+            if not getattr(self, name) >= least  # NaN is no limit either
+        ] + [
+            f"{origin!r} is not a web origin, such as https://photos.example.org"
+            for origin in self.origins
+            if not origin.startswith(("http://", "https://")) or origin.rstrip("/").count("/") != 2
+        ]
+
+
+def is_alone(host: str, settings: dict[str, Any], hosts: Sequence[str]) -> bool:
+    """Whether nobody from elsewhere is let in: on loopback, without a proxy that has tokens, a name or an origin."""
+    from visir.remote import is_loopback
+
+    return is_loopback(host) and not hosts and not settings.get("origins") and settings.get("tokens") is None
+
+
+def suited_to_host(
+    host: str, settings: dict[str, Any], *, hosts: Sequence[str], open_to_all: bool, verb: str, everybody_could: str
+) -> dict[str, Any]:
+    """Settings that suit the address of a service.
+
+    On this machine alone its own names are `hosts`, and connections of one address are not counted.
+
+    Args:
+        host: The address to listen on.
+        settings: Fields of `FrontSettings` or of what builds on it.
+        hosts: Further names under which the service is called.
+        open_to_all: Whether other addresses than loopback may be served without tokens.
+        verb: That serves, "visir library serve".
+        everybody_could: What anybody could do without tokens.
+
+    Raises:
+        ConfigurationError: Another address than loopback without tokens.
+    """
+    from visir.remote import is_loopback
+
+    if settings.get("tokens") is None and not is_loopback(host) and not open_to_all:
+        raise ConfigurationError(
+            f"--host {host} can be reached from other machines, and there are no tokens: everybody could "
+            f"{everybody_could}.",
+            hint=f"{token_verb(verb)} new tokens --name NAME, then --tokens tokens; or --no-tokens if that is meant "
+            "(in Python: tokens=…, open_to_all=True)",
+        )
+    if is_loopback(host):
+        settings = {**settings, "connections_per_address": 0}
+        hosts = (*hosts, "localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host)
+    return {**settings, "hosts": tuple(hosts)}
+
+
+def token_verb(verb: str) -> str:
+    """The verb that makes tokens for the one that serves."""
+    return f"{verb.removesuffix(' serve')} token"
