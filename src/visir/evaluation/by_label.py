@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.evaluation.clusters import clusters_of
-from visir.evaluation.intervals import interval_of
+from visir.evaluation.intervals import measure_interval
 from visir.evaluation.measures.measure import aggregate
 from visir.evaluation.typical_measures import typical_measures
 from visir.records import GROUP, Result
@@ -24,7 +24,10 @@ UNLABELLED = "(none)"
 
 
 class LabelMean(NamedTuple):
-    """The mean of a measure, its 95 % interval, and what chance reaches; NaN where there is none of these."""
+    """A measure as `evaluate` prints it (of `median_rank` the median), its 95 % interval, and what chance reaches.
+
+    NaN where there is none of these.
+    """
 
     mean: float
     low: float
@@ -89,8 +92,8 @@ class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
 def by_label(result: Result, label: str, measures: Sequence[str] | None = None) -> ByLabel:
     """Measure the queries of each value of a label.
 
-    The intervals are those of `visir.evaluation.intervals.interval_of`; queries of one image, or of one item, are one
-    unit.
+    The intervals are those of `visir.evaluation.intervals.measure_interval`; queries of one image, or of one item, are
+    one unit.
 
     Args:
         result: The result, with labels.
@@ -119,7 +122,8 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
             means = aggregate(part)
             values = {}
             for name in present:
-                low, high = interval_of(part[name].to_numpy(), None if clusters is None else clusters[chosen])
+                units = None if clusters is None else clusters[chosen]
+                low, high = measure_interval(name, part[name].to_numpy(), units)
                 expected = float("nan")
                 if chance is not None and name in chance.column_names:
                     expected = float(np.mean(chance[name].to_numpy()[chosen]))

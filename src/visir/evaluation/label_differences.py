@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nan
 
@@ -15,8 +15,9 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.evaluation.by_label import UNLABELLED
 from visir.evaluation.clusters import clusters_of
-from visir.evaluation.intervals import difference_interval, share_interval
-from visir.evaluation.significance import corrected, mean_and_error, paired_t
+from visir.evaluation.intervals import independent_with_test, paired_with_test
+from visir.evaluation.measures import base_of
+from visir.evaluation.significance import corrected
 from visir.records import Result
 
 Floats = NDArray[np.float64]
@@ -107,7 +108,8 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
     Captions of one image in two languages are a pair: the difference is taken within each image, and the interval is
     that of its mean over the images which both languages have. So photos that are hard in every language do not widen
     it. Values that share less than half of their images (categories, as a rule) are compared as two independent
-    samples.
+    samples. Before the correction for all pairs, p is below 5 % exactly where the interval leaves out 0
+    (`visir.evaluation.intervals`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval.
 
     Args:
         result: The result, with labels.
@@ -117,8 +119,11 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
             first.
 
     Raises:
-        VisirError: No task has such a label, or the reference is no value of it.
+        VisirError: No task has such a label, the reference is no value of it, or the measure is a median.
     """
+    if base_of(measure) == "median_rank":
+        problem = f"{measure!r}: the difference of two medians has no test"
+        raise VisirError(problem, hint="take 'mean_rank' or 'mrr'")
     rows: list[LabelDifference] = []
     seen: dict[str, None] = {}
     for task, labels in result.labels.items():
@@ -128,9 +133,8 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
         values = list(dict.fromkeys(column.tolist()))
         seen |= dict.fromkeys(values)
         if len(values) > 1:
-            rows += _rows_of(
-                task, column, values, result.per_query[task][measure].to_numpy(), clusters_of(result, task)
-            )
+            measured, clusters = result.per_query[task][measure].to_numpy(), clusters_of(result, task)
+            rows += _rows_of(task, column, values, measured, clusters, of_ranks=base_of(measure) == "mean_rank")
     names = list(seen)
     if len(names) < 2:
         known = sorted({name for labels in result.labels.values() for name in labels.column_names[1:]})
@@ -144,13 +148,19 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
 
 
 def _rows_of(
-    task: str, column: NDArray[np.object_], values: Sequence[str], measured: Floats, clusters: NDArray[np.int64] | None
+    task: str,
+    column: NDArray[np.object_],
+    values: Sequence[str],
+    measured: Floats,
+    clusters: NDArray[np.int64] | None,
+    *,
+    of_ranks: bool,
 ) -> list[LabelDifference]:
     """Both directions of every pair of values of one task."""
     units = np.arange(len(column)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     of_value = {value: (measured[column == value], units[column == value]) for value in values}
     pairs = list(itertools.combinations(values, 2))
-    compared = [value_difference(*of_value[a], *of_value[b]) for a, b in pairs]
+    compared = [value_difference(*of_value[a], *of_value[b], of_ranks=of_ranks) for a, b in pairs]
     p_values = corrected([outcome[-1] for outcome in compared])
     rows = []
     for (a, b), (number, paired, first, second, low, high, _), p in zip(pairs, compared, p_values, strict=True):
@@ -160,18 +170,22 @@ def _rows_of(
 
 
 def value_difference(
-    values: Floats, units: NDArray[np.int64], other_values: Floats, other_units: NDArray[np.int64]
+    values: Floats,
+    units: NDArray[np.int64],
+    other_values: Floats,
+    other_units: NDArray[np.int64],
+    *,
+    of_ranks: bool = False,
 ) -> tuple[int, bool, float, float, float, float, float]:
-    """Compare the queries of two values of a label.
-
-    Two independent samples are compared by Welch's test. Its interval is too narrow for shares near 0 and 1; that of
-    two shares is put together from Wilson's intervals of both (Newcombe 1998, method 10).
+    """Compare the queries of two values of a label; the interval leaves out 0 exactly where p is below 5 %.
 
     Args:
         values: (n,) the measure of the queries of the first value.
         units: (n,) the image of each, as a number.
         other_values: (m,) the measure of the queries of the second value.
         other_units: (m,) the image of each.
+        of_ranks: Whether they are ranks, which a few very long ones decide: p is that of their logarithms, and there is
+            no interval, as in `compare`.
 
     Returns:
         (units, paired, mean, other mean, low, high, p), p not corrected; NaN where there is no interval, or no test.
@@ -182,44 +196,30 @@ def value_difference(
     """
     size = int(max(units.max(), other_units.max())) + 1
     samples = [(values, units), (other_values, other_units)]
-    sums = [np.bincount(own, of_queries, size).astype(np.float64) for of_queries, own in samples]
     counts = [np.bincount(own, minlength=size).astype(np.float64) for _, own in samples]
     common = (counts[0] > 0) & (counts[1] > 0)
     number = int(common.sum())
-    if number > 1 and 2 * number >= min((count > 0).sum() for count in counts):
-        first, second = (total[common] / count[common] for total, count in zip(sums, counts, strict=True))
-        outcome, (low, high) = paired_t(first - second), difference_interval(first, second)
-        return number, True, float(first.mean()), float(second.mean()), low, high, outcome.p
-    number = int(sum((count > 0).sum() for count in counts))
-    means = [float(of_queries.mean()) for of_queries, _ in samples]
-    low, high, p = _welch(
-        means[0] - means[1], [(total[count > 0], count[count > 0]) for total, count in zip(sums, counts, strict=True)]
-    )
-    if all(np.isin(of_queries, (0.0, 1.0)).all() for of_queries, _ in samples):
-        low, high = _newcombe(means, [share_interval(*sample) for sample in samples])
-    return number, False, means[0], means[1], low, high, p
+    paired = number > 1 and 2 * number >= min((count > 0).sum() for count in counts)
 
+    def of_images(transform: Callable[[Floats], Floats]) -> list[Floats]:
+        """The mean of each common image, for both values."""
+        sums = [np.bincount(own, transform(of_queries), size) for of_queries, own in samples]
+        return [total[common] / count[common] for total, count in zip(sums, counts, strict=True)]
 
-def _newcombe(shares: Sequence[float], ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The interval of the difference of two independent shares, from their intervals."""
-    (low, high), (other_low, other_high) = ends
-    difference = shares[0] - shares[1]
-    below = float(np.hypot(shares[0] - low, other_high - shares[1]))
-    above = float(np.hypot(high - shares[0], shares[1] - other_low))
-    return difference - below, difference + above
-
-
-def _welch(difference: float, samples: Sequence[tuple[Floats, Floats]]) -> tuple[float, float, float]:
-    """(low, high, p) of Welch's test of two samples of units; NaN for a single unit, and where neither has a spread."""
-    from scipy.special import stdtr, stdtrit
-
-    if any(len(sums) < 2 for sums, _ in samples):
-        return nan, nan, nan
-    errors = [mean_and_error(sums, counts) for sums, counts in samples]
-    squares = [(error**2, freedom) for _, error, freedom in errors]
-    error = float(np.sqrt(sum(square for square, _ in squares)))
-    if error <= 1e-12 * max(1.0, abs(difference)):
-        return nan, nan, nan
-    freedom = error**4 / sum(square**2 / free for square, free in squares)
-    half = float(stdtrit(freedom, 0.975)) * error
-    return difference - half, difference + half, float(2 * stdtr(freedom, -abs(difference) / error))
+    scale = np.log if of_ranks else np.asarray
+    if paired:
+        means = [float(side.mean()) for side in of_images(np.asarray)]
+        first, second = of_images(scale)
+        tested = paired_with_test(first, second)
+        difference = first.mean() - second.mean()
+    else:
+        number = int(sum((count > 0).sum() for count in counts))
+        means = [float(of_queries.mean()) for of_queries, _ in samples]
+        tested = independent_with_test(scale(values), units, scale(other_values), other_units)
+        difference = scale(values).mean() - scale(other_values).mean()
+    if not of_ranks:
+        return number, paired, *means, tested.low, tested.high, tested.p
+    is_clear = (
+        difference * (means[0] - means[1]) >= 0
+    )  # else the ranks and their logarithms point in opposite directions
+    return number, paired, *means, nan, nan, tested.p if is_clear else nan

@@ -15,8 +15,6 @@ from visir.wilson import wilson
 
 Codes = NDArray[np.int64]
 _BLOCK = 1 << 22
-NORMAL = 1.959963984540054
-"""The upper 2.5 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +96,25 @@ def top(predictions: Predictions, k: int) -> Estimate:
 def mean_per_class(predictions: Predictions, truth: Codes, classes: int) -> Estimate:
     """The mean over classes of the share of pictures that are predicted rightly; classes without pictures are left out.
 
-    The interval of one draw is Wilson's, over as many pictures as the mean is worth: its variance is that of the shares
-    of the classes, p (1 − p) / (n − 1) each, n pictures of a class (of a single picture p is the mean's).
+    What is random is the pictures of each class; the classes are fixed. The interval of one draw is Wilson's, over as
+    many pictures as the mean is worth. Its variance is that of the shares of the classes, each with half a right and
+    half a wrong picture added (Jeffreys), so that a class of two pictures is not certain because both are right. Few
+    small classes can decide it; then it is as much wider as Student's t is than the normal, with Satterthwaite's
+    degrees of freedom.
     """
+    from scipy.special import stdtrit
+
     shares, counts = per_class(predictions, truth, classes)
     seen = counts > 0
     if len(shares) > 1:
         return over_draws(shares[:, seen].mean(axis=1))
-    of_class, pictures, mean = shares[0, seen], counts[seen], float(shares[0, seen].mean())
-    single = mean * (1 - mean)
-    own = np.where(pictures > 1, of_class * (1 - of_class) / np.maximum(pictures - 1, 1), single)
-    variance = float(own.sum()) / len(own) ** 2
-    alike = len(own) ** 2 / float((1 / pictures).sum())  # what the mean is worth where all classes have one share
-    worth = min(single / variance, float(pictures.sum())) if variance > 0 else alike
-    return Estimate(mean, *wilson(mean, worth, NORMAL))
+    pictures, mean = counts[seen], float(shares[0, seen].mean())
+    likely = (shares[0, seen] * pictures + 0.5) / (pictures + 1)
+    parts = likely * (1 - likely) / pictures / len(pictures) ** 2
+    variance, middle = float(parts.sum()), float(likely.mean())
+    worth = min(middle * (1 - middle) / variance, float(pictures.sum()))
+    freedom = variance**2 / float((parts**2 / pictures).sum())
+    return Estimate(mean, *wilson(mean, worth, float(-stdtrit(freedom, 0.025))))
 
 
 def per_class(predictions: Predictions, truth: Codes, classes: int) -> tuple[NDArray[np.float64], Codes]:

@@ -33,6 +33,10 @@ def ab_test(
     planned: Annotated[
         int, typer.Option(min=1, help="Visitors at which intervals are narrowest. Fix it before the test.")
     ] = 10_000,
+    most: Annotated[
+        float | None,
+        typer.Option(metavar="AMOUNT", help="Larger amounts of a visitor count as this. Fix it before the test."),
+    ] = None,
     replace: ReplaceOption = False,
 ) -> None:
     """Read out an online test: which variant does better, with intervals that hold at any time.
@@ -47,7 +51,7 @@ def ab_test(
 
     shares = {name: _share(name, value) for name, value in name_value_pairs(share, "--share").items()} or None
     with new_folder(out, FolderKind("ab-test", "a read-out of an online test"), replace=replace) as change:
-        test = read_out(decisions, control=control, shares=shares, error=error, planned=planned)
+        test = read_out(decisions, control=control, shares=shares, error=error, planned=planned, most=most)
         change.write_json(_JSON, test.to_dict())
         command = shlex.join(["visir", *sys.argv[1:]])
         beside = {_JSON: "everything on this page, with the interval at every look"}

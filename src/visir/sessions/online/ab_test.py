@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -102,6 +102,9 @@ class AbTest(Displayed, view="visir.sessions.reports.ab_test"):
         planned: Units at which the intervals are narrowest.
         unit: "visitors" or "sessions".
         timed: Whether the log has times, so that looks are hours.
+        most: The largest amount that counts for a unit; None where amounts count as they are.
+        cut: Units with a larger amount.
+        amounts: Whether an outcome is neither 0 nor 1.
     """
 
     name: str
@@ -115,6 +118,9 @@ class AbTest(Displayed, view="visir.sessions.reports.ab_test"):
     planned: int
     unit: str
     timed: bool
+    most: float | None = None
+    cut: int = 0
+    amounts: bool = False
 
     @property
     def is_trusted(self) -> bool:
@@ -138,6 +144,7 @@ def ab_test(
     shares: Mapping[str, float] | None = None,
     error: float = ERROR,
     planned: int = PLANNED,
+    most: float | None = None,
 ) -> AbTest:
     """Read out an online test from its log of decisions.
 
@@ -150,6 +157,8 @@ def ab_test(
         shares: The planned share of units of each variant, adding up to 1; by default equal.
         error: How often the test may be wrong, whenever it is looked at.
         planned: Units at which the interval is narrowest. Fix it before the test.
+        most: The largest amount that counts for a unit; larger ones count as this. Fix it before the test, at about
+            five mean orders: so a few very large orders do not decide.
 
     Raises:
         VisirError: The log cannot be read; all faults are listed with their lines.
@@ -170,10 +179,12 @@ def ab_test(
     names = sorted({decision.variant for decision in decisions})
     control = names[0] if control is None else control
     plan = _plan(names, control, shares, error, planned)
+    if most is not None and not most > 0:
+        raise ConfigurationError(f"the largest amount that counts is {most}.", hint="an amount above 0, such as 500")
     names = [control, *(name for name in plan if name != control)]
     units = {decision.visitor for decision in decisions if decision.visitor != decision.session}
     timed = decisions[0].timed
-    sums, several = _running(decisions, names)
+    sums, several, values = _running(decisions, names, np.inf if most is None else most)
     each = error / (len(names) - 1)
     effects = []
     for name in names[1:]:
@@ -208,6 +219,9 @@ def ab_test(
         planned,
         "visitors" if units else "sessions",
         timed,
+        most,
+        sum(abs(value) > most for value in values) if most is not None else 0,
+        any(value not in (0.0, 1.0) for value in values),
     )
 
 
@@ -230,8 +244,10 @@ def _plan(
     return plan
 
 
-def _running(decisions: list[Decision], names: list[str]) -> tuple[dict[str, Sums], int]:
-    """Sums of every variant at every look, and how many units saw several variants."""
+def _running(
+    decisions: list[Decision], names: list[str], most: float
+) -> tuple[dict[str, Sums], int, Collection[float]]:
+    """Sums of every variant at every look, how many units saw several variants, and the outcome of each unit."""
     first = decisions[0].time
     last = decisions[-1].time
     step = max(HOUR if decisions[0].timed else 1, -(-(last - first + 1) // MOST_LOOKS))
@@ -259,13 +275,14 @@ def _running(decisions: list[Decision], names: list[str]) -> tuple[dict[str, Sum
         before = unit_value.get(decision.visitor)
         after = (before or 0.0) + decision.outcome
         unit_value[decision.visitor] = after
+        old, new = (max(-most, min(most, value)) for value in (before or 0.0, after))
         sums[0] += before is None
-        sums[1] += decision.outcome
-        sums[2] += after**2 - (before or 0.0) ** 2
-        sums[3] += (after != 0) - bool(before)
+        sums[1] += new - old
+        sums[2] += new**2 - old**2
+        sums[3] += (new != 0) - (old != 0)
     look()
     arrays = {name: Sums(*np.array(recorded[name], np.float64).T) for name in names}
-    return arrays, len(several)
+    return arrays, len(several), unit_value.values()
 
 
 def _result(name: str, decisions: list[Decision], sums: Sums) -> VariantResult:

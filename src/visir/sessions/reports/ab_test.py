@@ -156,12 +156,21 @@ def write_ab_test_report(
         else f"The planned shares do not fit the {test.unit}: p {test.ratio_p:.2g}, below {TRUSTED:g}."
     )
     checks = [ratio, f"{test.several:,} {test.unit} saw several variants; they count for the first."]
+    if test.most is not None:
+        checks.append(f"{test.cut:,} {test.unit} have more than {test.most:g}; it counts as {test.most:g}.")
+    elif test.amounts:
+        checks.append(
+            "Amounts count as they are. The interval holds where the variants differ in how many buy, or in how much, "
+            "but not where one of them changes only how large the very large orders are. Against that, fix the largest "
+            "amount that counts before the test (--most)."
+        )
     looks = "an hour" if test.timed else "a look at evenly spread lines"
     method = [
         f"Unit: {test.unit}; the outcome of a unit is the sum over its sessions so far. Looks: {looks}.",
         f"Intervals: asymptotic confidence sequences (Waudby-Smith et al. 2024), error {test.error:g} over all looks "
         f"and variants together, narrowest at {test.planned:,} {test.unit}. Nothing is concluded before each variant "
-        f"has {LEAST_OUTCOMES} {test.unit} with an outcome.",
+        f"has {LEAST_OUTCOMES} {test.unit} with an outcome."
+        + (" The variance of amounts is at least that of all variants together." if test.amounts else ""),
         "Sample ratio: sequential multinomial test (Lindon and Malek 2022), valid at any time.",
     ]
     sections = [
