@@ -112,8 +112,8 @@ def compare(
         seed: The seed of the randomisation test.
 
     Returns:
-        The differences. One that cannot be tested (a single query) does not count for the correction. Of `mean_rank`
-        the logarithms of ranks are tested.
+        The differences. One that cannot be tested (a single query, ranks beyond the answers of a run) does not count
+        for the correction. Of `mean_rank` the logarithms of ranks are tested.
 
     Raises:
         ProtocolError: The protocols, or the sets of queries, differ.
@@ -177,6 +177,7 @@ def compare_results(
                     aggregates=(other.mean(task, name), first.mean(task, name)),
                     test=test,
                     seed=seed,
+                    not_known=_not_known([(label, other), (labels[0], first)], task, name),
                 )
                 for name in names
             ]
@@ -200,6 +201,13 @@ def compare_results(
             *notes_of(corrected_differences, units, test),
         ),
     )
+
+
+def _not_known(results: Sequence[tuple[str, Result]], task: str, name: str) -> str:
+    """Why the values of a measure cannot be compared: ranks beyond the answers, which are not known."""
+    counts = [(label, result.beyond.get(task, {}).get(name, 0), result) for label, result in results]
+    parts = [f"{count:,} of {len(result.per_query[task]):,} of {label}" for label, count, result in counts if count]
+    return f"ranks beyond the last answer are not known ({', '.join(parts)})" if parts else ""
 
 
 def _informed(results: Sequence[Result]) -> Result:

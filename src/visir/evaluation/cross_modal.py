@@ -136,7 +136,7 @@ def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArra
         ProtocolError: The run is less deep than p.
         ConfigurationError: The scores of the run are not cosines.
     """
-    if p > run.depth and run.depth < run.gallery.size:
+    if p > run.depth and not run.gallery.ends_by(run.depth):
         raise ProtocolError(
             f"dcg_cm@{p} looks deeper than the run {run.name} ({run.task}), which is {run.depth} deep.",
             hint=f"search deeper, or measure dcg_cm@{run.depth}",

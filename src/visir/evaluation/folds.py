@@ -63,6 +63,7 @@ def joined(parts: list[Ranks]) -> Ranks:
         return parts[0]
     depths = {part.depth for part in parts}
     stated = [depth for depth in depths if depth is not None]
+    sizes = [part.gallery_size for part in parts]
     ends = np.cumsum([0, *(part.offsets[-1] for part in parts)])
     return Ranks(
         pa.concat_arrays([part.queries for part in parts]),
@@ -72,7 +73,7 @@ def joined(parts: list[Ranks]) -> Ranks:
         np.concatenate([part.ranks for part in parts]),
         np.concatenate([part.grades for part in parts]),
         min(stated) if stated else None,
-        max(part.gallery_size for part in parts),
+        None if any(size is None for size in sizes) else max(size for size in sizes if size is not None),
     )
 
 

@@ -42,6 +42,7 @@ def paired_difference(
     aggregates: tuple[float, float] | None = None,
     test: TestName = "t",
     seed: int = 0,
+    not_known: str = "",
 ) -> Difference:
     """Test one measure of a system against that of the baseline.
 
@@ -59,6 +60,7 @@ def paired_difference(
         aggregates: The aggregates of both; None takes the means of the values.
         test: The name of the test.
         seed: The seed of the randomisation test.
+        not_known: Why values of queries are not known; the difference is then not tested.
 
     Returns:
         The difference; `p_corrected` equals `p`.
@@ -66,13 +68,15 @@ def paired_difference(
     value, before = aggregates or (float(values.mean()), float(baseline.mean()))
     lower_is_better = base_of(measure) in MEASURES and MEASURES.get(base_of(measure)).best == "low"
     of_ranks = base_of(measure) == "mean_rank"
+    better = value < before if lower_is_better else value > before
+    if not_known:
+        return Difference(task, measure, *systems, value, before, value - before, nan, nan, nan, nan, better, not_known)
     gaps = np.log(values) - np.log(baseline) if of_ranks else values - baseline
     outcome = paired_test(test, gaps, clusters, seed=seed)
     low, high = NO_INTERVAL if of_ranks else difference_interval(values, baseline, clusters)
     p, reason = outcome.p, outcome.reason
     if of_ranks and not reason and gaps.mean() * (value - before) < 0:
         p, reason = nan, "the mean of the ranks and that of their logarithms point in opposite directions"
-    better = value < before if lower_is_better else value > before
     return Difference(task, measure, *systems, value, before, value - before, low, high, p, p, better, reason)
 
 

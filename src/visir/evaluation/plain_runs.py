@@ -110,7 +110,7 @@ def evaluate_run(
         similarity=similarity or answers.provenance.get("similarity") or UNDECLARED,
         recall=declared,
         ties=ties,
-        depth=answers.depth if answers.gallery.is_known else None,
+        depth=ranks.depth,
         **stages_of([answers]),
     )
     result = score(
@@ -139,7 +139,7 @@ def _notes(run: Run, qrels: Qrels, ranks: Ranks) -> list[str]:
     without = int((ranks.positives == 0).sum())
     if without:
         notes.append(f"{without:,} queries have no positive; they count as failed")
-    if ranks.depth is not None:
+    if ranks.depth is not None and (missing or run.gallery.is_known):
         notes.append(f"answers have up to {run.depth:,} documents; what is not among them counts as not found")
     if not np.any(ranks.ranks > 0):
         forms = show_id_forms("run", run.documents.to_pylist(), "judgements", qrels.documents.to_pylist())

@@ -22,7 +22,7 @@ def is_whole(run: Run) -> bool:
     Returns:
         True if no answer is shorter than the gallery.
     """
-    return bool((np.diff(run.offsets) >= run.gallery.size).all())
+    return run.gallery.ends_by(int(np.diff(run.offsets).min()))
 
 
 def restrict(run: Run, gallery: Gallery, queries: object = None) -> Run:

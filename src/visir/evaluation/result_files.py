@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import VisirError
+from visir.evaluation.measures.measure import beyond_rank
 from visir.files import read_json
 from visir.parquet import read_table as read_parquet
 from visir.records import Protocol, Qrels, Result, Run
@@ -127,10 +128,16 @@ def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
             if name.startswith(kind)
         }
 
+    per_query = by_task("per_query_")
+    beyond = content.get("beyond")
+    if beyond is None:  # written before results counted them
+        last = protocol.depth
+        counts = {} if last is None else {task: beyond_rank(table, last) for task, table in per_query.items()}
+        beyond = {task: count for task, count in counts.items() if count}
     return Result(
         content["system"],
         protocol,
-        by_task("per_query_"),
+        per_query,
         content["aggregates"],
         content["versions"],
         content["timing"],
@@ -139,6 +146,7 @@ def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
         content.get("origins", {}),
         by_task("labels_"),
         by_task("chance_"),
+        beyond,
     )
 
 

@@ -11,11 +11,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from visir.display import counted
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import joined
 from visir.evaluation.joined_queries import join_queries
-from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, measure, parse, rsum
-from visir.evaluation.measures.measure import recalls_of
+from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, base_of, measure, parse, rsum
+from visir.evaluation.measures.measure import beyond_rank, recalls_of
 from visir.evaluation.typical_measures import CHOICES
 from visir.records import TASKS, Protocol, Ranks, Recall, Result, join_labels
 
@@ -75,9 +76,15 @@ def score(
     names, further_notes = _names(measures, ranks, protocol)
     recalls = recalls_of(protocol.recall)
     per_query: dict[str, pa.Table] = {}
+    beyond: dict[str, dict[str, int]] = {}
     aggregates: dict[str, dict[str, float]] = {}
     for task, parts in ranks.items():
-        table = measure(joined(list(parts)), names, beyond_depth=beyond_depth)
+        together = joined(list(parts))
+        table = measure(together, names, beyond_depth=beyond_depth)
+        if together.depth is not None and (counts := beyond_rank(table, together.last)):
+            beyond[task] = counts
+            further_notes.append(_not_known(task, counts, together))
+        further_notes += _short_of_all(task, names, together)
         if further and task in further:
             table = _join(table, further[task])
         per_query[task] = table
@@ -102,7 +109,15 @@ def score(
         further_notes.append(f"no rsum: it needs {missing}")
     every_note = (*notes, *further_notes)
     return Result(
-        system, protocol, per_query, aggregates, versions(), dict(timing or {}), every_note, labels=of_queries
+        system,
+        protocol,
+        per_query,
+        aggregates,
+        versions(),
+        dict(timing or {}),
+        every_note,
+        labels=of_queries,
+        beyond=beyond,
     )
 
 
@@ -166,6 +181,30 @@ def _names(
     if left_out:
         notes.append(f"rankings are {min(depths)} deep, so these were left out: {', '.join(left_out)}")
     return reached, notes
+
+
+def _not_known(task: str, counts: Mapping[str, int], ranks: Ranks) -> str:
+    by_count: dict[int, list[str]] = {}
+    for name, count in counts.items():
+        by_count.setdefault(count, []).append(name)
+    parts = [
+        f"{' and '.join(names)} of {task}: {count:,} of {counted(len(ranks), 'queries', 'have')} no right answer among "
+        f"the first {ranks.last:,}; the rank is not known, and counts as {ranks.last + 1:,}"
+        for count, names in by_count.items()
+    ]
+    return "; ".join(parts)
+
+
+def _short_of_all(task: str, names: Sequence[str], ranks: Ranks) -> list[str]:
+    """A note where as many answers are looked at as there are right ones, and a run has fewer."""
+    looking = [name for name in names if base_of(name) in ("rprecision", "map@r")]
+    short = 0 if ranks.depth is None else int((ranks.positives > ranks.last).sum())
+    if not looking or not short:
+        return []
+    return [
+        f"{' and '.join(looking)} of {task}: {counted(short, 'queries', 'have')} more right answers than the first "
+        f"{ranks.last:,} can hold; what lies deeper counts as not found"
+    ]
 
 
 def _join(table: pa.Table, further: pa.Table) -> pa.Table:

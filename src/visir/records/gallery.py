@@ -118,6 +118,20 @@ class Gallery(Displayed):
         """Whether at least the size of the gallery is known."""
         return self.ids is not None or self.size > 0
 
+    @property
+    def counted(self) -> str:
+        """How many documents there are, as people read it: "1,000 images", or that nobody knows."""
+        return counted(self.size, self.title) if self.is_known else f"{self.title}, how many is not known"
+
+    def ends_by(self, depth: int) -> bool:
+        """Whether an answer of so many documents holds the whole gallery; of an unknown one nobody can say so.
+
+        Example:
+            >>> Gallery.of("image", ["a", "b"]).ends_by(2), Gallery.unknown().ends_by(2)
+            (True, False)
+        """
+        return self.is_known and depth >= self.size
+
     def __repr__(self) -> str:
         if not self.is_known:
             return brief(self, self.description)

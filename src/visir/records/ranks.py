@@ -26,7 +26,7 @@ class Ranks(Displayed):
         grades: (m,) float32 above 0, the grade of each positive.
         depth: The length of the rankings; None is the whole gallery. Then a rank is 0 only for a positive outside the
             gallery, or for one that a second stage dropped.
-        gallery_size: The number of candidates.
+        gallery_size: The number of candidates; None where nobody knows it. Then there is a depth.
     """
 
     queries: pa.StringArray
@@ -34,7 +34,10 @@ class Ranks(Displayed):
     ranks: NDArray[np.int64]
     grades: NDArray[np.float32]
     depth: int | None
-    gallery_size: int
+    gallery_size: int | None
+
+    def __post_init__(self) -> None:
+        assert self.depth is not None or self.gallery_size is not None, "a ranking without an end"
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -44,9 +47,14 @@ class Ranks(Displayed):
         return brief(
             self,
             f"{counted(len(self), 'queries')}, {counted(len(self.ranks), 'positives')}, {depth}, "
-            f"{counted(self.gallery_size, 'candidates')}",
+            + ("candidates not known" if self.gallery_size is None else counted(self.gallery_size, "candidates")),
             f"queries: {listed(self.queries[:3].to_pylist(), len(self))}",
         )
+
+    @property
+    def last(self) -> int:
+        """The last rank that the rankings reach."""
+        return min(end for end in (self.depth, self.gallery_size) if end is not None)
 
     @property
     def positives(self) -> NDArray[np.int64]:

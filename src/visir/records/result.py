@@ -39,6 +39,8 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
             order of `per_query`.
         chance: For each task with pools: `query_id` and one column per measure, its expected value when every score is
             random, as far as that is known.
+        beyond: For each task {measure: queries}: of how many queries the rank is not known, because nothing right is
+            among the answers and these do not hold the whole gallery. In `per_query` it is one below the last answer.
     """
 
     system: str
@@ -52,6 +54,7 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
     origins: dict[str, str] = field(default_factory=dict)
     labels: dict[str, pa.Table] = field(default_factory=dict)
     chance: dict[str, pa.Table] = field(default_factory=dict)
+    beyond: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         protocol = self.protocol
@@ -101,6 +104,12 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
             )
         return self.aggregates[task][measure]
 
+    def last_rank(self, task: str, measure: str) -> int | None:
+        """The last rank that was looked at, where ranks beyond it are not known; None where every rank is known."""
+        if not self.beyond.get(task, {}).get(measure):
+            return None
+        return int(self.values(task, measure).max()) - 1  # a rank that is not known is one below the last
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the tables, as plain values for JSON."""
         return {
@@ -108,6 +117,7 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
             "protocol": self.protocol.to_dict(),
             "protocol_fingerprint": self.protocol.fingerprint,
             "aggregates": self.aggregates,
+            "beyond": self.beyond,
             "versions": self.versions,
             "timing": self.timing,
             "origins": self.origins,

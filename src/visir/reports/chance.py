@@ -36,7 +36,7 @@ def expected_by_chance(
     """
     expected: dict[str, NDArray[np.float64]] = {}
     for task, run in runs.items():
-        if task in qrels:
+        if task in qrels and (run.gallery.is_known or candidates_per_query(result.protocol, task) is not None):
             positives = qrels[task].select(run.queries).positives
             pooled = candidates_per_query(result.protocol, task)
             size = max(1, round(run.gallery.size / result.protocol.folds)) if pooled is None else pooled

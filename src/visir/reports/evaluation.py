@@ -274,7 +274,8 @@ def _verdict(example: Example, run: Run, task: Task) -> Inline:
     """Where the first right answer stands, of how many candidates."""
     if example.rank == 1:
         return inline('<strong class="right">✓ right answer first</strong>')
-    size = f"{run.gallery.size if task.pools is None else len(task.pools.select([example.query]).documents):,}"
+    pooled = None if task.pools is None else len(task.pools.select([example.query]).documents)
+    size = run.gallery.counted if pooled is None else f"{pooled:,}"
     if example.rank:
         return inline("first right answer at rank <strong>{}</strong> of {}", f"{example.rank:,}", size)
     return inline("<strong>no right answer</strong> among the first {} of {}", f"{run.depth:,}", size)

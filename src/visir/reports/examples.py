@@ -79,7 +79,8 @@ class ExampleQueries:
             # Only what the run does not show is taken over, so that the pictures always agree with the rank above them.
             deeper = ~np.isfinite(self.ranks) & pc.is_valid(positions).to_numpy(zero_copy_only=False)
             exact = measured[1][pc.fill_null(positions, 0).to_numpy()]
-            outside = exact > run.gallery.size  # a positive that is no candidate is found by nobody
+            # A positive that is no candidate is found by nobody.
+            outside = exact > run.gallery.size if run.gallery.is_known else np.isinf(exact)
             self.ranks = np.where(deeper & ~outside, np.maximum(exact, lengths + 1), self.ranks)
         self._margins = self._margin()
 

@@ -66,7 +66,8 @@ def _ranks(result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]) 
         if measured is not None:
             values = measured[1]
             # A positive outside the gallery is counted as one rank below the last: nobody can find it.
-            ranks[task] = values if run is None else np.where(values > run.gallery.size, np.inf, values)
+            is_known = run is not None and run.gallery.is_known
+            ranks[task] = np.where(values > run.gallery.size, np.inf, values) if run and is_known else values
         elif run is not None and task in qrels:
             examples = ExampleQueries(run, qrels[task])
             ranks[task] = examples.ranks[examples.judged]

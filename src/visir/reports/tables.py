@@ -28,7 +28,7 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
     rows: list[list[Cell]] = []
     for task, values in _rows(result):
         if any(name in values for name in names):
-            rows.append([task_words(task), *(_shown(values, name) for name in names)])
+            rows.append([task_words(task), *(_cell(result, task, name, values) for name in names)])
         if expected := _chance(result, task):
             rows.append([f"{task_words(task)}, chance", *(_shown(expected, name) for name in names)])
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
@@ -50,7 +50,8 @@ def measures_table(result: Result) -> Table:
     rows: list[list[Cell]] = []
     for name in in_reading_order(_aggregated(result), result.protocol):
         as_column = Column(name, display(name).digits)
-        cells = [as_column.text(_shown(values, name)) for values in by_task.values()]
+        cells = [as_column.text(_cell(result, task, name, values)) for task, values in by_task.items()]
+        cells = [cell + _beyond(result, task, name) for cell, task in zip(cells, by_task, strict=True)]
         cells += [as_column.text(_shown(_chance(result, task), name)) for task in result.chance]
         rows.append([heading(name, result.protocol), *cells])
     columns = [Column("measure"), *(Column(task_words(task), digits=0) for task in tasks)]
@@ -211,6 +212,20 @@ def _rows(result: Result) -> list[tuple[str, dict[str, float]]]:
 
 def _shown(values: Mapping[str, float], name: str) -> float | None:
     return values[name] * display(name).scale if name in values else None
+
+
+def _cell(result: Result, task: str, name: str, values: Mapping[str, float]) -> Cell:
+    """A value as it is shown; a rank that nobody looked at is beyond the last."""
+    last = result.last_rank(task, name)
+    return f"> {last:,}" if last is not None and values.get(name, 0) > last else _shown(values, name)
+
+
+def _beyond(result: Result, task: str, name: str) -> str:
+    """How many of the ranks are not known, behind the value that counts them as one below the last."""
+    last = result.last_rank(task, name)
+    return (
+        "" if last is None else f" ({result.beyond[task][name]:,} of {len(result.per_query[task]):,} beyond {last:,})"
+    )
 
 
 def _notes(result: Result) -> list[str]:

@@ -100,7 +100,7 @@ def unmarked_ranks(ranks: Ranks, task: Task) -> Ranks:
         offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         ranks=moved.astype(np.int64),
         grades=grades.astype(np.float32),
-        gallery_size=max(ranks.gallery_size - inside, 1),
+        gallery_size=None if ranks.gallery_size is None else max(ranks.gallery_size - inside, 1),
     )
 
 

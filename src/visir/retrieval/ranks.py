@@ -29,7 +29,8 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
             beyond the depth of the run are unknown.
 
     Returns:
-        The ranks. Their `depth` is that of the run, or None if every judged query is answered with the whole gallery.
+        The ranks. Their `depth` is that of the run, or None if every judged query is answered with the whole gallery,
+        which nobody can say of a gallery that is not known.
 
     Raises:
         RunError: No query of the run is judged.
@@ -55,14 +56,14 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
     ranks = _lookup(run, row[query], document, _run_ranks(run, row, query, document, ties))
     order = np.lexsort((np.arange(len(ranks)), np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     answered = np.diff(run.offsets)[row[row >= 0]]
-    whole = bool((row >= 0).all() and (answered >= run.gallery.size).all())
+    whole = bool((row >= 0).all()) and run.gallery.ends_by(int(answered.min()))
     return Ranks(
         queries=qrels.queries,
         offsets=np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64),
         ranks=ranks[order],
         grades=qrels.grades[positive][order],
         depth=None if whole else run.depth,
-        gallery_size=run.gallery.size,
+        gallery_size=run.gallery.size if run.gallery.is_known else None,
     )
 
 

@@ -116,7 +116,7 @@ def rerank_runs(
     """
     check_second_stage(k, tail, fusion)
     for run in runs.values():
-        if run.depth < min(k, run.gallery.size):
+        if run.gallery.is_known and run.depth < min(k, run.gallery.size):
             raise RunError(
                 f"run {run.name} ({run.task}) is {run.depth} deep; the best {k} of it cannot be re-ranked.",
                 hint=f"search deeper, or re-rank fewer (k_test={run.depth})",
@@ -133,7 +133,8 @@ def rerank_runs(
         provenance: dict[str, Any] = {**runs[task].provenance, "rerank": stage}
         name = f"{runs[task].name} + {cross_encoder.card.name}"
         whole = ordered if tail == "dropped" else _with_rest(ordered, runs[task])
-        depth = runs[task].gallery.size if tail == "dropped" else runs[task].depth
+        ends = tail == "dropped" and head.gallery.is_known  # nothing is behind what was re-ranked, by the protocol
+        depth = head.gallery.size if ends else ordered.depth if tail == "dropped" else runs[task].depth
         reranked[task] = replace(whole, name=name, depth=depth, provenance=provenance)
     return Reranked(reranked, scored.pairs, scored.computed, scored.seconds)
 

@@ -6,15 +6,13 @@ from visir.evaluation.measures.base import Measure, Positives, Values
 
 
 def _first_rank(positives: Positives, _: float) -> Values:
-    # Not retrieved: one rank below the last retrieved one. This is the best possible rank, so a mean over a cut run is
-    # a lower bound; the median is exact as long as it lies within the run. (The other reading leaves such queries out;
-    # then a system would look better the less it finds.)
-    ranks = positives.source
-    last = ranks.gallery_size if ranks.depth is None else min(ranks.depth, ranks.gallery_size)
-    return np.where(np.isinf(positives.first), float(last + 1), positives.first)
+    # Not retrieved: one rank below the last retrieved one. In a cut run the rank is not known, and `Result.beyond`
+    # counts such queries; the median is exact as long as it lies within the run. (The other reading leaves such
+    # queries out; then a system would look better the less it finds.)
+    return np.where(np.isinf(positives.first), float(positives.source.last + 1), positives.first)
 
 
-_NOTE = "A query whose positives were not retrieved counts as (depth + 1)."
+_NOTE = "A query whose positives were not retrieved counts as (depth + 1); the result says how many there are."
 MEDIAN_RANK = Measure(
     name="median_rank",
     title="Median rank",

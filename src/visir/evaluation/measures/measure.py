@@ -86,6 +86,14 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
     }
 
 
+def beyond_rank(per_query: pa.Table, last: int) -> dict[str, int]:
+    """How many queries have a rank beyond the last that was looked at, for each measure that is a rank."""
+    names = [name for name in per_query.column_names if base_of(name) in MEASURES]
+    ranks = [name for name in names if MEASURES.get(base_of(name)).unit == "rank"]
+    counts = {name: int((per_query[name].to_numpy() > last).sum()) for name in ranks}
+    return {name: count for name, count in counts.items() if count}
+
+
 def recalls_of(recall: Recall) -> list[str]:
     """The three measures that rsum adds.
 

@@ -114,7 +114,7 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
         ProtocolError: The run was made over another gallery.
     """
     note = check(run, task.gallery)
-    if run.depth < depth and run.depth < run.gallery.size:
+    if run.depth < depth and not run.gallery.ends_by(run.depth):
         raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")
     judged = task.measured_queries()
     notes += [note] if note and note not in notes else []

@@ -48,10 +48,13 @@ class RunSystem(System):
     def rank(self, tasks: Mapping[str, Sequence[Task]], *, depth: int, ties: Ties) -> Ranked:
         """The ranks in the runs, cut to each fold; a run over another gallery is refused (see `check`)."""
         ranks: dict[str, list[Ranks]] = {}
+        runs: dict[str, Run] = {}
         for name, folds in tasks.items():
             run = self.runs[name]
             note = check(run, _joined([fold.gallery for fold in folds]), len(folds))
             self.notes += [note] if note else []
+            if not run.gallery.is_known:  # it is measured as a run over the declared one, as the note says
+                run = replace(run, gallery=_joined([fold.gallery for fold in folds]))
             qrels = [fold.judgements() for fold in folds]
             judged = pa.concat_arrays([part.queries for part in qrels])
             missing = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py())
@@ -60,7 +63,7 @@ class RunSystem(System):
                     f"{name}: {missing:,} of {len(judged):,} queries are not answered; they count as failed"
                 )
             ranks[name] = [_ranks(run, fold, len(folds), ties, self.notes) for fold in folds]
-        runs = {name: without_excluded(self.runs[name], folds[0]) for name, folds in tasks.items()}
+            runs[name] = without_excluded(run, folds[0])
         ranks = as_protocol(ranks, runs)
         self._fields |= stages_of(runs.values())
         depths = [

@@ -21,7 +21,7 @@ DEPTH = 3
 
 def blocks(run: Run) -> list[Block]:
     """The first queries, each with its best answers."""
-    heading = facts(run.name, run.task, (len(run), "queries"), f"among {counted(run.gallery.size, run.gallery.title)}")
+    heading = facts(run.name, run.task, (len(run), "queries"), f"among {run.gallery.counted}")
     names = run.queries[:QUERIES].to_pylist()
     documents = run.document_items
     if documents is None:
@@ -52,7 +52,7 @@ def _entry(run: Run, name: str, answer: list[tuple[str, float]], documents: Item
         lines = () if tile.text else (document.rpartition("/")[2],)
         tiles.append(Tile(tile.text, tile.picture, tile.alt, tile.note, None, document, lines))
     title = f"“{text}”" if text else ("" if pictures else name)
-    verdict = inline("{} best of {}", len(tiles), counted(run.gallery.size, run.gallery.title))
+    verdict = inline("{} best of {}", len(tiles), run.gallery.counted)
     return GalleryEntry(title, verdict, [Strip(tiles)], pictures)
 
 
