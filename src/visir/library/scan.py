@@ -27,7 +27,7 @@ from visir.progress import Progress
 from visir.storage import FolderChange
 from visir.threads import usable_cores
 
-JOURNAL = f"{WORK}/read.jsonl"
+_JOURNAL = "read.jsonl"
 _AHEAD = 64
 
 
@@ -81,7 +81,7 @@ def scan(
     taken_out = set(removed.values())
     again = _without_thumbnail(folder, database) - taken_out
     have = {item for (item,) in database.rows("SELECT id FROM items")} - again | taken_out
-    already = _already(folder / JOURNAL, folder)
+    already = _already(change)
     to_read = []
     for entry in source.entries:
         mark, item = known.get(entry.path, ("", ""))
@@ -94,7 +94,7 @@ def scan(
                 scanned.first.setdefault(item, entry)
         elif broken.get(entry.path, ("",))[0] == entry.mark and not verify:
             scanned.broken[entry.path] = broken[entry.path]
-        elif (entry.path, entry.mark) in already and not verify:
+        elif _is_read(already.get((entry.path, entry.mark)), have) and not verify:
             item, facts, broken_pictures, contents = already[entry.path, entry.mark]
             entry = _with_contents(entry, contents)
             scanned.broken |= {name: (entry.mark, reason) for name, reason in broken_pictures.items()}
@@ -104,7 +104,7 @@ def scan(
     if not to_read:
         return scanned
     with (
-        change.file(JOURNAL, counts=False).open("ab") as journal,
+        change.file(f"{change.work_folder(WORK).name}/{_JOURNAL}", counts=False).open("ab") as journal,
         closing(_read(source, to_read, have, callback)) as reading,
     ):
         for seen in reading:
@@ -168,9 +168,9 @@ def _with_contents(entry: SourceEntry, contents: list[str]) -> SourceEntry:
     return replace(entry, pictures=tuple(pictures))
 
 
-def thumbnails_of_journal(folder: Path) -> set[str]:
+def thumbnails_of_journal(change: FolderChange) -> set[str]:
     """The items whose thumbnails an unfinished update has written, or was about to."""
-    return {line["item"] for line in _lines(folder / JOURNAL) if line["facts"] is not None}
+    return {line["item"] for line in _lines(change) if line["facts"] is not None}
 
 
 def _take(
@@ -255,24 +255,30 @@ def _read(
 _Record: TypeAlias = "tuple[str, Facts | None, dict[str, str], list[str]]"
 
 
-def _already(journal: Path, folder: Path) -> dict[tuple[str, str], _Record]:
+def _already(change: FolderChange) -> dict[tuple[str, str], _Record]:
     """What a killed update had read, by path and mark; thumbnails that it lost with the power are made again."""
     entries: dict[tuple[str, str], _Record] = {}
-    for record in _lines(journal):
+    for record in _lines(change):
         facts = None if record["facts"] is None else Facts(**record["facts"])
         shown = facts is not None and facts.thumbnail
-        if shown and not is_sound(folder, record["item"], shown):
+        if shown and not is_sound(change.folder, record["item"], shown):
             continue
         pictures = record.get("broken", {}), record.get("contents", [])
         entries[record["path"], record["mark"]] = (record["item"], facts, *pictures)
     return entries
 
 
-def _lines(journal: Path) -> list[dict[str, Any]]:
-    """What a journal says; lines that a kill has torn are left out."""
-    if not journal.is_file():
-        return []
-    lines = (unpacked(line) for line in journal.read_bytes().splitlines(keepends=True))
+def _is_read(record: _Record | None, have: set[str]) -> bool:
+    """Whether a killed update read all that is needed: it took no facts of what its database had, which may be gone."""
+    return record is not None and (record[1] is not None or record[0] in have)
+
+
+def _lines(change: FolderChange) -> list[dict[str, Any]]:
+    """What the journal says; lines that a kill has torn are left out."""
+    journals = [change.folder / work / _JOURNAL for work in change.works(WORK)]
+    lines = [
+        unpacked(line) for path in journals if path.is_file() for line in path.read_bytes().splitlines(keepends=True)
+    ]
     return [line for line in lines if line is not None]
 
 

@@ -32,7 +32,7 @@ from visir.storage.removal import check_name, files_below, remove_files
 
 FORMAT = 1
 _DIGEST = 16
-_ENTRIES = ("visir", "claim", "pattern", "folder", "cleared")
+_ENTRIES = ("visir", "claim", "pattern", "folder", "work", "unclaim", "cleared")
 """What the log itself has to say; all else are facts."""
 
 
@@ -42,12 +42,14 @@ class Claims:
     Attributes:
         folder: The folder that the names are below.
         folders: Names of folders below it that visir made, each with a manifest of its own (`own_folder`).
+        works: Names of folders below it for work that is not finished (`work_folder`).
         is_foreign: Whether the log was not written into this folder: it came with a copy, or out of an archive.
     """
 
     def __init__(self, folder: Path, stream: IO[bytes], *, trusted: bool = False) -> None:
         self.folder = folder
         self.folders: set[str] = set()
+        self.works: set[str] = set()
         self._stream = stream
         self._names: set[str] = set()
         self._patterns: set[tuple[str, str]] = set()
@@ -74,6 +76,10 @@ class Claims:
             self._patterns.add((below, pattern))
         elif _is_name(name := entry.get("folder")):
             self.folders.add(name)
+        elif _is_name(name := entry.get("work")):
+            self.works.add(name)
+        elif _is_name(name := entry.get("unclaim")):
+            self._names.discard(name)
         elif "cleared" in entry:
             self._names, self._patterns = set(), set()
 
@@ -120,6 +126,12 @@ class Claims:
         self._append(*({"claim": name} for name in fresh))
         self._names.update(fresh)
 
+    def unclaim(self, *names: str) -> None:
+        """Names that count now by another record: what a killed writer was to remove is needed again."""
+        claimed = [name for name in names if name in self._names]
+        self._append(*({"unclaim": name} for name in claimed))
+        self._names.difference_update(claimed)
+
     def add_patterns(self, below: str, *patterns: str) -> None:
         """Claim what another library will name in the folder `below`, before it writes anything."""
         fresh = [pattern for pattern in patterns if (below, pattern) not in self._patterns]
@@ -154,11 +166,26 @@ class Claims:
         self._append({"folder": name})
         self.folders.add(name)
 
+    def work_folder(self, name: str) -> None:
+        """Write down that visir makes a folder of this name for work that is not finished, before it does."""
+        check_name(name)
+        self._append({"work": name})
+        self.works.add(name)
+
+    def has_folders(self) -> bool:
+        """Whether there is a folder that would be nobody's without this log."""
+        return any((self.folder / name).is_dir() for name in (*self.folders, *self.works))
+
+    def forget_folders(self) -> None:
+        """Folders below it count by now by other records, or are gone."""
+        self.folders, self.works = set(), set()
+
     def clear(self) -> None:
         """Forget all claims: what was begun now counts, or is gone."""
         self._names, self._patterns = set(), set()
         self.folders = {name for name in self.folders if (self.folder / name).is_dir()}
-        if self.folders:
+        self.works = {name for name in self.works if (self.folder / name).is_dir()}
+        if self.folders or self.works:
             self._append({"cleared": True})
             return
         self._stream.seek(0)
@@ -169,6 +196,7 @@ class Claims:
         entries = [{"claim": name} for name in sorted(self._names)]
         entries += [{"below": below, "pattern": pattern} for below, pattern in sorted(self._patterns)]
         entries += [{"folder": name} for name in sorted(self.folders)]
+        entries += [{"work": name} for name in sorted(self.works)]
         self._stream.seek(0)
         self._stream.truncate()
         self._append(*entries)
@@ -227,12 +255,14 @@ def is_begun(folder: Path, *, trusted: bool = False) -> bool:
     """
     if not has_log(folder):
         return False
+    # In this order: a name is in the log before the file is in the folder, so what is listed first has its claim by then.
+    names = files_below(folder)
     try:
         data, inode = (folder / LOG).read_bytes(), (folder / LOG).stat().st_ino
     except OSError:  # it was there, and its writer is done
         return False
-    if not data:
-        return files_below(folder) == [LOG]
+    if names == [LOG] or not data:
+        return names == [LOG]
     header = _unpacked(data.splitlines(keepends=True)[0]) or {}
     return trusted or header.get("inode") == inode
 

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from visir.errors import VisirError
-from visir.storage.change import FolderChange
+from visir.storage.change import NOT_KNOWN, FolderChange
 from visir.storage.claims import Claims, has_log, is_begun
 from visir.storage.disk import disk_faults
 from visir.storage.locks import make_folder
 from visir.storage.manifest import LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
 from visir.storage.removal import files_below, mode_of, remove_files
+
+NOT_KNOWN_FILES = NOT_KNOWN.replace(" it", "")
 
 
 @contextlib.contextmanager
@@ -70,7 +72,8 @@ def changing(
                 change.commit()
             elif not change.abandoned:
                 claims.remove_claimed(keep=change.manifest)  # a killed writer had committed, and not cleared up
-            if not (resume and change.abandoned and len(claims)):
+            # What is resumed later, or of a change that another verb came after, has no other record.
+            if not (claims.has_folders() or (resume and change.abandoned and len(claims))):
                 claims.discard()
         except BaseException:
             if not resume:
@@ -173,7 +176,8 @@ def _opened(folder: Path, kind: FolderKind, make: bool, trusted: bool) -> bool:
         # In this order: whoever makes the folder meanwhile has a log until there is a manifest.
         elif any(folder.iterdir()) and not is_begun(folder, trusted=trusted) and not (folder / MANIFEST).is_file():
             raise kind.error(
-                f"{folder}: holds files that visir did not write ({some_of(files_below(folder))}), and no {kind.noun}.",
+                f"{folder}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(folder))}), and no "
+                f"{kind.noun}.",
                 hint="name a new folder",
             )
         return False
