@@ -36,7 +36,7 @@ from visir.library.check import check  # noqa: E402
 from visir.library.layout import is_library  # noqa: E402
 from visir.library.removal import remove  # noqa: E402
 from visir.library.snapshot import LibrarySnapshot  # noqa: E402
-from visir.storage import MANIFEST, scratch  # noqa: E402
+from visir.storage import scratch  # noqa: E402
 from visir.storage.manifest import LOG  # noqa: E402
 
 BESIDE = {"thesis.tex": "1", "work/thesis.tex": "2", "library.old/a": "3"}
@@ -366,8 +366,10 @@ class Trial:
             anew = self.root / "anew"
             shutil.rmtree(anew, ignore_errors=True)
             update(world.photos / world.source, anew, model=self._model() or "none")
-            if removed:
-                remove(anew, removed)
+            with LibrarySnapshot.open(anew) as opened:
+                there = removed & set(opened.ids())
+            if there:
+                remove(anew, there)
             self.expected[key] = state(anew)
         return self.expected[key]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from visir.library.database import Database
+from visir.library.decisions import write_decisions
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, thumbnail_name
 from visir.library.product_words import write_words
 from visir.library.scan import thumbnails_of_journal
@@ -30,12 +31,13 @@ def commit(
     """
     generation = card.generation + 1
     before = change.folder / card.database
-    number = change.free_number(generation, "items-{}.sqlite", "words-{}")
+    number = change.free_number(generation, "items-{}.sqlite", "words-{}", "decisions-{}.json")
     path = change.file(f"items-{number}.sqlite", fresh=True)
     draft = Database.draft(path, before if card.database and before.is_file() else None)
     try:
         write(draft)
         card = write_words(change, card, draft, f"words-{number}")
+        card = replace(card, decisions=write_decisions(change, card, draft, f"decisions-{number}.json"))
         items = {item for (item,) in draft.rows("SELECT id FROM items")}
     finally:
         draft.close()
@@ -45,7 +47,7 @@ def commit(
     written = set(map(thumbnail_name, thumbnails_of_journal(change) - items))
     change.unclaim(*map(thumbnail_name, items))  # a killed removal of an item that is back by now
     removing = [*thumbnails_as_written(change.folder, removed), *written]
-    change.keep_only(path.name, *filter(None, [card.words.get("place")]))
+    change.keep_only(path.name, *filter(None, [card.words.get("place"), card.decisions]))
     change.commit(card.to_content(), removing=removing)
     return card
 

@@ -7,7 +7,7 @@ thumbnail. What was read is written down at once, so that a killed update reads 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from typing import IO, Any, TypeAlias
 from visir.collections.images import ImageReader
 from visir.errors import ImageError
 from visir.library.database import OWN_FILES, Database
+from visir.library.decisions import Removal
 from visir.library.layout import THUMBNAILS, WORK
 from visir.library.pictures import Facts, content_id, look_at, packed, read, unpacked
 from visir.library.product_source import ProductEntry, see
@@ -58,6 +59,7 @@ def scan(
     change: FolderChange,
     source: PhotoSource,
     database: Database,
+    removals: Collection[Removal],
     *,
     verify: bool = False,
     encode_again: frozenset[str] = frozenset(),
@@ -69,6 +71,7 @@ def scan(
         change: Of the library.
         source: What the library is made of.
         database: What the library knows.
+        removals: What was taken out of it for good.
         verify: Whether to read every file, also those whose size and time of change are as they were.
         encode_again: Items that the library knows and that are to be encoded again all the same.
         callback: Called with the stage, how much of it is done, and of how much.
@@ -77,7 +80,7 @@ def scan(
     known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
     broken = {path: (mark, reason) for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken")}
     of_products = _pictures_of_products(database)
-    removed = {(path, mark): item for item, path, mark in database.rows("SELECT item, path, mark FROM removed")}
+    removed = {(path, mark): item for item, path, mark in removals}
     taken_out = set(removed.values())
     again = _without_thumbnail(folder, database) - taken_out
     have = {item for (item,) in database.rows("SELECT id FROM items")} - again | taken_out

@@ -28,6 +28,7 @@ from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
 from visir.library.database import OWN_FILES, Database
 from visir.library.database_update import write_scan
+from visir.library.decisions import are_written, removals
 from visir.library.default_model import TEXT_MODELS
 from visir.library.index_migration import migrate_indexes
 from visir.library.layout import (
@@ -267,7 +268,9 @@ def _compared(
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     unfinished |= any(indexes.ids(system) - known.keys() for system in systems)
     callback("looking", 0, len(source.entries))
-    scanned = scan(change, source, database, verify=verify, encode_again=lost, callback=callback)
+    removed = removals(folder, before, database)
+    unfinished |= not are_written(folder, before, removed)
+    scanned = scan(change, source, database, removed, verify=verify, encode_again=lost, callback=callback)
     if isinstance(source, ShopTable):
         source.check_pictures(any(known.values()))
     unavailable = keep_unavailable(source, database, scanned)
@@ -291,12 +294,12 @@ def _compared(
         if CAPTIONS in card.kinds:
             _add_captions(change, source, database, captions, models, indexes, callback)
         callback("writing", 0, 1)
-        removed = {item: digest for item, digest in known.items() if item not in items}
+        gone = {item: digest for item, digest in known.items() if item not in items}
 
         def write(draft: Database) -> None:
             rewritten.update(write_scan(draft, source, scanned, items, captions))
 
-        card = commit(change, card, write, removed=removed)
+        card = commit(change, card, write, removed=gone)
         clean_indexes(change, card, indexes)
         for work in {WORK, *change.works(WORK)}:
             remove_own_folders(change, work)

@@ -232,8 +232,8 @@ class FolderChange:
             records[name] = record
         manifest = Manifest(self.kind.name, content, records, self.manifest.generation + 1, self.kind.version)
         gone = [name for name in sorted(set(self.manifest.files) - set(records)) if self._is_ours(name)]
-        # No manifest names them when the next one counts.
-        self._claims.add(*(self._below + name for name in (*gone, *removing)))
+        # No manifest names them when the next one counts; should that never come to be, they stay.
+        self._claims.add_gone(manifest.generation, *(self._below + name for name in (*gone, *removing)))
         self._write_manifest(manifest)
         self.manifest, self.content, self._counted = manifest, dict(content), set(records)
         if self._below:  # the scratch folder's claims end with it

@@ -125,7 +125,9 @@ def remove_folder(folder: str | Path) -> list[str]:
     if manifest is not None or has_log(folder):
         with Claims.take(folder, busy=FolderError(f"{folder}: another process is changing it.")) as claims:
             ours = [] if manifest is None else [name for name in manifest.files if manifest.is_unchanged(folder, name)]
-            claims.add(*ours, MANIFEST)  # killed from here on, it is a folder that counts for nothing and is cleared
+            claims.add(
+                *ours, *claims.gone, MANIFEST
+            )  # killed from here on, it is a folder that counts for nothing and is cleared
             remove_files(folder, [MANIFEST])
             if not claims.remove_claimed():
                 claims.discard()
