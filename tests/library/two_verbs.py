@@ -2,7 +2,7 @@
 
 usage: python two_verbs.py FOLDER [--points N] [--first NAME]… [--second NAME]… [--table FILE]
 
-For each step (a call that changes the disk, counted by tests/faults/shim.c) of each first verb, and for each second one:
+For each step (a call that changes the disk, counted by tests/faults/shim.c) of each first verb, and each second one:
 the first is killed, the second is done, an update follows. Then the library must be as one made anew from its source:
 the same ids, vectors, words, files, thumbnails; or the update must name an action, which is done, loses nothing and
 leads there. What is the user's, beside and inside, must be as it was. Prints a line a pair: how many points ended right
@@ -262,6 +262,8 @@ def follow(world: World, fault: VisirError) -> None:
             raise Wrong(f"what is to be moved away is not there: {fault}")
         aside.mkdir()
         path.rename(aside / path.name)
+    elif "leave --model out to update it" in hint:
+        update(None, world.library)
     elif "name a new folder" in hint or "visir library make PLACE" in hint:
         if "again: it goes on" in hint:
             world.make()

@@ -337,9 +337,9 @@ def _add_captions(
     before = dict(database.rows("SELECT id, text FROM captions"))
     work = change.work_folder(WORK).name
     stale = {caption for caption, (_, text) in captions.items() if caption in before and before[caption] != text}
-    for listed in change.folder.glob(f"{WORK}*/{_STALE}"):  # of whatever update: to encode one again is never wrong
+    for path in change.folder.glob(f"{WORK}*/{_STALE}"):  # of whatever update: to encode one again is never wrong
         with contextlib.suppress(OSError, ValueError, TypeError):
-            stale |= set(read_json(listed)) & captions.keys()
+            stale |= set(read_json(path)) & captions.keys()
     change.write_json(f"{work}/{_STALE}", sorted(stale), counts=False)
     indexes.keep(CAPTIONS, indexes.ids(CAPTIONS) - stale)
     missing = captions.keys() - indexes.ids(CAPTIONS)

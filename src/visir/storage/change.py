@@ -161,8 +161,8 @@ class FolderChange:
         )
         if fresh != name:
             warnings.warn(
-                f"{self.folder / name}: no record says that visir made it; it is left alone. Delete it if nothing in it "
-                "is yours",
+                f"{self.folder / name}: no record says that visir made it; it is left alone. Delete it if nothing in "
+                "it is yours",
                 stacklevel=2,
             )
         self._claims.work_folder(fresh)
@@ -261,7 +261,7 @@ class FolderChange:
         self._claims.note(**{name: fact})
 
     def unclaim(self, *names: str) -> None:
-        """Files that are the folder's by other records than the manifest, and that this or a killed change has claimed."""
+        """Files that count by other records than the manifest, and that a killed change was to remove."""
         self._claims.unclaim(*(self._below + name for name in names))
 
     def claimed(self, name: str) -> bool:

@@ -272,14 +272,16 @@ def is_begun(folder: Path, *, trusted: bool = False) -> bool:
     """
     if not has_log(folder):
         return False
-    # In this order: a name is in the log before the file is in the folder, so what is listed first has its claim by then.
-    names = files_below(folder)
     try:
         data, inode = (folder / LOG).read_bytes(), (folder / LOG).stat().st_ino
+        if not data:
+            if files_below(folder) == [LOG]:
+                return True
+            data = (folder / LOG).read_bytes()  # another writer may have begun a file: its name is in the log before
     except OSError:  # it was there, and its writer is done
         return False
-    if names == [LOG] or not data:
-        return names == [LOG]
+    if not data:
+        return False
     header = _unpacked(data.splitlines(keepends=True)[0]) or {}
     return trusted or header.get("inode") == inode
 

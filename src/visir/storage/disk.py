@@ -77,7 +77,7 @@ def to_disk(path: Path) -> None:
 
 
 def is_mount(folder: Path) -> bool:
-    """Whether something is mounted at this place (a disk, or a folder, into a container): it can be filled, not moved."""
+    """Whether something is mounted at this place (a volume of a container): it can be filled, not moved."""
     if os.path.ismount(folder):
         return True
     try:  # a folder of the same disk that is mounted in two places is seen in this list alone

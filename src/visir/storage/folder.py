@@ -178,8 +178,8 @@ def _opened(folder: Path, kind: FolderKind, make: bool, trusted: bool) -> bool:
         # In this order: whoever makes the folder meanwhile has a log until there is a manifest.
         elif any(folder.iterdir()) and not is_begun(folder, trusted=trusted) and not (folder / MANIFEST).is_file():
             raise kind.error(
-                f"{folder}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(folder))}), and no "
-                f"{kind.noun}.",
+                f"{folder}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(folder))}), "
+                f"and no {kind.noun}.",
                 hint="name a new folder",
             )
         return False

@@ -253,7 +253,7 @@ _NOT_MOVED = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EINVAL,
 
 
 def take_place(scratch: Scratch, target: Path) -> None:
-    """Put the scratch folder's `new` in the place of `target`: the folder itself, or, where it cannot be moved, its files.
+    """Put the scratch folder's `new` in the place of `target`: the folder, or, where it cannot be moved, its files.
 
     `OSError` where neither can be done.
     """

@@ -106,9 +106,9 @@ class ContentStore:
     def _put_unknown_aside(self, key: str) -> None:
         """Rename an entry that no record names (a cleaner took its log): nobody can name another folder in a store."""
         path = self.path(key)
-        if path.is_dir() and any(path.iterdir()) and not is_begun(path, trusted=True):
-            if not (path / MANIFEST).is_file():
-                self.put_aside(key, "no record says what is in it")
+        is_held = path.is_dir() and any(path.iterdir())
+        if is_held and not is_begun(path, trusted=True) and not (path / MANIFEST).is_file():  # in this order
+            self.put_aside(key, "no record says what is in it")
 
     def remove(self, key: str) -> None:
         """Remove an entry. What is memory-mapped somewhere stays readable there (not on Windows)."""
