@@ -181,6 +181,7 @@ def touched(world: World) -> None:
         os.utime(path, (10**9, 10**9), follow_symlinks=False)
         if os.geteuid() == 0:
             os.chown(path, 1234, 1234, follow_symlinks=False)
+    world.lost = True  # a scratch folder of somebody else is theirs
 
 
 def renamed(world: World) -> None:

@@ -25,6 +25,7 @@ from visir.storage import (
     changing,
     claims,
     new_folder,
+    remove_folder,
 )
 from visir.storage.creation import check_new_file, check_new_folder, new_file, write_new
 from visir.storage.manifest import LOG
@@ -114,7 +115,7 @@ def test_a_filling_that_was_killed_is_finished_by_the_next_writer(
                 calls += target in (place.parent, self.parent)
                 if calls == at + 1:
                     os._exit(9)
-                os.rename(self, place)
+                os.rename(self, place)  # noqa: PTH104 - what is patched is Path's
                 return place
 
             monkeypatch.setattr(Path, "rename", killed)
@@ -297,6 +298,26 @@ def test_what_was_to_go_with_a_change_that_never_counted_stays(tmp_path: Path, m
     with changing(tmp_path / "box", BOX, busy=BUSY) as change:
         change.abandon()
     assert sorted(tree(tmp_path / "box")) == ["one", "thumbnail"]
+
+
+def test_a_folder_that_is_made_again_after_a_killed_removal_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "box", one="1", two="2")
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(claims.Claims, "remove_claimed", killed)
+        remove_folder(tmp_path / "box")
+    assert not (tmp_path / "box" / MANIFEST).exists()
+    for _ in range(2):
+        with changing(tmp_path / "box", BOX, busy=BUSY, resume=True) as change:
+            if change.manifest.generation == 0:
+                change.file("one").write_text("again")
+    assert Manifest.read(tmp_path / "box", BOX).faults(tmp_path / "box") == []
+    assert tree(tmp_path / "box") == {"one": b"again"}
 
 
 # What must be on disk before something counts

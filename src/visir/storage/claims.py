@@ -27,7 +27,7 @@ import orjson
 
 from visir.errors import VisirError
 from visir.storage.locks import hold, release
-from visir.storage.manifest import LOG, FolderError, Manifest
+from visir.storage.manifest import LOG, MANIFEST, FolderError, Manifest
 from visir.storage.removal import check_name, files_below, remove_files
 
 FORMAT = 1
@@ -166,7 +166,7 @@ class Claims:
 
     def remove_claimed(self, *, keep: Manifest | None = None) -> list[str]:
         """Remove every claimed file that `keep` does not name; the names of those that could not be removed."""
-        kept_names = set() if keep is None else set(keep.files)
+        kept_names = set() if keep is None else {*keep.files, MANIFEST}  # a killed removal had claimed it
         names = set(self._names)
         if keep is not None:
             names.update(name for name, generation in self.gone.items() if generation <= keep.generation)
