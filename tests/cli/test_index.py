@@ -240,7 +240,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
     (filled / "a").write_text("a")
     build = ("build", "no/such/collection", "-m", "bow", "--out")
     for arguments, fault in (
-        ((*build, filled), "filled: holds files that visir did not write (a)"),
+        ((*build, filled), "filled: holds files that visir did not write, or no longer knows (a)"),
         ((*build, tmp_path / "x", "--to", "image"), "did you mean 'images'?"),
         ((*build, tmp_path / "x", "--kind", "hnws"), "did you mean 'hnsw'?"),
         ((*build, tmp_path / "x", "--kind", "hnsw", "--set", "m=many"), "m: a whole number, not 'many'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -211,3 +212,19 @@ def test_tokens_of_images_are_not_kept(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert np.array_equal(found.scores, -np.abs(4.0 * image - 10 * text))
     assert peak < 6 << 20, f"{peak / (1 << 20):.1f} MiB of 26"
+
+
+def test_scores_are_on_disk_when_they_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synchronised: list[int] = []
+    fsync = os.fsync
+
+    def recording(descriptor: int) -> None:
+        synchronised.append(os.fstat(descriptor).st_size)
+        fsync(descriptor)
+
+    with pair_store(Nearness().card, tmp_path) as store:
+        before = store._file.seek(0, 2)
+        store.append(keys_of(["a"]), keys_of(["b"]), np.ones(1, np.float32))
+        monkeypatch.setattr(os, "fsync", recording)
+        store.flush()
+        assert len(synchronised) == 1 and synchronised[0] > before

@@ -191,7 +191,7 @@ def test_faults_are_told_together(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "mine").touch()
-    with pytest.raises(VisirError, match=r"holds files that visir did not write \(mine\)"):
+    with pytest.raises(VisirError, match=r"holds files that visir did not write, or no longer knows \(mine\)"):
         generate(tmp_path / "log", 10)
 
 

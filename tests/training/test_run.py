@@ -137,6 +137,24 @@ def test_an_interrupted_training_resumes_to_the_same_file(
         assert (again / name).read_bytes() == (unbroken / name).read_bytes()
 
 
+def test_a_training_whose_hidden_log_is_gone_goes_on(heads: Path, tmp_path: Path) -> None:
+    """A cleaner of temporary files took it, or a copy without hidden files; the state is whole."""
+
+    def interrupt(epoch: Epoch) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small(), out=tmp_path / "out", report=interrupt)
+    (tmp_path / "out" / ".visir-claims").unlink()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(VisirError, match="holds an interrupted training"):
+        train(small(), out=tmp_path / "out")
+    again = train(small(), out=tmp_path / "out", resume=True).path
+    for name in ("towers.safetensors", "steps.jsonl"):
+        assert (again / name).read_bytes() == (heads / name).read_bytes()
+    assert (again / "mine.txt").read_text() == "mine" and not (again / "state.safetensors").exists()
+
+
 def test_folders_that_hold_something_are_left_alone(heads: Path, tmp_path: Path) -> None:
     with pytest.raises(VisirError, match="holds a finished checkpoint"):
         train(small(), out=heads)

@@ -5,13 +5,14 @@ Order, so that a kill at any moment shows nothing wrong: every picture of the da
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from visir.library.database import Database
-from visir.library.layout import CAPTIONS, INDEXES, LibraryCard
+from visir.library.decisions import write_decisions
+from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, thumbnail_name
 from visir.library.product_words import write_words
+from visir.library.scan import thumbnails_of_journal
 from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
 from visir.storage import FolderChange
@@ -26,33 +27,29 @@ def commit(
         change: Of the library.
         card: What the library is.
         write: Brings the draft up to date.
-        gone: From items that the draft no longer has to the digests of their thumbnails, which go with them.
+        removed: From items that the draft no longer has to the digests of their thumbnails, which go with them.
     """
     generation = card.generation + 1
     before = change.folder / card.database
-    number = _free_number(change, generation)
+    number = change.free_number(generation, "items-{}.sqlite", "words-{}", "decisions-{}.json")
     path = change.file(f"items-{number}.sqlite", fresh=True)
     draft = Database.draft(path, before if card.database and before.is_file() else None)
     try:
         write(draft)
         card = write_words(change, card, draft, f"words-{number}")
+        card = replace(card, decisions=write_decisions(change, card, draft, f"decisions-{number}.json"))
+        items = {item for (item,) in draft.rows("SELECT id FROM items")}
     finally:
         draft.close()
     indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / card.place(name)).is_dir())
     card = replace(card, generation=generation, database=path.name, indexes=indexes)
-    change.keep_only(path.name, *filter(None, [card.words.get("place")]))
-    change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, removed))
+    # What a killed update wrote, and its journal, end with this commit, whichever verb it is of.
+    written = set(map(thumbnail_name, thumbnails_of_journal(change) - items))
+    change.unclaim(*map(thumbnail_name, items))  # a killed removal of an item that is back by now
+    removing = [*thumbnails_as_written(change.folder, removed), *written]
+    change.keep_only(path.name, *filter(None, [card.words.get("place"), card.decisions]))
+    change.commit(card.to_content(), removing=removing)
     return card
-
-
-def _free_number(change: FolderChange, generation: int) -> int:
-    """A number for new files: of the generation, unless files of another state of the library have it."""
-
-    def is_free(number: int) -> bool:
-        places = {f"items-{number}.sqlite": f"items-{number}.sqlite", f"words-{number}": f"words-{number}/starts.npy"}
-        return all(change.claimed(file) or not (change.folder / name).exists() for name, file in places.items())
-
-    return next(number for number in itertools.count(generation) if is_free(number))
 
 
 def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:

@@ -26,10 +26,11 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[
     folder = change.folder
     systems = [name for name in INDEXES if name in plan.kinds]
     for system in systems:
-        new = _new_folder(folder, system)
-        if not (folder / plan.place(system)).exists() and _is_own(change, new):
-            new.rename(folder / plan.place(system))
-        remove_own_folders(change, _name(change, _old_folder(folder, system)))
+        for work in change.works(WORK):
+            new, old = _places(folder / work, system)
+            if not (folder / plan.place(system)).exists() and is_made_by_visir(new, INDEX.name):
+                new.rename(folder / plan.place(system))
+            remove_own_folders(change, _name(change, old))
     wrong = [name for name in systems if (folder / plan.place(name)).is_dir() and not is_as_planned(folder, name, plan)]
     if not wrong:
         return plan
@@ -43,8 +44,7 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[
                 f"{place}: holds files that visir did not write ({', '.join(strangers[:3])}).",
                 hint="move them away, and run the same again",
             )
-        index, new = load_index(place), _new_folder(folder, system)
-        change.own_folder(_name(change, new))
+        index, (new, old) = load_index(place), _places(change.work_folder(WORK), system)
         if new.exists() and not _is_complete(new, system, plan, index.ids.to_pylist()):
             remove_own_folders(change, _name(change, new))
         if not new.exists():
@@ -52,7 +52,6 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[
             settings = named_settings(folder, system, plan.kinds[system], plan.settings.get(system, {}))
             kind.build(index.documents(), new, **settings)
         change.commit(plan.to_content())  # from here on the library is to have the new kind
-        old = change.own_folder(_name(change, _old_folder(folder, system)))
         old.parent.mkdir(exist_ok=True)
         place.rename(old)
         new.rename(place)
@@ -67,17 +66,9 @@ def _name(change: FolderChange, path: Path) -> str:
     return path.relative_to(change.folder).as_posix()
 
 
-def _is_own(change: FolderChange, path: Path) -> bool:
-    """Whether a killed move has made this folder."""
-    return _name(change, path) in change.own_folders(WORK) and is_made_by_visir(path, INDEX.name)
-
-
-def _new_folder(folder: Path, system: str) -> Path:
-    return folder / WORK / f"{system}-moved"
-
-
-def _old_folder(folder: Path, system: str) -> Path:
-    return folder / WORK / f"{system}-old"
+def _places(work: Path, system: str) -> tuple[Path, Path]:
+    """Where the new index is made, and where the old one waits for its removal."""
+    return work / f"{system}-moved", work / f"{system}-old"
 
 
 def _is_complete(new: Path, system: str, plan: LibraryCard, ids: list[str]) -> bool:

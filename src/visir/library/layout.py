@@ -2,6 +2,7 @@
 
 visir.json           what it is: source, models, kinds of index, generation; and that the database is as it was written
 items-7.sqlite       what is known of every picture, as of an update (`visir.library.database`); never changed
+decisions-7.json     what the user decided: the pictures that were taken out; only where there are some
 dense/ sparse/       indexes of `visir.retrieval.kinds`; a document's id is the item's
 captions/            an index of the source's captions, where it has some
 words-7/             of products: an index of their words, in the same commit as the database
@@ -68,6 +69,7 @@ class LibraryCard:
         indexes: Those that there are: captions only where the source has some.
         generation: Grows with every update that changed something.
         database: The name of the database's file; empty before the first update is done.
+        decisions: The name of the file of what the user decided; empty where nothing was.
         texts: Whether its models take texts to search with.
         words: Of products: language and synonyms of the search by words, its version, and what `TextIndex.read_part`
             takes.
@@ -89,6 +91,7 @@ class LibraryCard:
     indexes: tuple[str, ...] = ()
     generation: int = 0
     database: str = ""
+    decisions: str = ""
     texts: bool | None = None
     words: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -127,7 +130,7 @@ class LibraryCard:
 
     def _wrong(self) -> list[str]:
         """The fields that hold what visir would not write: a library may come from anybody."""
-        texts = {name: getattr(self, name) for name in ("name", "source", "root", "model", "database")}
+        texts = {name: getattr(self, name) for name in ("name", "source", "root", "model", "database", "decisions")}
         texts |= {name: getattr(self, name) or "" for name in ("split", "head")}
         wrong = [name for name, value in texts.items() if not isinstance(value, str)]
         wrong += ["images"] if not all(isinstance(place, str) for place in self.images) else []
@@ -144,8 +147,9 @@ class LibraryCard:
         wrong += ["places"] if not _are_places(self.places) else []
         wrong += ["next"] if not _is_next(self.next) else []
         wrong += ["left"] if not all(isinstance(name, str) and _PLACE.fullmatch(name) for name in self.left) else []
-        if not wrong and self.database and Path(self.database).name != self.database:
-            wrong.append("database")
+        if not wrong:
+            files = ("database", "decisions")
+            wrong += [name for name in files if (file := getattr(self, name)) and Path(file).name != file]
         return wrong
 
     @classmethod

@@ -7,7 +7,7 @@ thumbnail. What was read is written down at once, so that a killed update reads 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ from visir.collections.images import ImageReader, decoders
 from visir.encoders.content import is_same, without_change
 from visir.errors import ImageError
 from visir.library.database import OWN_FILES, Database
+from visir.library.decisions import Removal
 from visir.library.item import PICTURE
 from visir.library.layout import THUMBNAILS, WORK
 from visir.library.pictures import Facts, judged, look_at, packed, read, unpacked
@@ -30,7 +31,7 @@ from visir.progress import Progress
 from visir.storage import FolderChange
 from visir.threads import usable_cores
 
-JOURNAL = f"{WORK}/read.jsonl"
+_JOURNAL = "read.jsonl"
 _AHEAD = 64
 
 
@@ -74,6 +75,7 @@ def scan(
     change: FolderChange,
     source: PhotoSource,
     database: Database,
+    removals: Collection[Removal],
     *,
     verify: bool = False,
     encode_again: frozenset[str] = frozenset(),
@@ -85,6 +87,7 @@ def scan(
         change: Of the library.
         source: What the library is made of.
         database: What the library knows.
+        removals: What was taken out of it for good.
         verify: Whether to read every file, also those whose size and time of change are as they were.
         encode_again: Items that the library knows and that are to be encoded again all the same.
         callback: Called with the stage, how much of it is done, and of how much.
@@ -93,11 +96,11 @@ def scan(
     known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
     broken = {path: (mark, reason) for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken")}
     of_products = _pictures_of_products(database)
-    removed = {(path, mark): item for item, path, mark in database.rows("SELECT item, path, mark FROM removed")}
+    removed = {(path, mark): item for item, path, mark in removals}
     taken_out = set(removed.values())
     again = _without_thumbnail(folder, database) - taken_out
     have = {item for (item,) in database.rows("SELECT id FROM items")} - again | taken_out
-    already = _already(folder / JOURNAL, folder)
+    already = _already(change)
     judge = decoders()
     to_read = []
     for entry in source.entries:
@@ -111,7 +114,7 @@ def scan(
                 scanned.first.setdefault(item, entry)
         elif broken.get(entry.path, ("",))[0] == f"{entry.mark} {judge}" and not verify:
             scanned.broken[entry.path] = broken[entry.path]
-        elif (entry.path, entry.mark) in already and not verify:
+        elif _is_read(already.get((entry.path, entry.mark)), have) and not verify:
             item, facts, contents = already[entry.path, entry.mark]
             entry = _with_contents(entry, contents)
             _take(scanned, entry, item, None if item in have else facts, taken_out, encode_again)
@@ -120,7 +123,7 @@ def scan(
     if not to_read:
         return scanned
     with (
-        change.file(JOURNAL, counts=False).open("ab") as journal,
+        change.file(f"{change.work_folder(WORK).name}/{_JOURNAL}", counts=False).open("ab") as journal,
         closing(_read(source, to_read, have, callback)) as reading,
     ):
         for seen in reading:
@@ -195,9 +198,9 @@ def _with_contents(entry: SourceEntry, contents: list[str]) -> SourceEntry:
     return replace(entry, pictures=tuple(pictures))
 
 
-def thumbnails_of_journal(folder: Path) -> set[str]:
+def thumbnails_of_journal(change: FolderChange) -> set[str]:
     """The items whose thumbnails an unfinished update has written, or was about to."""
-    return {line["item"] for line in _lines(folder / JOURNAL) if line["facts"] is not None}
+    return {line["item"] for line in _lines(change) if line["facts"] is not None}
 
 
 def _take(
@@ -285,25 +288,31 @@ def _read(
 _Record: TypeAlias = "tuple[str, Facts | None, list[str]]"
 
 
-def _already(journal: Path, folder: Path) -> dict[tuple[str, str], _Record]:
+def _already(change: FolderChange) -> dict[tuple[str, str], _Record]:
     """What a killed update had read, by path and mark; thumbnails that it lost with the power are made again."""
     entries: dict[tuple[str, str], _Record] = {}
-    for record in _lines(journal):
+    for record in _lines(change):
         facts = None if record["facts"] is None else Facts(**record["facts"])
         shown = facts is not None and facts.thumbnail
         if record.get("broken"):  # the next reading may find more
             continue
-        if shown and not is_sound(folder, record["item"], shown):
+        if shown and not is_sound(change.folder, record["item"], shown):
             continue
         entries[record["path"], record["mark"]] = (record["item"], facts, record.get("contents", []))
     return entries
 
 
-def _lines(journal: Path) -> list[dict[str, Any]]:
-    """What a journal says; lines that a kill has torn are left out."""
-    if not journal.is_file():
-        return []
-    lines = (unpacked(line) for line in journal.read_bytes().splitlines(keepends=True))
+def _is_read(record: _Record | None, have: set[str]) -> bool:
+    """Whether a killed update read all that is needed: it took no facts of what its database had, which may be gone."""
+    return record is not None and (record[1] is not None or record[0] in have)
+
+
+def _lines(change: FolderChange) -> list[dict[str, Any]]:
+    """What the journal says; lines that a kill has torn are left out."""
+    journals = [change.folder / work / _JOURNAL for work in change.works(WORK)]
+    lines = [
+        unpacked(line) for path in journals if path.is_file() for line in path.read_bytes().splitlines(keepends=True)
+    ]
     return [line for line in lines if line is not None]
 
 

@@ -12,6 +12,7 @@ Between any two steps every item of the database is in every index; the next upd
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections import defaultdict
@@ -29,6 +30,7 @@ from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
 from visir.library.database import OWN_FILES, Database
 from visir.library.database_update import write_scan
+from visir.library.decisions import are_written, removals
 from visir.library.default_model import TEXT_MODELS
 from visir.library.index_migration import migrate_indexes
 from visir.library.layout import (
@@ -40,7 +42,6 @@ from visir.library.layout import (
     LibraryError,
     being_updated,
     is_library,
-    thumbnail_name,
 )
 from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
 from visir.library.models import NO_MODEL, LibraryModels
@@ -48,18 +49,17 @@ from visir.library.pictures import judged
 from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.product_source import ShopTable
 from visir.library.product_words import words_are_there
-from visir.library.scan import Scan, scan, thumbnails_of_journal
+from visir.library.scan import Scan, scan
 from visir.library.source import PhotoSource, check_source_available
 from visir.library.sources import open_source
 from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.storage import FolderChange, changing, remove_own_folders, sweep
-from visir.storage.removal import remove_files
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
 
-_STALE = f"{WORK}/captions.json"
+_STALE = "captions.json"
 Tell = Callable[[str, int, int], None]
 """What is being done ("reading", "encoding", "writing", "keeping the text tower"), how much is done, of how much."""
 
@@ -251,7 +251,9 @@ def _updated(
     started: float,
 ) -> UpdateReport:
     folder = change.folder
-    unfinished = (folder / WORK).exists() or not words_are_there(folder, before, [*change.manifest.files])
+    unfinished = bool(change.works(WORK) or change.own_folders(WORK)) or not words_are_there(
+        folder, before, [*change.manifest.files]
+    )
     unfinished |= any(system in before.kinds and system not in before.indexes for system in SYSTEMS)
     current = LibraryCard.of(change.manifest) if change.manifest.generation else before
     if change.manifest.generation:
@@ -261,9 +263,11 @@ def _updated(
     has_database = bool(before.database) and (folder / before.database).is_file()
     database = Database.open(folder / before.database) if has_database else Database.empty()
     try:
-        return _compared(
+        report = _compared(
             change, before, source, models, database, unfinished or not has_database, verify, callback, started
         )
+        change.settle()
+        return report
     finally:
         database.close()
 
@@ -284,8 +288,11 @@ def _compared(
     indexes = Indexes.of(change, before)
     known = dict(database.rows("SELECT id, thumbnail FROM items"))
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
+    unfinished |= any(indexes.ids(system) - known.keys() for system in systems)
     callback("looking", 0, len(source.entries))
-    scanned = scan(change, source, database, verify=verify, encode_again=lost, callback=callback)
+    removed = removals(folder, before, database)
+    unfinished |= not are_written(folder, before, removed)
+    scanned = scan(change, source, database, removed, verify=verify, encode_again=lost, callback=callback)
     if isinstance(source, ShopTable):
         source.check_pictures(any(known.values()))
     unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
@@ -309,16 +316,15 @@ def _compared(
         if CAPTIONS in card.kinds:
             _add_captions(change, source, database, captions, models, indexes, callback)
         callback("writing", 0, 1)
-        torn = thumbnails_of_journal(folder) - items
-        removed = {item: digest for item, digest in known.items() if item not in items}
+        gone = {item: digest for item, digest in known.items() if item not in items}
 
         def write(draft: Database) -> None:
             rewritten.update(write_scan(draft, source, scanned, items, captions))
 
-        card = commit(change, card, write, removed=removed)
+        card = commit(change, card, write, removed=gone)
         clean_indexes(change, card, indexes)
-        remove_files(folder, map(thumbnail_name, torn - known.keys()))
-        remove_own_folders(change, WORK)
+        for work in {WORK, *change.works(WORK)}:
+            remove_own_folders(change, work)
     elif card.to_content() != change.manifest.content:
         change.commit(card.to_content())
     else:
@@ -354,11 +360,12 @@ def _add_captions(
     between index and database, and the old text restored meanwhile, the index would keep the vector of the new one.
     """
     before = dict(database.rows("SELECT id, text FROM captions"))
-    listed = change.folder / _STALE
+    work = change.work_folder(WORK).name
     stale = {caption for caption, (_, text) in captions.items() if caption in before and before[caption] != text}
-    if listed.is_file():
-        stale |= set(read_json(listed))
-    change.write_json(_STALE, sorted(stale), counts=False)
+    for path in change.folder.glob(f"{WORK}*/{_STALE}"):  # of whatever update: to encode one again is never wrong
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            stale |= set(read_json(path)) & captions.keys()
+    change.write_json(f"{work}/{_STALE}", sorted(stale), counts=False)
     indexes.keep(CAPTIONS, indexes.ids(CAPTIONS) - stale)
     missing = captions.keys() - indexes.ids(CAPTIONS)
     if missing:

@@ -49,7 +49,7 @@ GROUP = 16_384
 written anew with every addition."""
 GROUP_OF_SEVERAL = 1024
 """The same for a model that makes several vectors for each: a thousand for a page take 270 MB."""
-_STORE = f"{WORK}/vectors"
+_STORE = "vectors"
 
 
 @dataclass
@@ -141,7 +141,7 @@ def add_pictures(
         for system, vectors in encoded.vectors.items():
             indexes.add(system, vectors)
         done += len(group)
-        remove_own_folders(change, _STORE)
+        _clear(change)
         callback("encoding", done, len(missing))
     return broken, len(missing)
 
@@ -167,7 +167,7 @@ def add_captions(
             )
             vectors = _relabelled(encode(encoder, part, "text", store=_store(change)), None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
-        remove_own_folders(change, _STORE)
+        _clear(change)
 
 
 @dataclass
@@ -346,4 +346,10 @@ def _is_cached(
 
 
 def _store(change: FolderChange, contents: Mapping[str, str] | None = None) -> Store:
-    return Store(change.own_folder(_STORE), known=contents)
+    return Store(change.work_folder(WORK) / _STORE, known=contents)
+
+
+def _clear(change: FolderChange) -> None:
+    """Remove the store: the indexes have its vectors."""
+    for work in change.works(WORK):
+        remove_own_folders(change, f"{work}/{_STORE}")

@@ -309,7 +309,7 @@ class StoredIndex(Index[Vectors]):
         self, change: FolderChange, state: IndexState[Vectors], before: IndexState[Vectors] | None
     ) -> IndexState[Vectors]:
         """Write the parts that `before` has not, publish them, and return the state memory-mapped from disk."""
-        generation = change.manifest.generation + 1
+        number_of_files = self._number_of_files(change, state)
         first = state.rows.parts[0]
         names: list[str] = []
         parts: list[Vectors] = []
@@ -318,7 +318,7 @@ class StoredIndex(Index[Vectors]):
                 names.append(before.names[number])
                 parts.append(part)
                 continue
-            names.append(f"part-{generation}-{number}")
+            names.append(f"part-{number_of_files}-{number}")
             self.form.write(part, change.subfolder(names[-1], *self.form.files))
             change.written(names[-1])
             parts.append(self.form.read(change.folder / names[-1], first.modality, first.encoder))
@@ -331,11 +331,11 @@ class StoredIndex(Index[Vectors]):
         }
         counted = [*names]
         if state.rows.dead.any():
-            content["deleted"] = f"deleted-{generation}.npy"
+            content["deleted"] = f"deleted-{number_of_files}.npy"
             np.save(change.file(content["deleted"]), np.flatnonzero(state.rows.dead))
             counted.append(content["deleted"])
         if self._has_file(state.built):
-            content["built"] = f"built-{generation}{self.built_suffix}"
+            content["built"] = f"built-{number_of_files}{self.built_suffix}"
             self._write(state.built, change.file(content["built"]))
             counted.append(content["built"])
         content["facts"] = self._facts(state.built)
@@ -343,6 +343,12 @@ class StoredIndex(Index[Vectors]):
         manifest = change.commit(content)
         rows = Rows(self.form, tuple(parts), state.rows.dead)
         return IndexState(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
+
+    def _number_of_files(self, change: FolderChange, state: IndexState[Vectors]) -> int:
+        """Return the number in the names of new files: the generation, unless files of another state have it."""
+        parts = [f"part-{{}}-{number}" for number in range(len(state.rows.parts))]
+        generation = change.manifest.generation + 1
+        return change.free_number(generation, *parts, "deleted-{}.npy", f"built-{{}}{self.built_suffix}")
 
     @classmethod
     def _load(cls, folder: Path, manifest: Manifest) -> Self:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import stat
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path, PurePosixPath
@@ -14,6 +16,9 @@ from visir.storage.claims import Claims, matches
 from visir.storage.disk import give_to_owner, to_disk
 from visir.storage.manifest import MANIFEST, FileRecord, FolderKind, Manifest
 from visir.storage.removal import files_below, mode_of, remove_files
+
+NOT_KNOWN = ", or no longer knows it"
+"""The records of a killed visir can be gone (a copy without hidden files), or be those of another folder (a backup)."""
 
 
 class FolderChange:
@@ -71,7 +76,8 @@ class FolderChange:
         path = self.folder / name
         if not self._claims_below(name):
             raise self.kind.error(
-                f"{path}: is there already, and visir did not write it.", hint="move it away, and run the same again"
+                f"{path}: is there already, and visir did not write it{NOT_KNOWN}.",
+                hint="move it away, and run the same again",
             )
         self._claims.add_patterns(self._below + name, *patterns)
         self._changed = True
@@ -132,6 +138,40 @@ class FolderChange:
         """Write JSON: indented, keys in the given order, NumPy numbers allowed."""
         self.write(name, json_bytes(value), counts=counts)
 
+    def free_number(self, first: int, *patterns: str) -> int:
+        """The first number from this one under which all these names ("part-{}-0") are new, or were begun by a change.
+
+        Files of another state of the folder may have the names: a backup was laid over it, or its log was removed.
+        """
+        return next(number for number in count(first) if all(self._is_free(name.format(number)) for name in patterns))
+
+    def work_folder(self, name: str) -> Path:
+        """The folder for work that is not finished: what visir makes in it has manifests or claims of its own.
+
+        It is the one that a killed change has begun; else one of this name, or, where anything else lies there,
+        `name`-2, `name`-3, …: what no record names is left alone.
+        """
+        known = self.works(name)
+        if known:
+            return self.folder / known[0]
+        fresh = next(
+            fresh
+            for number in count(1)
+            if mode_of(self.folder, fresh := name if number == 1 else f"{name}-{number}") is None
+        )
+        if fresh != name:
+            warnings.warn(
+                f"{self.folder / name}: no record says that visir made it; it is left alone. Delete it if nothing in "
+                "it is yours",
+                stacklevel=2,
+            )
+        self._claims.work_folder(fresh)
+        return self.folder / fresh
+
+    def works(self, name: str) -> list[str]:
+        """The names of the folders that this change, or a killed one before it, has for this unfinished work."""
+        return sorted(work for work in self._claims.works if re.fullmatch(rf"{re.escape(name)}(-\d+)?", work))
+
     def own_folder(self, name: str) -> Path:
         """The path for a folder that visir will make below this one, with a manifest of its own.
 
@@ -141,15 +181,21 @@ class FolderChange:
         if name not in self._claims.folders:
             if mode_of(self.folder, name) is not None:
                 raise self.kind.error(
-                    f"{self.folder / name}: is there already, and visir did not make it.",
+                    f"{self.folder / name}: is there already, and visir did not make it{NOT_KNOWN}.",
                     hint="move it away, and run the same again",
                 )
             self._claims.own_folder(name)
         return self.folder / name
 
+    def settle(self) -> None:
+        """The folders that were made below count by other records now, or are gone. Until this is said the log stays:
+        another verb may come between a killed change and the one that goes on from it."""
+        self._claims.forget_folders()
+
     def own_folders(self, below: str) -> list[str]:
         """The names of folders that this change, or a killed one before it, has made at or below a name."""
-        return sorted(name for name in self._claims.folders if _is_below(name, [below]))
+        names = {name for name in (*self._claims.folders, *self._claims.works) if _is_below(name, [below])}
+        return sorted(names | ({below} if _is_below(below, self._claims.works) else set()))
 
     def clear(self, name: str) -> None:
         """Remove what a killed change, or this one, has begun in a subfolder."""
@@ -186,8 +232,8 @@ class FolderChange:
             records[name] = record
         manifest = Manifest(self.kind.name, content, records, self.manifest.generation + 1, self.kind.version)
         gone = [name for name in sorted(set(self.manifest.files) - set(records)) if self._is_ours(name)]
-        # No manifest names them when the next one counts.
-        self._claims.add(*(self._below + name for name in (*gone, *removing)))
+        # No manifest names them when the next one counts; should that never come to be, they stay.
+        self._claims.add_gone(manifest.generation, *(self._below + name for name in (*gone, *removing)))
         self._write_manifest(manifest)
         self.manifest, self.content, self._counted = manifest, dict(content), set(records)
         if self._below:  # the scratch folder's claims end with it
@@ -214,6 +260,10 @@ class FolderChange:
         """Write down something that is about to be done elsewhere (`visir.storage.scratch.undo`)."""
         self._claims.note(**{name: fact})
 
+    def unclaim(self, *names: str) -> None:
+        """Files that count by other records than the manifest, and that a killed change was to remove."""
+        self._claims.unclaim(*(self._below + name for name in names))
+
     def claimed(self, name: str) -> bool:
         """Whether this change, or a killed one that it goes on from, has begun a file of this name."""
         return self._below + name in self._claims
@@ -235,10 +285,20 @@ class FolderChange:
         linked = mode is not None and stat.S_ISLNK(mode)
         if linked or (mode is not None and self._below + name not in self._claims):
             raise self.kind.error(
-                f"{path}: is there already, and visir did not write it.", hint="move it away, and run the same again"
+                f"{path}: is there already, and visir did not write it{NOT_KNOWN}.",
+                hint="move it away, and run the same again",
             )
         self._claims.add(self._below + name)
         self._changed = True
+
+    def _is_free(self, name: str) -> bool:
+        """Whether a file or folder of this name would be this change's own, all of it."""
+        mode = mode_of(self.folder, name)
+        if mode is None or any(_is_below(counted, [name]) for counted in self.manifest.files):
+            return mode is None
+        if stat.S_ISDIR(mode):
+            return self._claims_below(name)
+        return stat.S_ISREG(mode) and self._below + name in self._claims
 
     def _is_ours(self, name: str) -> bool:
         return self.manifest.is_unchanged(self.folder, name)

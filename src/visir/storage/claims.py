@@ -32,7 +32,7 @@ from visir.storage.removal import check_name, files_below, remove_files
 
 FORMAT = 1
 _DIGEST = 16
-_ENTRIES = ("visir", "claim", "pattern", "folder", "cleared")
+_ENTRIES = ("visir", "claim", "pattern", "folder", "work", "unclaim", "gone", "cleared")
 """What the log itself has to say; all else are facts."""
 
 
@@ -42,12 +42,16 @@ class Claims:
     Attributes:
         folder: The folder that the names are below.
         folders: Names of folders below it that visir made, each with a manifest of its own (`own_folder`).
+        works: Names of folders below it for work that is not finished (`work_folder`).
+        gone: From names of files to the generation of the manifest with which they no longer count.
         is_foreign: Whether the log was not written into this folder: it came with a copy, or out of an archive.
     """
 
     def __init__(self, folder: Path, stream: IO[bytes], *, trusted: bool = False) -> None:
         self.folder = folder
         self.folders: set[str] = set()
+        self.works: set[str] = set()
+        self.gone: dict[str, int] = {}
         self._stream = stream
         self._names: set[str] = set()
         self._patterns: set[tuple[str, str]] = set()
@@ -74,8 +78,15 @@ class Claims:
             self._patterns.add((below, pattern))
         elif _is_name(name := entry.get("folder")):
             self.folders.add(name)
+        elif _is_name(name := entry.get("work")):
+            self.works.add(name)
+        elif _is_name(name := entry.get("unclaim")):
+            self._names.discard(name)
+            self.gone.pop(name, None)
+        elif _is_name(name := entry.get("gone")) and isinstance(generation := entry.get("generation"), int):
+            self.gone[name] = generation
         elif "cleared" in entry:
-            self._names, self._patterns = set(), set()
+            self._names, self._patterns, self.gone = set(), set(), {}
 
     @classmethod
     def take(cls, folder: Path, *, busy: str | VisirError, trusted: bool = False) -> Claims:
@@ -110,7 +121,7 @@ class Claims:
         return name in self._names or any(_is_of(name, *pattern) for pattern in self._patterns)
 
     def __len__(self) -> int:
-        return len(self._names) + len(self._patterns)
+        return len(self._names) + len(self._patterns) + len(self.gone)
 
     def add(self, *names: str) -> None:
         """Claim names, before anything is written under them."""
@@ -119,6 +130,21 @@ class Claims:
             check_name(name)
         self._append(*({"claim": name} for name in fresh))
         self._names.update(fresh)
+
+    def unclaim(self, *names: str) -> None:
+        """Names that count now by another record: what a killed writer was to remove is needed again."""
+        claimed = [name for name in names if name in self._names or name in self.gone]
+        self._append(*({"unclaim": name} for name in claimed))
+        for name in claimed:
+            self._names.discard(name)
+            self.gone.pop(name, None)
+
+    def add_gone(self, generation: int, *names: str) -> None:
+        """Claim what is to be removed once the manifest of a generation counts, and not before: it may never."""
+        for name in names:
+            check_name(name)
+        self._append(*({"gone": name, "generation": generation} for name in names))
+        self.gone.update(dict.fromkeys(names, generation))
 
     def add_patterns(self, below: str, *patterns: str) -> None:
         """Claim what another library will name in the folder `below`, before it writes anything."""
@@ -140,8 +166,10 @@ class Claims:
 
     def remove_claimed(self, *, keep: Manifest | None = None) -> list[str]:
         """Remove every claimed file that `keep` does not name; the names of those that could not be removed."""
-        kept_names = set() if keep is None else set(keep.files)
+        kept_names = set() if keep is None else {*keep.files, MANIFEST}  # a killed removal had claimed it
         names = set(self._names)
+        if keep is not None:
+            names.update(name for name, generation in self.gone.items() if generation <= keep.generation)
         if self._patterns:
             names.update(name for name in files_below(self.folder) if name in self)
             # Of a folder that was made for a pattern and where nothing came to be, only the folder goes.
@@ -156,11 +184,26 @@ class Claims:
         self._append({"folder": name})
         self.folders.add(name)
 
+    def work_folder(self, name: str) -> None:
+        """Write down that visir makes a folder of this name for work that is not finished, before it does."""
+        check_name(name)
+        self._append({"work": name})
+        self.works.add(name)
+
+    def has_folders(self) -> bool:
+        """Whether there is a folder that would be nobody's without this log."""
+        return any((self.folder / name).is_dir() for name in (*self.folders, *self.works))
+
+    def forget_folders(self) -> None:
+        """Folders below it count by now by other records, or are gone."""
+        self.folders, self.works = set(), set()
+
     def clear(self) -> None:
         """Forget all claims: what was begun now counts, or is gone."""
-        self._names, self._patterns = set(), set()
+        self._names, self._patterns, self.gone = set(), set(), {}
         self.folders = {name for name in self.folders if (self.folder / name).is_dir()}
-        if self.folders:
+        self.works = {name for name in self.works if (self.folder / name).is_dir()}
+        if self.folders or self.works:
             self._append({"cleared": True})
             return
         self._stream.seek(0)
@@ -170,7 +213,9 @@ class Claims:
         """Begin the log anew, as one of this folder, with what was taken over."""
         entries = [{"claim": name} for name in sorted(self._names)]
         entries += [{"below": below, "pattern": pattern} for below, pattern in sorted(self._patterns)]
+        entries += [{"gone": name, "generation": generation} for name, generation in sorted(self.gone.items())]
         entries += [{"folder": name} for name in sorted(self.folders)]
+        entries += [{"work": name} for name in sorted(self.works)]
         self._stream.seek(0)
         self._stream.truncate()
         self._append(*entries)
@@ -231,10 +276,14 @@ def is_begun(folder: Path, *, trusted: bool = False) -> bool:
         return False
     try:
         data, inode = (folder / LOG).read_bytes(), (folder / LOG).stat().st_ino
+        if not data:
+            if files_below(folder) == [LOG]:
+                return True
+            data = (folder / LOG).read_bytes()  # another writer may have begun a file: its name is in the log before
     except OSError:  # it was there, and its writer is done
         return False
     if not data:
-        return files_below(folder) == [LOG]
+        return False
     header = _unpacked(data.splitlines(keepends=True)[0]) or {}
     return trusted or header.get("inode") == inode
 

@@ -7,17 +7,18 @@ import errno
 import gzip
 import lzma
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from visir.storage.change import FolderChange
 from visir.storage.claims import is_begun
-from visir.storage.disk import UMASK, disk_faults, to_disk
-from visir.storage.folder import some_of
-from visir.storage.locks import check_local
-from visir.storage.manifest import MANIFEST, FolderError, FolderKind, Manifest
+from visir.storage.disk import UMASK, check_writable, disk_faults, is_mount, to_disk
+from visir.storage.folder import NOT_KNOWN_FILES, some_of
+from visir.storage.locks import check_local, is_held
+from visir.storage.manifest import LOG, MANIFEST, FolderError, FolderKind, Manifest
 from visir.storage.removal import files_below
-from visir.storage.scratch import NEW, Scratch, check_alone, swap
+from visir.storage.scratch import NEW, OLD, PREFIX, Scratch, check_alone, sweep, take_place
 
 
 @contextlib.contextmanager
@@ -33,8 +34,10 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
         FolderError: (or the kind's own) There is something that visir did not make, or, without `replace`, anything.
     """
     target = Path(os.path.realpath(target))
-    with disk_faults(target, kind.error), Scratch.beside(target) as scratch:
-        check_new_folder(target, kind, replace=replace)
+    # A folder that is there stays the folder that it is, with its rights; and what is mounted cannot be moved.
+    inside = target.is_dir() and (is_mount(target) or not _held(target, kind))
+    with disk_faults(target, kind.error), Scratch.inside(target) if inside else Scratch.beside(target) as scratch:
+        check_new_folder(target, kind, replace=replace, scratch=scratch)
         busy = kind.error(f"{target}: another process is making it.", hint="wait until it is done")
         check_alone(scratch, target, busy)
         (scratch.path / NEW).mkdir()
@@ -46,21 +49,40 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
         (scratch.path / NEW).chmod(0o777 & ~UMASK)
         for folder, _, _ in os.walk(scratch.path / NEW):
             to_disk(Path(folder))
-        check_new_folder(target, kind, replace=replace)
-        with contextlib.suppress(OSError):
-            target.rmdir()  # an empty one
-        swap(scratch, target)
+        check_new_folder(target, kind, replace=replace, scratch=scratch)
+        try:
+            take_place(scratch, target)
+        except OSError as fault:
+            if fault.errno is None or not (scratch.path / NEW / MANIFEST).is_file() or (scratch.path / OLD).exists():
+                raise  # the next writer here puts it in its place
+            place = scratch.leave(NEW, target)
+            raise kind.error(
+                f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
+                hint="move it to where you want it",
+            ) from fault
 
 
-def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -> None:
-    """Raise the kind's error unless `new_folder` may put something there: before the work rather than after it."""
+def check_new_folder(
+    target: str | Path, kind: FolderKind, *, replace: bool = False, scratch: Scratch | None = None
+) -> None:
+    """Raise the kind's error unless `new_folder` may put something there: before the work rather than after it.
+
+    Args:
+        target: As of `new_folder`.
+        kind: What it is to be.
+        replace: As of `new_folder`.
+        scratch: The caller's own, which may lie in the folder.
+    """
     check_local(Path(target), kind.error)
     target = Path(os.path.realpath(target))
     if not target.exists():
+        check_writable(target.parent, kind.error)
         return
     if not target.is_dir():
         raise kind.error(f"{target}: is a file, not a folder.", hint="name a new folder")
-    if not any(target.iterdir()):
+    held = _held(target, kind, scratch)
+    check_writable(target.parent if held and not is_mount(target) else target, kind.error)
+    if not held:
         return
     if not (target / MANIFEST).is_file() and is_begun(target):
         raise kind.error(
@@ -69,7 +91,7 @@ def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = Fa
         )
     if not (target / MANIFEST).is_file():
         raise kind.error(
-            f"{target}: holds files that visir did not write ({some_of(files_below(target))}).",
+            f"{target}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(target))}).",
             hint="name a new folder",
         )
     manifest = Manifest.read(target)
@@ -88,6 +110,17 @@ def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = Fa
             f"{target}: holds files that were changed since visir wrote them ({some_of(changed)}).",
             hint="move them away, or name a new folder",
         )
+
+
+def _held(target: Path, kind: FolderKind, scratch: Scratch | None = None) -> list[str]:
+    """What is in a folder, but for the scratch folder of this process; what a killed one left is cleared away first."""
+    names = [entry.name for entry in os.scandir(target) if scratch is None or entry.name != scratch.path.name]
+    if any(name.startswith(PREFIX) for name in names):
+        if any(is_held(target / name / LOG) for name in names if name.startswith(PREFIX)):
+            raise kind.error(f"{target}: another process is making it.", hint="wait until it is done")
+        sweep(target)
+        names = [entry.name for entry in os.scandir(target) if scratch is None or entry.name != scratch.path.name]
+    return names
 
 
 @contextlib.contextmanager
@@ -111,9 +144,33 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
         to_disk(path)
         if replace:
             check_new_file(target, replace=True)
-            path.replace(target)
-        else:
-            move_to_new(path, target)
+        try:
+            if replace:
+                _replace(path, target)
+            else:
+                move_to_new(path, target)
+        except OSError as fault:
+            if fault.errno is None or not path.is_file():
+                raise
+            place = scratch.leave(path.relative_to(scratch.path).as_posix(), target)
+            raise FolderError(
+                f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
+                hint="move it to where you want it",
+            ) from fault
+
+
+def _replace(path: Path, target: Path) -> None:
+    """Put a file in the place of another; what is mounted there, a file of a container's host, is written over."""
+    try:
+        path.replace(target)
+    except OSError as fault:
+        if fault.errno != errno.EBUSY:
+            raise
+        with path.open("rb") as source, target.open("r+b") as stream:
+            shutil.copyfileobj(source, stream)
+            stream.truncate()
+            stream.flush()
+            os.fsync(stream.fileno())
 
 
 def check_new_file(target: str | Path, *, replace: bool = False) -> None:
@@ -128,6 +185,7 @@ def check_new_file(target: str | Path, *, replace: bool = False) -> None:
         raise FolderError(
             f"{target}: exists already.", hint="name another file, or replace it (--replace; in Python: replace=True)"
         )
+    check_writable(target.parent, FolderError)
 
 
 def write_new(target: str | Path, data: bytes, *, replace: bool = False) -> None:

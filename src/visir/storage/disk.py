@@ -76,6 +76,26 @@ def to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
+def is_mount(folder: Path) -> bool:
+    """Whether something is mounted at this place (a volume of a container): it can be filled, not moved."""
+    if os.path.ismount(folder):
+        return True
+    try:  # a folder of the same disk that is mounted in two places is seen in this list alone
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return False
+    name = os.fsencode(folder)
+    return any(re.sub(rb"\\(\d{3})", lambda code: bytes([int(code[1], 8)]), line.split()[4]) == name for line in lines)
+
+
+def check_writable(place: Path, error: type[VisirError]) -> None:
+    """Raise `error` where this user can make nothing in a folder, or in the next one above it that is there."""
+    while not place.exists() and place.parent != place:
+        place = place.parent
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise error(f"{place}: cannot be written.", hint="name another place, or change its rights")
+
+
 def give_to_owner(path: Path, folder: Path) -> None:
     """Give a new file the owner and the rights of its folder: who may read the folder may read what is in it.
 

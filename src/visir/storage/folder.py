@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from visir.errors import VisirError
-from visir.storage.change import FolderChange
+from visir.storage.change import NOT_KNOWN, FolderChange
 from visir.storage.claims import Claims, has_log, is_begun
 from visir.storage.disk import disk_faults
 from visir.storage.locks import make_folder
 from visir.storage.manifest import LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
 from visir.storage.removal import files_below, mode_of, remove_files
+
+NOT_KNOWN_FILES = NOT_KNOWN.replace(" it", "")
 
 
 @contextlib.contextmanager
@@ -70,7 +72,8 @@ def changing(
                 change.commit()
             elif not change.abandoned:
                 claims.remove_claimed(keep=change.manifest)  # a killed writer had committed, and not cleared up
-            if not (resume and change.abandoned and len(claims)):
+            # What is resumed later, or of a change that another verb came after, has no other record.
+            if not (claims.has_folders() or (resume and change.abandoned and len(claims))):
                 claims.discard()
         except BaseException:
             if not resume:
@@ -122,7 +125,9 @@ def remove_folder(folder: str | Path) -> list[str]:
     if manifest is not None or has_log(folder):
         with Claims.take(folder, busy=FolderError(f"{folder}: another process is changing it.")) as claims:
             ours = [] if manifest is None else [name for name in manifest.files if manifest.is_unchanged(folder, name)]
-            claims.add(*ours, MANIFEST)  # killed from here on, it is a folder that counts for nothing and is cleared
+            claims.add(
+                *ours, *claims.gone, MANIFEST
+            )  # killed from here on, it is a folder that counts for nothing and is cleared
             remove_files(folder, [MANIFEST])
             if not claims.remove_claimed():
                 claims.discard()
@@ -173,7 +178,8 @@ def _opened(folder: Path, kind: FolderKind, make: bool, trusted: bool) -> bool:
         # In this order: whoever makes the folder meanwhile has a log until there is a manifest.
         elif any(folder.iterdir()) and not is_begun(folder, trusted=trusted) and not (folder / MANIFEST).is_file():
             raise kind.error(
-                f"{folder}: holds files that visir did not write ({some_of(files_below(folder))}), and no {kind.noun}.",
+                f"{folder}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(folder))}), "
+                f"and no {kind.noun}.",
                 hint="name a new folder",
             )
         return False

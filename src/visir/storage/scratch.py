@@ -9,6 +9,7 @@ claimed stay, and so does their folder.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import tempfile
@@ -22,10 +23,10 @@ from typing import Any, TypeGuard
 from visir.errors import VisirError
 from visir.files import digest_of
 from visir.storage.claims import Claims, has_log, read_facts
-from visir.storage.disk import exchange
+from visir.storage.disk import exchange, to_disk
 from visir.storage.folder import remove_folder
 from visir.storage.locks import check_local, hold_if_free, is_held, make_folder, release
-from visir.storage.manifest import LOG, MANIFEST, FolderError, read_manifest
+from visir.storage.manifest import LOG, MANIFEST, FolderError, Manifest, read_manifest
 from visir.storage.removal import files_below, mode_of, remove_empty_folders, remove_files
 
 PREFIX = ".visir-"
@@ -56,6 +57,12 @@ class Scratch:
         make_folder(parent)
         sweep(parent)
         return cls._made(parent, target.name)
+
+    @classmethod
+    def inside(cls, target: Path) -> Scratch:
+        """One in the folder `target` itself."""
+        sweep(target)
+        return cls._made(target, target.name)
 
     @classmethod
     def temporary(cls, name: str) -> Scratch:
@@ -119,6 +126,13 @@ class Scratch:
         """Write down something that was done elsewhere, before it is done; see `undo`."""
         self.claims.note(**{name: fact})
 
+    def leave(self, name: str, target: Path) -> Path:
+        """Keep what cannot take its place: beside `target` under a free name, or where it is; its place."""
+        with contextlib.suppress(OSError):
+            return _aside(self.path / name, target)
+        self.claims.discard()  # nothing here is anybody's to remove
+        return self.path / name
+
     def close(self) -> None:
         """Remove what was claimed, and the folder if nothing else is in it."""
         if self._end is not None:
@@ -179,6 +193,7 @@ def _cleared(path: Path) -> bool:
         if not _undone(claims):
             return True  # by somebody who knows how, later
         finish_swap(path, claims)
+        finish_filling(path, claims)
         for folder, _, _ in os.walk(path):
             sweep(Path(folder))  # files that were written in one step, in a folder that was not finished
     except BaseException:
@@ -199,7 +214,7 @@ def _undone(claims: Claims) -> bool:
 
 def check_alone(scratch: Scratch, target: Path, fault: VisirError) -> None:
     """Raise `fault` when another process is making `target` already; until the end, others are told the same."""
-    for entry in os.scandir(target.parent):
+    for entry in os.scandir(scratch.path.parent):
         path = Path(entry.path)
         if not entry.name.startswith(PREFIX) or path == scratch.path or not is_held(path / LOG):
             continue
@@ -230,7 +245,54 @@ def _is_below(pattern: Any) -> TypeGuard[str]:
 
 
 NEW, OLD = "new", "old"
-_OWN = ("swap", "manifest", "making", "folders")
+_OWN = ("swap", "fill", "manifest", "making", "folders")
+_REPLACED = "replaced.json"
+"""The manifest of what is replaced in a folder that cannot be moved."""
+_NOT_MOVED = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EINVAL, errno.EROFS)
+"""What the system says of a folder that cannot be moved: a mount point, a folder of the layer below an overlay."""
+
+
+def take_place(scratch: Scratch, target: Path) -> None:
+    """Put the scratch folder's `new` in the place of `target`: the folder, or, where it cannot be moved, its files.
+
+    `OSError` where neither can be done.
+    """
+    if scratch.path.parent != target:
+        try:
+            swap(scratch, target)
+            return
+        except OSError as fault:
+            if fault.errno not in _NOT_MOVED or not target.is_dir() or not (scratch.path / NEW).is_dir():
+                raise
+    scratch.claims.add(_REPLACED)
+    scratch.claims.note(fill=os.path.relpath(target, scratch.path.parent))
+    finish_filling(scratch.path, scratch.claims)
+    to_disk(target)
+
+
+def finish_filling(path: Path, claims: Claims) -> None:
+    """Move the files of `new` into their folder, the manifest last, by which they count; go on from where a kill was.
+
+    What the manifest before it names is removed. What lies under a name that the new one needs gets another one.
+    """
+    name = next((facts["fill"] for facts in claims.facts() if "fill" in facts), None)
+    new = path / NEW
+    if not isinstance(name, str) or Path(name).name != name.removeprefix(".") or not (new / MANIFEST).is_file():
+        return
+    target = path.parent / name
+    if (target / MANIFEST).is_file() and not (path / _REPLACED).exists():
+        (target / MANIFEST).rename(path / _REPLACED)  # from here to the end there is none: nothing counts
+    if (path / _REPLACED).is_file():
+        before = Manifest.from_bytes((path / _REPLACED).read_bytes(), str(target / MANIFEST))
+        before.remove(target, before.files)
+    for name in sorted(files_below(new), key=lambda name: name == MANIFEST):
+        place = target / name
+        for part in [target / above for above in reversed(PurePosixPath(name).parents[:-1])] + [place]:
+            if part.is_symlink() or (part.exists() and (part == place or not part.is_dir())):
+                other = _aside(part, part, "old")
+                warnings.warn(f"{other}: visir did not write it, and needed its name", stacklevel=4)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (new / name).rename(place)
 
 
 def swap(scratch: Scratch, target: Path) -> None:
@@ -285,7 +347,8 @@ def finish_swap(path: Path, claims: Claims) -> None:
 
 def _is_unfinished(path: Path, claims: Claims) -> bool:
     """Whether a swap has moved something and is not done: then nothing that lies here may be removed."""
-    return (path / OLD).is_dir() and any("swap" in facts for facts in claims.facts())
+    facts = {name for entry in claims.facts() for name in entry}
+    return ((path / OLD).is_dir() and "swap" in facts) or ((path / NEW / MANIFEST).is_file() and "fill" in facts)
 
 
 def _digest(folder: Path) -> str:
@@ -332,10 +395,10 @@ def _remove_old(old: Path, target: Path) -> None:
     warnings.warn(f"{place}: files that visir did not write, from the folder that {target} replaced", stacklevel=4)
 
 
-def _aside(folder: Path, target: Path) -> Path:
+def _aside(folder: Path, target: Path, title: str = "") -> Path:
     """Rename a folder to a free name beside `target`; its new place."""
     number = 1
-    while (place := target.with_name(f"{target.name}.{folder.name}-{number}")).exists():
+    while os.path.lexists(place := target.with_name(f"{target.name}.{title or folder.name}-{number}")):
         number += 1
     folder.rename(place)
     return place

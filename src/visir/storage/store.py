@@ -12,7 +12,7 @@ from visir.errors import VisirError
 from visir.files import cache_directory
 from visir.storage.change import FolderChange
 from visir.storage.checked import digest_once
-from visir.storage.claims import has_log
+from visir.storage.claims import has_log, is_begun
 from visir.storage.folder import changing, recover, remove_folder
 from visir.storage.locks import make_folder
 from visir.storage.manifest import MANIFEST, FolderKind, Manifest
@@ -100,8 +100,16 @@ class ContentStore:
             resume: Go on from what a killed writer left.
         """
         make_folder(self.path(key).parent, elsewhere="VISIR_CACHE=FOLDER")
+        self._put_unknown_aside(key)
         with changing(self.path(key), self.kind, busy=waiting, resume=resume, trusted=True) as change:
             yield change
+
+    def _put_unknown_aside(self, key: str) -> None:
+        """Rename an entry that no record names (a cleaner took its log): nobody can name another folder in a store."""
+        path = self.path(key)
+        is_held = path.is_dir() and any(path.iterdir())
+        if is_held and not is_begun(path, trusted=True) and not (path / MANIFEST).is_file():  # in this order
+            self.put_aside(key, "no record says what is in it")
 
     def remove(self, key: str) -> None:
         """Remove an entry. What is memory-mapped somewhere stays readable there (not on Windows)."""

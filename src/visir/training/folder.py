@@ -15,7 +15,7 @@ from typing import Any
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
 from visir.storage import MANIFEST, FolderChange, FolderKind, changing
-from visir.storage.claims import is_begun
+from visir.storage.claims import Claims, is_begun
 from visir.storage.disk import system_error
 from visir.storage.locks import hold, release
 from visir.storage.manifest import LOG
@@ -130,18 +130,27 @@ def check_free(out: Path, resume: bool) -> None:
             f"{out} holds a finished checkpoint.",
             hint=f'use it: visir.load("{out}"); or train into another folder: {_ANOTHER}',
         )
-    if out.exists() and not is_begun(out, trusted=resume) and any(out.iterdir()):
+    if out.exists() and any(out.iterdir()) and not is_begun(out, trusted=resume) and not _is_state(out):
         names = ", ".join(files_below(out)[:3])
-        copied = " (was it copied without its hidden files?)" if (out / STATE_FILE).is_file() else ""
         raise VisirError(
-            f"{out} exists and is not a training's folder: it holds {names}{copied}.",
-            hint=f"train into another: {_ANOTHER}",
+            f"{out} exists and is not a training's folder: it holds {names}.", hint=f"train into another: {_ANOTHER}"
         )
     if (out / STATE_FILE).is_file() and not resume:
         raise VisirError(
             f"{out} holds an interrupted training.",
             hint=f"go on with --resume (resume=True in Python), or train into another folder: {_ANOTHER}",
         )
+
+
+def _is_state(out: Path) -> bool:
+    """Whether the folder has a state that a training of visir wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(out / STATE_FILE), framework="np") as stored:
+            return "notes" in (stored.metadata() or {})
+    except (OSError, SafetensorError):
+        return False
 
 
 @contextmanager
@@ -151,6 +160,9 @@ def open_training_folder(out: Path, layout: Layout, resume: bool) -> Iterator[Tr
         f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
     )
     check_free(out, resume)
+    if resume and not is_begun(out, trusted=True) and _is_state(out):
+        with Claims.take(out, busy=another) as claims:  # a cleaner, or a copy without hidden files, took the log
+            claims.add(*(name for name in (STATE_FILE, RECIPE_FILE, STEPS_FILE) if (out / name).is_file()))
     with changing(out, layout.kind, busy=another, resume=True, trusted=resume) as change:
         if change.manifest.generation:  # preparation takes time, and another process may have come and gone
             check_free(out, resume)

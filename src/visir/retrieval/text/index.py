@@ -320,7 +320,7 @@ class TextIndex(Displayed):
 
     def write(self, change: FolderChange) -> None:
         """Write the index into a folder that is being made or changed; an earlier one there no longer counts."""
-        place = f"index-{change.manifest.generation + 1}"
+        place = f"index-{change.free_number(change.manifest.generation + 1, 'index-{}')}"
         change.content |= self.write_part(change, place)
         change.keep_only(place)
 
