@@ -237,6 +237,7 @@ def again(world: World, verb: Callable[[World], object] | None = None) -> int:
                 world.make()
         except VisirError as fault:
             follow(world, fault)
+            verb = None
         else:
             return advices
     raise Wrong("the fourth advice, and still not right")
@@ -439,7 +440,7 @@ def main(arguments: argparse.Namespace) -> int:
                 table[first][second] = "WRONG"
                 print(f"{first}, {second}: WRONG: {type(fault).__name__} {fault}", flush=True)
                 continue
-            cell = f"{ended['right']}" + (f" + {ended['advice']} by advice" if ended["advice"] else "")
+            cell = f"{ended['right']}" + (f" + {ended['advice']} advised" if ended["advice"] else "")
             table[first][second] = cell if sum(ended.values()) else "–"
             print(f"{first}, {second}: {table[first][second]} (of {trial.operations} steps)", flush=True)
     if arguments.table:

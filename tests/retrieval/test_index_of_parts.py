@@ -262,9 +262,7 @@ def test_kinds_and_settings_are_refused_before_anything_is_read(parts: Path, tmp
         build_index(Parts(parts), "exact", tmp_path / "index", probes=3)
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "thesis.tex").write_text("mine")
-    with pytest.raises(
-        IndexFolderError, match=r"did not write, or no longer knows \(thesis\.tex\)"
-    ):
+    with pytest.raises(IndexFolderError, match=r"did not write, or no longer knows \(thesis\.tex\)"):
         build_index(Parts(parts), "exact", tmp_path / "index")
 
 

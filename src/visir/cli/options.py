@@ -251,7 +251,17 @@ def out_option(what: str, **more: Any) -> Any:
         what: What is written: "a folder with the report".
         more: For `typer.Option`.
     """
-    return typer.Option("--out", "-o", help=f"Where to write: {what}.", rich_help_panel=OUTPUT, **more)
+    help = f"Where to write: {what}."
+    return typer.Option("--out", "-o", help=help, rich_help_panel=OUTPUT, callback=_writable, **more)
+
+
+def _writable(out: Any) -> Any:
+    """The place as it was given. One where nothing can be written is an error before the work, not after it."""
+    if isinstance(out, Path):
+        from visir.storage import check_place
+
+        check_place(out)
+    return out
 
 
 def name_option(whose: str, **more: Any) -> Any:

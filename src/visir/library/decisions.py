@@ -57,9 +57,9 @@ def _in_file(folder: Path, card: LibraryCard) -> set[Removal]:
         values = orjson.loads(path.read_bytes())
         version = values["visir_decisions"]
         check_version(version, FORMAT, path, what="decisions", remedy=COPY_AGAIN, error=LibraryError)
-        rows = {tuple(row) for row in values["removed"]}
+        rows = [tuple(row) for row in values["removed"]]
     except VisirError:
         raise
     except (OSError, ValueError, TypeError, KeyError):
         return set()
-    return {row for row in rows if len(row) == 3 and all(isinstance(value, str) for value in row)}  # type: ignore[misc]
+    return {row for row in rows if len(row) == 3 and all(isinstance(value, str) for value in row)}

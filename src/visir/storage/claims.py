@@ -211,7 +211,7 @@ class Claims:
 
     def _adopt(self) -> None:
         """Begin the log anew, as one of this folder, with what was taken over."""
-        entries = [{"claim": name} for name in sorted(self._names)]
+        entries: list[dict[str, Any]] = [{"claim": name} for name in sorted(self._names)]
         entries += [{"below": below, "pattern": pattern} for below, pattern in sorted(self._patterns)]
         entries += [{"gone": name, "generation": generation} for name, generation in sorted(self.gone.items())]
         entries += [{"folder": name} for name in sorted(self.folders)]

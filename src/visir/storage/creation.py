@@ -62,6 +62,15 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
             ) from fault
 
 
+def check_place(target: str | Path) -> None:
+    """Raise `FolderError` where this user can write nothing: into a folder that is filled, or beside what is replaced."""
+    target = Path(os.path.realpath(target))
+    if target.is_dir():
+        check_writable(target if is_mount(target) or not any(os.scandir(target)) else target.parent, FolderError)
+    elif not (target.exists() and os.access(target, os.W_OK)):
+        check_writable(target.parent, FolderError)
+
+
 def check_new_folder(
     target: str | Path, kind: FolderKind, *, replace: bool = False, scratch: Scratch | None = None
 ) -> None:

@@ -62,6 +62,8 @@ def changing(
         if generation is not None and manifest is not None and manifest.generation != generation:
             raise kind.error(f"{folder}: another process has changed this {kind.noun} since.", hint="load it again")
         manifest = _recovered(folder, kind, claims, manifest)
+        if manifest is not None:  # what was to go with a change that never counted stays, also after the next change
+            claims.unclaim(*(name for name, counts in claims.gone.items() if counts > manifest.generation))
         if not resume:
             claims.remove_claimed(keep=manifest)
             claims.clear()
