@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import visir
 from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.evaluation.crossed import crossed_interval, crossed_test
 from visir.evaluation.intervals import difference_interval
@@ -36,6 +37,7 @@ def simulations(scratch: Path) -> Iterator[Simulation]:
     yield from _signed_ranks()
     yield from _near_a_ceiling()
     yield from _heavy_tails()
+    yield from _beyond_the_answers()
     yield from _families()
     yield from _categories()
     yield from _trainings()
@@ -243,6 +245,33 @@ def _heavy_tails() -> Iterator[Simulation]:
             yield Simulation("compare, ranks with a long tail", f"equal {equal}, {queries:,} queries", repeat, known)
 
 
+def _beyond_the_answers() -> Iterator[Simulation]:
+    """A system that finds few of 30, but first, against one that finds most: runs of ten, of unknown candidates."""
+    queries, depth = 30, 10
+    judged = {f"q{query}": {f"d{query}": 1} for query in range(queries)}
+    for finds in (2, 10, 20):
+
+        def repeat(rng: Rng, finds: int = finds) -> Rates:
+            places = {
+                "most": np.where(rng.random(queries) < 0.95, rng.integers(1, depth, queries), -1),
+                "few": np.where(np.arange(queries) < finds, 0, -1),
+            }
+            runs = {
+                name: {
+                    f"q{query}": {
+                        f"d{query}" if rank == place else f"x{query}-{rank}": 1 - rank / 16 for rank in range(depth)
+                    }
+                    for query, place in enumerate(of_queries)
+                }
+                for name, of_queries in places.items()
+            }
+            difference = visir.compare(runs, qrels=judged, measures=["mean_rank"])["few", "mean_rank"]
+            return {"few is better in mean_rank": float(difference.better and difference.p < 0.05)}
+
+        case = f"one system finds {finds} of {queries}, the other 95 %"
+        yield Simulation("compare, runs of unknown candidates", case, repeat, share=0.1)
+
+
 def _families() -> Iterator[Simulation]:
     for true in (0, 6):
 
@@ -329,7 +358,8 @@ def _labels() -> Iterator[Simulation]:
             return _of_labels(*((side, np.arange(len(side))) for side in sides), truth=chances[0] - chances[1])
 
         each = f"{images[0]} images each" if images[0] == images[1] else f"{images[0]:,} and {images[1]} images"
-        yield Simulation("labels, on different images", f"{100 * first:g} and {100 * second:g} % of {each}", repeat)
+        case = f"{100 * first:g} and {100 * second:g} % of {each}"
+        yield Simulation("labels, on different images", case, repeat, NEVER)
     for chance, correlation, images, captions in (
         (0.1, 0.9, [1_000, 15], "5"), (0.1, 0.5, [1_000, 15], "1 to 20"), (0.05, 0.9, [1_000, 30], "1 to 20"),
         (0.02, 0.5, [100, 100], "1 to 20"), (0.5, 0.5, [200, 10], "1 to 20"), (0.3, 0.3, [20, 20], "5"),
@@ -343,7 +373,8 @@ def _labels() -> Iterator[Simulation]:
             return _of_labels(*(_caption_hits(*case, size, rng) for size in images), truth=0.0)
 
         case = f"{100 * chance:g} % of {images[0]:,} and {images[1]} images, {captions} captions each"
-        yield Simulation("labels, on different images", f"{case}, correlation {correlation:g}", clustered, share=0.5)
+        case += f", correlation {correlation:g}"
+        yield Simulation("labels, on different images", case, clustered, NEVER, share=0.5)
     for kind, draw in GRADED.items():
         for images in ([1_000, 15], [100, 3], [10, 10], [5, 8]):
 
@@ -351,7 +382,7 @@ def _labels() -> Iterator[Simulation]:
                 return _of_labels(*((draw(rng, size), np.arange(size)) for size in images), truth=0.0)
 
             case = f"{images[0]:,} and {images[1]} images, {kind}"
-            yield Simulation("labels, on different images", case, graded, share=0.25)
+            yield Simulation("labels, on different images", case, graded, NEVER, share=0.25)
     for labels, images in ((6, [1_000, 300, 100, 30, 10, 5]), (12, [200] + [15] * 11)):
 
         def family(rng: Rng, images: list[int] = images) -> Rates:
@@ -365,6 +396,7 @@ def _labels() -> Iterator[Simulation]:
         yield Simulation("labels, on different images", case, family, share=0.25)
 
 
+NEVER = {"p and interval differ": documented(0, 0)}
 GRADED: dict[str, Callable[[Rng, int], Floats]] = {
     "10 % are above 0": lambda rng, n: np.where(rng.random(n) < 0.1, rng.beta(2, 2, n), 0.0),
     "reciprocal ranks": lambda rng, n: 1 / _ranks(1, 1.5, rng.normal(size=n)),
