@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from calibration_rows import Promise, Simulation, covers, documented
 from visir.evaluation.classification.accuracy import Predictions, mean_per_class, over_draws
-from visir.evaluation.intervals import interval_of
+from visir.evaluation.intervals import interval_of, median_interval
 from visir.evaluation.significance import mean_interval
 from visir.evaluation.stress.effect import rsum_changes
 from visir.papers.chance import agreement
@@ -29,6 +29,7 @@ def simulations(scratch: Path) -> Iterator[Simulation]:
     """All of this module; `scratch` is not needed."""
     yield from _shares()
     yield from _means()
+    yield from _medians()
     yield from _classes()
     yield from _stress()
     yield from _draws()
@@ -79,6 +80,19 @@ def _means() -> Iterator[Simulation]:
             yield Simulation("means of one system", f"{images} {of}", repeat, known)
 
 
+def _medians() -> Iterator[Simulation]:
+    for images, captions in ((10, 1), (50, 1), (500, 1), (20, 5), (200, 5)):
+
+        def repeat(rng: Rng, images: int = images, captions: int = captions) -> Mapping[str, float]:
+            owners = np.repeat(np.arange(images), captions)
+            level = (rng.normal(size=images)[owners] + rng.normal(size=len(owners))) / np.sqrt(2)
+            ranks = np.ceil(np.exp(3 + 1.5 * level))
+            return {"interval of the median rank": covers(median_interval(ranks, owners), 21)}  # exp(3) is 20.1
+
+        each = "" if captions == 1 else f", {captions} captions each"
+        yield Simulation("means of one system", f"{images} images, ranks{each}", repeat)
+
+
 def _classes() -> Iterator[Simulation]:
     for classes, pictures, chance in ((5, 2, 0.6), (10, 5, 0.8), (10, 5, 0.95), (100, 5, 0.8), (100, 50, 0.95)):
         chances = np.clip(np.linspace(chance - 0.15, chance + 0.15, classes), 0, 1)
@@ -95,6 +109,27 @@ def _classes() -> Iterator[Simulation]:
 
         case = f"{classes} classes of {pictures} or {3 * pictures} pictures, {100 * chance:g} % right"
         yield Simulation("classify", case, repeat, share=0.5)
+    hundreds = (2, 3, 100, 100, 100)
+    for case, pictures, chances in (
+        ("classes of 2, 3 and three times 100 pictures, 60 % right", hundreds, (0.6,) * 5),
+        ("classes of 2, 3 and three times 100 pictures, 90 % right", hundreds, (0.9,) * 5),
+        ("classes of 2, 3 and three times 100 pictures, 50 and 98 % right", hundreds, (0.5, 0.5, 0.98, 0.98, 0.98)),
+        ("classes of 5 and 500 pictures, 80 % right", (5, 500), (0.8, 0.8)),
+        ("classes of 4 and nine times 1,000 pictures, 60 and 90 % right", (4, *[1_000] * 9), (0.6, *[0.9] * 9)),
+        ("classes of 2, 3 and thirty times 100 pictures, 90 % right", (2, 3, *[100] * 30), (0.9,) * 32),
+    ):
+
+        def unequal(
+            rng: Rng, pictures: Sequence[int] = pictures, chances: Sequence[float] = chances
+        ) -> Mapping[str, float]:
+            truth = np.repeat(np.arange(len(pictures)), pictures)
+            right = rng.random(len(truth)) < np.array(chances)[truth]
+            predicted = np.where(right, truth, (truth + 1) % len(pictures)).astype(np.int32)[None]
+            estimate = mean_per_class(Predictions(predicted, predicted), truth, len(pictures))
+            truth_of_mean = float(np.mean(chances))
+            return {"interval of the mean over classes": covers((estimate.low, estimate.high), truth_of_mean)}
+
+        yield Simulation("classify", case, unequal, share=0.5)
     for draws in (3, 5):
 
         def over(rng: Rng, draws: int = draws) -> Mapping[str, float]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import visir
 from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.evaluation.crossed import crossed_interval, crossed_test
 from visir.evaluation.intervals import difference_interval
@@ -22,6 +24,7 @@ SOURCES = ("evaluation", "products", "wilson.py")
 """What of visir these worlds measure."""
 Owners = NDArray[np.int64]
 Rng = np.random.Generator
+Rates = dict[str, float]
 SIGNS = 1_000
 """Sign assignments of the randomisation test."""
 
@@ -34,6 +37,7 @@ def simulations(scratch: Path) -> Iterator[Simulation]:
     yield from _signed_ranks()
     yield from _near_a_ceiling()
     yield from _heavy_tails()
+    yield from _beyond_the_answers()
     yield from _families()
     yield from _categories()
     yield from _trainings()
@@ -241,6 +245,33 @@ def _heavy_tails() -> Iterator[Simulation]:
             yield Simulation("compare, ranks with a long tail", f"equal {equal}, {queries:,} queries", repeat, known)
 
 
+def _beyond_the_answers() -> Iterator[Simulation]:
+    """A system that finds few of 30, but first, against one that finds most: runs of ten, of unknown candidates."""
+    queries, depth = 30, 10
+    judged = {f"q{query}": {f"d{query}": 1} for query in range(queries)}
+    for finds in (2, 10, 20):
+
+        def repeat(rng: Rng, finds: int = finds) -> Rates:
+            places = {
+                "most": np.where(rng.random(queries) < 0.95, rng.integers(1, depth, queries), -1),
+                "few": np.where(np.arange(queries) < finds, 0, -1),
+            }
+            runs = {
+                name: {
+                    f"q{query}": {
+                        f"d{query}" if rank == place else f"x{query}-{rank}": 1 - rank / 16 for rank in range(depth)
+                    }
+                    for query, place in enumerate(of_queries)
+                }
+                for name, of_queries in places.items()
+            }
+            difference = visir.compare(runs, qrels=judged, measures=["mean_rank"])["few", "mean_rank"]
+            return {"few is better in mean_rank": float(difference.better and difference.p < 0.05)}
+
+        case = f"one system finds {finds} of {queries}, the other 95 %"
+        yield Simulation("compare, runs of unknown candidates", case, repeat, share=0.1)
+
+
 def _families() -> Iterator[Simulation]:
     for true in (0, 6):
 
@@ -315,17 +346,77 @@ def _trainings() -> Iterator[Simulation]:
 
 
 def _labels() -> Iterator[Simulation]:
-    for first, second, images in (
-        (0.5, 0.5, 10), (0.5, 0.5, 100), (0.9, 0.9, 30), (0.98, 0.98, 50), (0.99, 0.95, 50)
+    cases = [(0.5, 0.5, 10, 10), (0.5, 0.5, 100, 100), (0.9, 0.9, 30, 30), (0.98, 0.98, 50, 50), (0.99, 0.95, 50, 50)]
+    cases += [(0.1, 0.1, 1_000, 15), (0.02, 0.02, 1_000, 5), (0.5, 0.5, 1_000, 5), (0.02, 0.02, 500, 3)]
+    cases += [(0.1, 0.4, 1_000, 15), (0.5, 0.5, 200, 20), (0.1, 0.1, 100, 1)]
+    for first, second, *images in cases:
+
+        def repeat(rng: Rng, chances: tuple[float, float] = (first, second), images: list[int] = images) -> Rates:
+            sides = [
+                (rng.random(size) < chance).astype(np.float64) for size, chance in zip(images, chances, strict=True)
+            ]
+            return _of_labels(*((side, np.arange(len(side))) for side in sides), truth=chances[0] - chances[1])
+
+        each = f"{images[0]} images each" if images[0] == images[1] else f"{images[0]:,} and {images[1]} images"
+        case = f"{100 * first:g} and {100 * second:g} % of {each}"
+        yield Simulation("labels, on different images", case, repeat, NEVER)
+    for chance, correlation, images, captions in (
+        (0.1, 0.9, [1_000, 15], "5"), (0.1, 0.5, [1_000, 15], "1 to 20"), (0.05, 0.9, [1_000, 30], "1 to 20"),
+        (0.02, 0.5, [100, 100], "1 to 20"), (0.5, 0.5, [200, 10], "1 to 20"), (0.3, 0.3, [20, 20], "5"),
     ):  # fmt: skip
 
-        def repeat(rng: Rng, case: tuple[float, float, int] = (first, second, images)) -> Mapping[str, float]:
-            first, second, images = case
-            values = [(rng.random(images) < chance).astype(np.float64) for chance in (first, second)]
-            owners = np.arange(images)
-            *_, low, high, p = value_difference(values[0], owners, values[1], owners + images)
-            measured = {"interval": covers((low, high), first - second)}
-            return measured | ({"test (Welch)": rejects(p)} if first == second else {})
+        def clustered(
+            rng: Rng,
+            case: tuple[float, float, str] = (chance, correlation, captions),
+            images: list[int] = images,
+        ) -> Rates:
+            return _of_labels(*(_caption_hits(*case, size, rng) for size in images), truth=0.0)
 
-        case = f"{100 * first:g} and {100 * second:g} % of {images} images each"
-        yield Simulation("labels, on different images", case, repeat)
+        case = f"{100 * chance:g} % of {images[0]:,} and {images[1]} images, {captions} captions each"
+        case += f", correlation {correlation:g}"
+        yield Simulation("labels, on different images", case, clustered, NEVER, share=0.5)
+    for kind, draw in GRADED.items():
+        for images in ([1_000, 15], [100, 3], [10, 10], [5, 8]):
+
+            def graded(rng: Rng, draw: Callable[[Rng, int], Floats] = draw, images: list[int] = images) -> Rates:
+                return _of_labels(*((draw(rng, size), np.arange(size)) for size in images), truth=0.0)
+
+            case = f"{images[0]:,} and {images[1]} images, {kind}"
+            yield Simulation("labels, on different images", case, graded, NEVER, share=0.25)
+    for labels, images in ((6, [1_000, 300, 100, 30, 10, 5]), (12, [200] + [15] * 11)):
+
+        def family(rng: Rng, images: list[int] = images) -> Rates:
+            sides = [(rng.random(size) < 0.1).astype(np.float64) for size in images]
+            starts = np.cumsum([0, *images])
+            owned = [(side, start + np.arange(len(side))) for side, start in zip(sides, starts, strict=False)]
+            p = corrected([value_difference(*a, *b)[-1] for a, b in combinations(owned, 2)])
+            return {"any pair after Holm": float((p < 0.05).any())}
+
+        case = f"all pairs of {labels} labels of {images[0]:,} to {images[-1]} images, 10 %"
+        yield Simulation("labels, on different images", case, family, share=0.25)
+
+
+NEVER = {"p and interval differ": documented(0, 0)}
+GRADED: dict[str, Callable[[Rng, int], Floats]] = {
+    "10 % are above 0": lambda rng, n: np.where(rng.random(n) < 0.1, rng.beta(2, 2, n), 0.0),
+    "reciprocal ranks": lambda rng, n: 1 / _ranks(1, 1.5, rng.normal(size=n)),
+    "70 % are above 0": lambda rng, n: np.where(rng.random(n) < 0.7, rng.beta(3, 1.5, n), 0.0),
+    "ranks": lambda rng, n: _ranks(1, 1.5, rng.normal(size=n)),
+}
+
+
+def _caption_hits(chance: float, correlation: float, captions: str, images: int, rng: Rng) -> tuple[Floats, Owners]:
+    """Hits of captions that correlate within an image, and the images."""
+    sizes = rng.choice([1, 2, 5, 20], images, p=[0.5, 0.2, 0.2, 0.1]) if " " in captions else int(captions)
+    owners = np.repeat(np.arange(images), sizes)
+    shared, own = rng.random(images) < chance, rng.random(len(owners)) < chance
+    return np.where(rng.random(len(owners)) < np.sqrt(correlation), shared[owners], own).astype(np.float64), owners
+
+
+def _of_labels(first: tuple[Floats, Owners], second: tuple[Floats, Owners], *, truth: float) -> Rates:
+    """Two labels without a common image."""
+    *_, low, high, p = value_difference(*first, second[0], second[1] + first[1].max() + 1)
+    measured = {"interval": covers((low, high), truth)}
+    if truth == 0:
+        measured |= {"test": rejects(p), "p and interval differ": float((p < 0.05) != (low > 0 or high < 0))}
+    return measured

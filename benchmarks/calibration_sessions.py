@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ from visir.sessions.description.lengths import LengthCounts, percentile_cell
 from visir.sessions.description.statistic import StatisticCell
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
+from visir.sessions.online.sequential import Sums, difference_over_time
 from visir.sessions.prediction.folds import splits
+from visir.sessions.prediction.live_report import RANKINGS, SAMPLES, buyers, log_losses, mean_over_visitors, ranking
 from visir.sessions.prediction.study import PredictionCell, StudyPlan, measured_cell
 from visir.sessions.prediction.summary import corrected_t, summarise
 from visir.sessions.records import SessionExamples
@@ -39,6 +42,8 @@ def simulations(scratch: Path) -> Iterator[Simulation]:
     yield from _standardised()
     yield from _percentiles()
     yield from _folds()
+    yield from _live_reports()
+    yield from _online_tests()
     yield from _purchase_intent(scratch)
 
 
@@ -208,6 +213,135 @@ def _folds() -> Iterator[Simulation]:
         known = {"t-test over folds (not used)": documented(3, 20)}
         case = f"{sessions:,} sessions, {folds} folds, two features that are worth the same"
         yield Simulation("sessions predict, two models", case, repeat, known, 0.5)
+
+
+@cache
+def _live_truth(base: float) -> dict[str, float]:
+    """What the measures are of all sessions that there could be."""
+    chance, buys, _ = _scored(np.random.default_rng(0), 500_000, base)
+    one = np.ones((1, len(buys)))
+    rankings = {name: float(function(chance, buys, one)[0]) for name, function in RANKINGS.items()}
+    return {"log loss": float(log_losses(chance, buys).mean()), "reliability": 0.0, **rankings}
+
+
+def _scored(rng: Rng, visitors: int, base: float) -> tuple[Floats, NDArray[np.bool_], Counts]:
+    """The chance of each session, whether it buys (just as often), and its visitor."""
+    group = np.repeat(np.arange(visitors), rng.geometric(0.5, visitors))
+    level = np.sqrt(0.5) * (rng.normal(size=visitors)[group] + rng.normal(size=len(group)))
+    chance = 1 / (1 + np.exp(-(base + 1.2 * level)))
+    return chance, rng.random(len(chance)) < chance, group
+
+
+def _live_reports() -> Iterator[Simulation]:
+    """Intervals of a live model on later sessions, where few or many buy."""
+    for base, percent in ((-4.6, 2), (-3.3, 6), (-2.0, 17)):
+        for visitors in (100, 300, 1_000):
+
+            def repeat(rng: Rng, base: float = base, visitors: int = visitors) -> Mapping[str, float]:
+                chance, buys, group = _scored(rng, visitors, base)
+                draws = rng.multinomial(visitors, np.full(visitors, 1 / visitors), SAMPLES)
+                units, truth = buyers(buys, group), _live_truth(base)
+                if (visitors, base) == (100, -4.6):  # the few draws that have an interval are unusual
+                    return {"no interval: too few buy": float(not units)}
+                measured = {
+                    "log loss": mean_over_visitors(log_losses(chance, buys), draws, group, units),
+                    "reliability": mean_over_visitors(chance - buys, draws, group, units),
+                    **{name: ranking(RANKINGS[name], chance, buys, draws, group) for name in RANKINGS},
+                }
+                inside = {f"interval of {name}": covers(ends[1:], truth[name]) for name, ends in measured.items()}
+                return inside | {"no interval: too few buy": float(not units)}
+
+            nothing = {(100, 2): (95, 100), (300, 2): (10, 60), (100, 6): (10, 60)}.get((visitors, percent), (0, 1))
+            known = {"no interval: too few buy": documented(*nothing)}
+            if nothing[1] > 1:  # those that have one are those with more buyers than usual
+                known |= {f"interval of {name}": documented(75, 100) for name in ("log loss", "reliability", *RANKINGS)}
+            case = f"{visitors:,} visitors, {percent} % of sessions buy"
+            yield Simulation("sessions train, report of a live model", case, repeat, known, 0.25)
+
+
+AMOUNTS: dict[str, Callable[[Rng, int], Floats]] = {
+    "0 or 1": lambda rng, n: np.ones(n),
+    "amounts, log-normal 0.5": lambda rng, n: np.exp(0.5 * rng.normal(size=n)),
+    "amounts, log-normal 1": lambda rng, n: np.exp(rng.normal(size=n)),
+    "amounts, log-normal 1.5": lambda rng, n: np.exp(1.5 * rng.normal(size=n)),
+    "amounts, Pareto 1.5": lambda rng, n: (1 - rng.random(n)) ** (-1 / 1.5),
+}
+
+
+def _looks(rng: Rng, draw: Callable[[Rng, int], Floats], units: int, rate: float, looks: int) -> Sums:
+    """The sums of a variant at every look."""
+    come = rng.multinomial(units, np.full(looks, 1 / looks))
+    bought = rng.binomial(come, rate)
+    values, look = draw(rng, int(bought.sum())), np.repeat(np.arange(looks), bought)
+    amounts = [np.bincount(look, values**power, looks) for power in (1, 2)]
+    return Sums(*(np.cumsum(column).astype(np.float64) for column in (come, *amounts, bought)))
+
+
+def _online_tests() -> Iterator[Simulation]:
+    """Variants that do not differ, with equal and unequal shares; then how often a difference is found."""
+    cases = [(rate, looks) for rate in (0.005, 0.02, 0.1) for looks in (1, 24, 336)]
+    for kind, (rate, looks) in product(AMOUNTS, cases):
+
+        def alike(rng: Rng, kind: str = kind, rate: float = rate, looks: int = looks) -> Mapping[str, float]:
+            return _at_shares(rng, (AMOUNTS[kind],) * 2, (rate, rate), looks)
+
+        case = f"{kind}; {100 * rate:g} % buy, {looks} look{'s' if looks > 1 else ''}"
+        yield Simulation("sessions ab-test, no difference", case, alike, share=0.3)
+    for most, words in ((np.inf, "as they are"), (5, "cut at five mean orders")):
+
+        def other_tail(rng: Rng, most: float = most) -> Mapping[str, float]:
+            return _at_shares(rng, _of_one_mean(most), (0.02, 0.02), 336)
+
+        known = {_of_shares(part): documented(0, 8) if most == 5 else documented(5, 30) for part in SMALL}
+        case = f"amounts {words}, log-normal 1.5 against 0.5; 2 % buy, 336 looks"
+        yield Simulation("sessions ab-test, one mean, but another tail (no promise)", case, other_tail, known, 0.3)
+    for kind, low in zip(AMOUNTS, (95, 95, 70, 5, 5), strict=True):
+
+        def apart(rng: Rng, kind: str = kind) -> Mapping[str, float]:
+            return _at_shares(rng, (AMOUNTS[kind],) * 2, (0.03, 0.02), 336)
+
+        known = {_of_shares(part): documented(low, 100) for part in SMALL}
+        yield Simulation("sessions ab-test, 3 % buy instead of 2 %", f"{kind}; 336 looks", apart, known, 0.2)
+
+
+SMALL = (0.5, 0.1, 0.02)
+"""The share of the smaller variant."""
+
+
+def _of_shares(part: float) -> str:
+    return f"p < 0.05 with shares of {part:g} and {1 - part:g}"
+
+
+Draw = Callable[[Rng, int], Floats]
+
+
+@cache
+def _of_one_mean(most: float) -> tuple[Draw, Draw]:
+    """Amounts with a long and with a short tail, cut at `most` mean orders of the latter, and of one mean."""
+    from scipy.optimize import brentq
+
+    level = np.random.default_rng(0).normal(size=1_000_000)
+    short, long = np.exp(0.5 * level), np.exp(1.5 * level)
+    cut = most * float(short.mean())
+    truth = np.minimum(short, cut).mean()
+    scale = float(brentq(lambda scale: np.minimum(scale * long, cut).mean() - truth, 0.01, 100, xtol=1e-5))
+    return (
+        lambda rng, n: np.minimum(scale * np.exp(1.5 * rng.normal(size=n)), cut),
+        lambda rng, n: np.minimum(np.exp(0.5 * rng.normal(size=n)), cut),
+    )
+
+
+def _at_shares(rng: Rng, draws: tuple[Draw, Draw], rates: tuple[float, float], looks: int) -> dict[str, float]:
+    """Whether a test ends with p < 0.05; 400 units of the smaller variant would buy at the rate of the other."""
+    measured = {}
+    for part in SMALL:
+        units = 400 / (rates[1] * part)
+        sides = [
+            _looks(rng, draw, int(own * units), rate, looks)
+            for draw, own, rate in zip(draws, (part, 1 - part), rates, strict=True)
+        ]
+        measured[_of_shares(part)] = rejects(float(difference_over_time(*sides).p[-1]))
+    return measured
 
 
 def _purchase_intent(scratch: Path) -> Iterator[Simulation]:

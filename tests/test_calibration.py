@@ -79,6 +79,21 @@ def test_nothing_to_run(tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "no simulation matches 'nothing*'" in wrong.stderr
 
 
+@pytest.mark.parametrize(
+    ("rows", "repetitions"),
+    [
+        ("labels, on different images: 10 % of 1,000 and 15 images*", 150),
+        ("labels, on different images: 5 and 8 images*", 240),
+        ("classify: classes of*", 200),
+        ("sessions ab-test, no difference: amounts, log-normal 1*; 2 % buy, 336*", 300),
+        ("sessions train, report of a live model: 300 visitors*", 120),
+    ],
+)
+def test_unequal_groups_rare_hits_and_long_tails(rows: str, repetitions: int) -> None:
+    few = calibrate("--only", rows, "--repetitions", str(repetitions))
+    assert few.returncode == 0, few.stderr
+
+
 @pytest.mark.slow
 def test_every_promise_is_kept() -> None:
     everything = calibrate("--quick")

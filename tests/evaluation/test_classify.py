@@ -395,11 +395,22 @@ def test_pairs_with_one_picture_for_each_class() -> None:
     assert isinstance(labels, PictureLabels)  # captions that are no classes
 
 
-@pytest.mark.parametrize(("right", "mean", "worth"), [(4, 0.8, 8.0), (5, 1.0, 10.0)])
-def test_the_interval_of_a_mean_over_classes_by_hand(right: int, mean: float, worth: float) -> None:
-    """Two classes of five: 4 right of each vary like 2 · (5 − 1) pictures; all right are worth 2² / (1/5 + 1/5)."""
+@pytest.mark.parametrize(("right", "mean"), [(4, 0.8), (5, 1.0)])
+def test_the_interval_of_a_mean_over_classes_by_hand(right: int, mean: float) -> None:
+    """Two classes of five that are alike are worth 2² / (1/5 + 1/5) = 10 pictures, with as many degrees of freedom."""
     truth = np.repeat([0, 1], 5)
     predicted = np.where(np.arange(10) % 5 < right, truth, 1 - truth).astype(np.int32)
     estimate = mean_per_class(Predictions(predicted[None], np.ones((1, 10), np.int32)), truth, 2)
     assert estimate.mean == pytest.approx(mean)
-    assert (estimate.low, estimate.high) == pytest.approx(wilson(mean, worth, 1.959964), abs=1e-6)
+    assert (estimate.low, estimate.high) == pytest.approx(wilson(mean, 10, 2.228139), abs=1e-6)
+
+
+@pytest.mark.parametrize("chances", [(0.6,) * 5, (0.9,) * 5, (0.5, 0.5, 0.98, 0.98, 0.98)])
+def test_the_interval_of_a_mean_over_classes_holds_with_small_classes(chances: tuple[float, ...]) -> None:
+    """Classes of 2, 3 and three times 100: a class of two that are both right is not certain."""
+    rng, truth, held = np.random.default_rng(0), np.repeat(np.arange(5), (2, 3, 100, 100, 100)), 0
+    for _ in range(300):
+        predicted = np.where(rng.random(305) < np.array(chances)[truth], truth, (truth + 1) % 5).astype(np.int32)
+        estimate = mean_per_class(Predictions(predicted[None], predicted[None]), truth, 5)
+        held += estimate.low <= np.mean(chances) <= estimate.high
+    assert held >= 282  # 94 %

@@ -57,6 +57,94 @@ def test_a_look_every_hour_errs_less_than_promised_and_plain_intervals_more(
     assert plain / 300 > 0.15
 
 
+AMOUNTS = {
+    "spread 0.5": lambda draw, size: np.exp(0.5 * draw.normal(size=size)),
+    "spread 1.5": lambda draw, size: np.exp(1.5 * draw.normal(size=size)),
+    "Pareto": lambda draw, size: (1 - draw.random(size)) ** (-1 / 1.5),
+}
+
+
+def amounts_over_time(
+    draw: np.random.Generator,
+    amounts,
+    share: float,
+    rate: float,
+    lift: float = 1.0,
+    buyers: int = 300,
+    looks: int = 336,
+) -> list[Sums]:
+    """Two variants at every look, the small one with 300 buyers at the end."""
+    sides, buyers = [], 300
+    for part, own in ((share, rate * lift), (1 - share, rate)):
+        units = draw.multinomial(int(part * buyers / (rate * share)), np.full(looks, 1 / looks))
+        bought = draw.binomial(units, own)
+        values, look = amounts(draw, bought.sum()), np.repeat(np.arange(looks), bought)
+        columns = [units, *(np.bincount(look, values**power, looks) for power in (1, 2)), bought]
+        sides.append(Sums(*(np.cumsum(column).astype(float) for column in columns)))
+    return sides
+
+
+@pytest.mark.parametrize("kind", AMOUNTS)
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.02])
+@pytest.mark.parametrize("looks", [24, 336])
+def test_amounts_in_a_small_variant_err_less_than_promised(kind: str, share: float, looks: int) -> None:
+    """No difference: a variant that has not seen the large amounts yet is not worse for that."""
+    draw, wrong = np.random.default_rng(7), 0
+    for _ in range(100):
+        path = difference_over_time(*amounts_over_time(draw, AMOUNTS[kind], share, 0.02, looks=looks))
+        wrong += path.p[-1] < 0.05
+        assert (path.p[-1] < 0.05) == bool(((path.low > 0) | (path.high < 0)).any())
+    assert wrong <= 5
+
+
+def test_a_difference_of_amounts_is_found_with_unequal_shares() -> None:
+    draw = np.random.default_rng(8)
+    paths = [
+        difference_over_time(*amounts_over_time(draw, AMOUNTS["spread 0.5"], 0.1, 0.02, lift=1.5)) for _ in range(50)
+    ]
+    assert sum(path.p[-1] < 0.05 and path.difference[-1] > 0 for path in paths) >= 48
+
+
+def test_outcomes_of_0_and_1_keep_their_own_variances() -> None:
+    first, second = (
+        Sums(*(np.array([value], float) for value in row)) for row in ((200, 80, 80, 80), (900, 90, 90, 90))
+    )
+    path = difference_over_time(first, second)
+    own = sum(side.variance / side.units for side in (first, second))
+    amounts = difference_over_time(first, Sums(second.units, second.y, second.yy + 1e-6, second.other))
+    assert amounts.high - amounts.low > path.high - path.low
+    rho = (-2 * np.log(0.05) + np.log1p(-2 * np.log(0.05))) / 10_000
+    width = np.sqrt(own * 2 * (1100 * rho + 1) / (1100 * rho) * np.log(np.sqrt(1100 * rho + 1) / 0.05))
+    assert (path.high - path.low) / 2 == pytest.approx(width)
+
+
+def test_the_largest_amount_that_counts(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path / "log.jsonl")
+    # v1 spends 40 and 80 and sends 30 back; v2 spends 20; v3 nothing; v4 sends 500 back
+    for session, visitor, variant, value in [
+        ("a", "v1", "model", 40),
+        ("b", "v1", "model", 80),
+        ("c", "v1", "model", -30),
+        ("d", "v2", "control", 20),
+        ("e", "v3", "control", 0),
+        ("f", "v4", "control", -500),
+    ]:
+        log.decide(session, variant, visitor=visitor, time=5)
+        log.outcome(session, value)
+    test = ab_test(tmp_path / "log.jsonl", most=50)
+    control, model = test.variants
+    assert (model.mean, model.units, model.positive) == (50, 1, 1)
+    assert control.mean == pytest.approx((20 + 0 - 50) / 3)
+    assert (test.most, test.cut, test.amounts) == (50, 2, True)
+    page = write_ab_test_report(tmp_path / "a.html", test).read_text()
+    assert "2 visitors have more than 50" in page
+    plain = ab_test(tmp_path / "log.jsonl")
+    assert (plain.variants[1].mean, plain.cut, plain.most) == (90, 0, None)
+    assert "--most" in write_ab_test_report(tmp_path / "b.html", plain).read_text()
+    with pytest.raises(ConfigurationError, match="largest amount"):
+        ab_test(tmp_path / "log.jsonl", most=0)
+
+
 def test_repeated_visits_do_not_break_the_promise(tmp_path: Path) -> None:
     """Through the log and its looks: visitors come up to three times; no difference."""
     draw = np.random.default_rng(2)

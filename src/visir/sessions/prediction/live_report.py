@@ -2,7 +2,9 @@
 
 Every number has a 95 % interval: visitors are drawn with replacement, all sessions of a visitor together. The intervals
 say how much the test sessions could have been others; they do not say how much a model would change that is trained on
-others.
+others. They are expanded percentile intervals (`visir.evaluation.resampling`). What depends on who buys (all but the
+mean chance) is worth as many visitors as there are that buy, or that do not; with fewer than `FEWEST_BUYERS` of them
+there is no interval: it would hold the truth in 71 to 92 % only (`benchmarks/calibration_sessions.py`).
 
 A model *loses* when its log loss over all scores from the first page on is above that of a reference.
 """
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from visir.evaluation.resampling import interval
 from visir.sessions.prediction.live_classifier import LiveClassifier
 from visir.sessions.prediction.reference import REFERENCES, reference_chances
 from visir.sessions.records import Bools, Floats, Ints, SessionExamples
@@ -32,6 +35,8 @@ LENGTHS = (
 )
 """Lengths that sessions come to have, in pages before the first order."""
 SAMPLES = 500
+FEWEST_BUYERS = 10
+"""Visitors of either outcome, buying or not, that an interval of what depends on it needs."""
 
 _CHUNK = 50
 
@@ -47,7 +52,8 @@ class PageReport:
         step: Pages opened.
         sessions: Later sessions that reach it.
         purchases: Those of them that buy.
-        measures: Measure → "model", "base rate" or "plain LR" → value and interval; NaN where only one outcome occurs.
+        measures: Measure → "model", "base rate" or "plain LR" → value and interval; NaN where only one outcome occurs,
+            and for the ends of an interval that too few visitors buy for.
         less_loss: Reference → its log loss minus the model's: above 0 where the model is better.
     """
 
@@ -137,7 +143,7 @@ def live_report(
     draws = rng.multinomial(len(tested_visitors), np.full(len(tested_visitors), 1 / len(tested_visitors)), samples)
     pages: list[PageReport] = []
     reliability: list[ReliabilityRow] = []
-    losses: list[tuple[Floats, Ints]] = []
+    losses: list[tuple[Floats, Ints, Bools]] = []
     for step in model.steps:
         rows = test & (examples.reached >= step)
         if not rows.any():
@@ -145,7 +151,7 @@ def live_report(
         buys, group = examples.purchase[rows], place[visitor[rows]]
         chances = {"model": model.probability(examples, step)[rows], **reference_chances(examples, train, test, step)}
         if step:
-            losses.append((np.stack([log_losses(chance, buys) for chance in chances.values()], axis=1), group))
+            losses.append((np.stack([log_losses(chance, buys) for chance in chances.values()], axis=1), group, buys))
         if step in PAGES:
             pages.append(_page(step, chances, buys, draws, group))
             reliability.append(_reliability(f"page {step}", step, chances["model"], buys, draws, group))
@@ -157,9 +163,14 @@ def live_report(
                     reliability.append(
                         _reliability(f"{name} in all", 1, chances["model"][part], buys[part], draws, group[part])
                     )
-    values = np.concatenate([values for values, _ in losses]) if losses else np.zeros((1, 3))
-    group = np.concatenate([group for _, group in losses]) if losses else np.zeros(1, np.int64)
-    less = {name: _mean(values[:, 1 + number] - values[:, 0], draws, group) for number, name in enumerate(REFERENCES)}
+    values = np.concatenate([values for values, _, _ in losses]) if losses else np.zeros((1, 3))
+    group = np.concatenate([group for _, group, _ in losses]) if losses else np.zeros(1, np.int64)
+    buys = np.concatenate([buys for _, _, buys in losses]) if losses else np.zeros(1, bool)
+    units = buyers(buys, group)
+    less = {
+        name: mean_over_visitors(values[:, 1 + number] - values[:, 0], draws, group, units)
+        for number, name in enumerate(REFERENCES)
+    }
     return LiveReport(
         test_from, int(test.sum()), int(examples.purchase[test].sum()), tuple(pages), tuple(reliability), less
     )
@@ -223,7 +234,7 @@ def _by_chance(chance: Floats, purchase: Bools, weights: Floats) -> tuple[Floats
     return buys, np.add.reduceat(drawn, first, axis=1) - buys, levels
 
 
-_RANKINGS: dict[str, Callable[[Floats, Bools, Floats], Floats]] = {
+RANKINGS: dict[str, Callable[[Floats, Bools, Floats], Floats]] = {
     "roc_auc": weighted_roc_auc,
     "pr_auc": weighted_pr_auc,
     "lift": weighted_lift,
@@ -232,47 +243,50 @@ _RANKINGS: dict[str, Callable[[Floats, Bools, Floats], Floats]] = {
 
 def _page(step: int, chances: dict[str, Floats], buys: Bools, draws: Ints, group: Ints) -> PageReport:
     measures: dict[str, dict[str, Interval]] = {measure: {} for measure in MEASURES}
-    has_both = bool(buys.any()) and not bool(buys.all())
+    has_both, units = bool(buys.any()) and not bool(buys.all()), buyers(buys, group)
     for name, chance in chances.items():
-        measures["mean_p"][name] = _mean(chance, draws, group)
-        measures["log_loss"][name] = _mean(log_losses(chance, buys), draws, group)
-        for measure, function in _RANKINGS.items():
-            measures[measure][name] = _ranking(function, chance, buys, draws, group) if has_both else (np.nan,) * 3
+        measures["mean_p"][name] = mean_over_visitors(chance, draws, group, len(np.unique(group)))
+        measures["log_loss"][name] = mean_over_visitors(log_losses(chance, buys), draws, group, units)
+        for measure, function in RANKINGS.items():
+            measures[measure][name] = ranking(function, chance, buys, draws, group) if has_both else (np.nan,) * 3
     model = log_losses(chances["model"], buys)
-    less = {name: _mean(log_losses(chances[name], buys) - model, draws, group) for name in REFERENCES}
+    less = {
+        name: mean_over_visitors(log_losses(chances[name], buys) - model, draws, group, units) for name in REFERENCES
+    }
     return PageReport(step, len(buys), int(buys.sum()), measures, less)
 
 
 def _reliability(name: str, step: int, chance: Floats, buys: Bools, draws: Ints, group: Ints) -> ReliabilityRow:
-    difference = _mean(chance - buys, draws, group)
+    difference = mean_over_visitors(chance - buys, draws, group, buyers(buys, group))
     return ReliabilityRow(name, step, len(buys), float(chance.mean()), float(buys.mean()), difference)
 
 
-def _mean(values: Floats, draws: Ints, group: Ints) -> Interval:
+def buyers(buys: Bools, group: Ints) -> int:
+    """The visitors that buy, or those that do not, whichever are fewer; 0 where an interval would rest on too few."""
+    fewer = min(len(np.unique(group[outcome])) for outcome in (buys, ~buys))
+    return fewer if fewer >= FEWEST_BUYERS else 0
+
+
+def mean_over_visitors(values: Floats, draws: Ints, group: Ints, units: int) -> Interval:
+    """A mean over sessions, and its interval, which is worth so many visitors."""
     visitors = draws.shape[1]
     sums = np.bincount(group, values, minlength=visitors)
     sizes = np.bincount(group, minlength=visitors).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = (draws @ sums) / (draws @ sizes)
-    return (float(values.mean()), *_ends(drawn))
+    return (float(values.mean()), *interval(drawn, units))
 
 
-def _ranking(
+def ranking(
     function: Callable[[Floats, Bools, Floats], Floats], chance: Floats, buys: Bools, draws: Ints, group: Ints
 ) -> Interval:
+    """A measure of a ranking, and its interval."""
     drawn = [
         function(chance, buys, draws[begin : begin + _CHUNK][:, group].astype(np.float64))
         for begin in range(0, len(draws), _CHUNK)
     ]
-    return (float(function(chance, buys, np.ones((1, len(buys))))[0]), *_ends(np.concatenate(drawn)))
-
-
-def _ends(drawn: Floats) -> tuple[float, float]:
-    defined = drawn[np.isfinite(drawn)]
-    if len(defined) < 2:
-        return float("nan"), float("nan")
-    low, high = np.quantile(defined, (0.025, 0.975))
-    return float(low), float(high)
+    ends = interval(np.concatenate(drawn), buyers(buys, group))
+    return (float(function(chance, buys, np.ones((1, len(buys))))[0]), *ends)
 
 
 def _plain(value: Any) -> Any:

@@ -109,7 +109,7 @@ def verdict(report: Mapping[str, Any]) -> str:
         report: `LiveReport.to_json`.
     """
     parts = [
-        f"{_number(value)} [{_number(low)}, {_number(high)}] less log loss than {name}"
+        f"{_number(value)} {_ends(low, high)} less log loss than {name}"
         for name, (value, low, high) in report["less_loss"].items()
     ]
     return f"{report['sessions']:,} later sessions, {report['purchases']:,} with a purchase: " + ", ".join(parts)
@@ -117,6 +117,10 @@ def verdict(report: Mapping[str, Any]) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:+.4f}"
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return "(too few buy for an interval)" if low is None else f"[{_number(low)}, {_number(high)}]"
 
 
 def require_better(model: PurchaseModel) -> None:

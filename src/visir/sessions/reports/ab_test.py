@@ -112,9 +112,9 @@ def plot(test: AbTest, variant: str | None = None) -> Plot:
             low_end, high_end = min(0, *widest), max(0, *widest)
             margin = 0.08 * (high_end - low_end) or 1
             axes.set_ylim(low_end - margin, high_end + margin)
+            figure.legend(loc="outside upper left", ncols=2, fontsize=9)
         axes.set_xlabel(f"{test.unit} of both variants")
         axes.set_ylabel(f"{effect.variant} − {test.control}")
-        figure.legend(loc="outside upper left", ncols=2, fontsize=9)
         return figure
 
 

@@ -10,6 +10,7 @@ from visir.reports.blocks import Block, Figure, Paragraph
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
+from visir.sessions.prediction.live_report import FEWEST_BUYERS
 from visir.sessions.prediction.models import TITLES
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.reports.reliability_plot import CAPTION, reliability
@@ -70,7 +71,14 @@ def page_table(model: PurchaseModel) -> Table:
     ]
     columns = [Column(name) for name in ("pages", "sessions, that buy", "", *_MEASURES.values())]
     when = model.card["test_from"]
-    return Table.of(columns, rows, notes=[f"Sessions from {when} on; 95 % intervals, visitors drawn with replacement."])
+    return Table.of(
+        columns,
+        rows,
+        notes=[
+            f"Sessions from {when} on; 95 % intervals, visitors drawn with replacement. "
+            f"Where fewer than {FEWEST_BUYERS} visitors buy, or do not, there is none."
+        ],
+    )
 
 
 def reliability_table(model: PurchaseModel) -> Table:
