@@ -434,3 +434,18 @@ def test_another_model_under_the_same_name_is_refused(photos: Path, tmp_path: Pa
     draw(photos, [6])
     with pytest.raises(LibraryError, match="not the model that this library was made with"):
         update(None, tmp_path / "library")
+
+
+def test_photos_are_listed_newest_first(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for name, taken in {"a": None, "b": "2020:01:01 10:00:00", "c": "2024:01:01 10:00:00", "d": None}.items():
+        exif = Image.Exif()
+        if taken:
+            exif.get_ifd(0x8769)[36867] = taken
+        Image.new("RGB", (40, 30), (ord(name), 10, 90)).save(tmp_path / "photos" / f"{name}.jpg", exif=exif)
+    update(tmp_path / "photos", tmp_path / "library", model="pixels")
+    with Library.open(tmp_path / "library") as library:
+        assert [hit.name for hit in library.search(where="width = 40")] == ["c.jpg", "b.jpg", "a.jpg", "d.jpg"]
+        assert library.search(where="taken >= 2021").label == "newest first"
+        fields = library.fields
+        assert (fields["taken"].items, fields["camera"].items, fields["width"].items) == (2, 0, 4)
