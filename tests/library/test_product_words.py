@@ -419,9 +419,7 @@ def test_totals_pages_and_facets_are_of_what_was_found(
 
 def test_vectors_rank_everything_and_words_are_counted_beside_them(both: Library) -> None:
     joined, vectors, words = (both.search("dress", by=by) for by in ("both", "vectors", "words"))  # type: ignore[arg-type]
-    assert (joined.total, joined.matched) == (5, 2) and "5 products, ranked; 2 share a word with the search" in repr(
-        joined
-    )
+    assert (joined.total, joined.matched) == (5, 2) and "5 products, ranked; 2 found by words" in repr(joined)
     assert (vectors.total, vectors.matched) == (5, None) and "5 of 5 products, ranked" in repr(vectors)
     assert (words.total, words.matched) == (2, 2) and "2 of 2 products found" in repr(words)
     assert (both.facets("dress").of, both.facets("dress").total) == ("found", 2)

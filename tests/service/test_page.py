@@ -334,7 +334,7 @@ def test_filters_and_categories(watched: Watched) -> None:
     expect(tree.get_by_role("button", name="autumn")).to_be_hidden()
     tree.get_by_role("button", name="Below farm").click()
     tree.get_by_role("button", name="autumn").click()
-    expect(page.get_by_role("status").first).to_have_text("23 pictures")
+    expect(page.get_by_role("status").first).to_have_text("23 pictures, by name")
     expect(tree.get_by_role("button", name="autumn")).to_have_attribute("aria-current", "true")
     page.reload()
     expect(tree.get_by_role("button", name="autumn")).to_be_visible()
