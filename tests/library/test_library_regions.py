@@ -116,9 +116,10 @@ def test_kinds_of_the_other_form_are_refused_before_anything_is_read(photos: Pat
     assert LibraryCard.read(tmp_path / "exact.visir").kinds["dense"] == "maxsim"
 
 
-def test_another_model_is_refused_for_update_and_search(photos: Path, tmp_path: Path) -> None:
+def test_search_needs_the_model_and_another_form_of_vectors_takes_its_place(photos: Path, tmp_path: Path) -> None:
     visir.index(photos, ColourPatches(), out=tmp_path / "patches.visir")
-    with pytest.raises(LibraryError, match="this library is of --model colour-patches, not pixels"):
-        visir.index(photos, "pixels", out=tmp_path / "patches.visir")
     with pytest.raises(VisirError, match="colour-patches"):  # nobody can load it by name
         visir.Library.open(tmp_path / "patches.visir").search("red")
+    library = visir.index(photos, "pixels", out=tmp_path / "patches.visir")
+    assert LibraryCard.read(tmp_path / "patches.visir").kinds["dense"] == "exact"
+    assert library.model == "pixels" and library.check() == [] and library.search(like=library.ids[0], k=1).hits

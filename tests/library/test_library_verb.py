@@ -154,7 +154,7 @@ def test_without_a_model_it_takes_the_recommended_one_and_says_which(
     (photos / "notes.txt").write_text("no picture")
     said = run("make", photos, "--out", tmp_path / "out")
     assert said.status == 0, said.text
-    assert "model pixels: the hub cannot be reached" in said.text and "left out: 1 .txt" in said.text
+    assert "because the hub cannot be reached" in said.text and "left out: 1 .txt" in said.text
 
 
 def test_a_search_imports_what_its_model_needs(tmp_path: Path) -> None:

@@ -277,7 +277,7 @@ def test_a_model_can_be_added(library: Library, shop: Path) -> None:
     assert (model.report.encoded, len(model)) == (5, 5)  # type: ignore[union-attr]
     answer = model.search("red dress")
     assert (answer.by, answer.system, answer.label) == ("both", "dense", "words and dense")
-    with pytest.raises(LibraryError, match="this library is of --model colours, not none"):
+    with pytest.raises(LibraryError, match="has vectors of colours, which would be lost"):
         visir.index(model.folder, "none")
     assert_as_built_anew(model)
 
@@ -384,3 +384,78 @@ def test_a_text_that_the_model_cannot_read_is_left_to_words(shop: Path) -> None:
     assert bow.search("...", by="words").hits == ()
     answer = bow.search("...")
     assert (answer.by, answer.hits) == ("words", ())
+
+
+# ---- what is counted ----
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "total"),
+    [("dress", {}, 2), ("wool acme zeta dress", {}, 5), ("dress", {"where": "price < 60"}, 1), ("zzzqqq", {}, 0),
+     ("dress under 60", {}, 1), ("under 60", {}, 3)],
+)  # fmt: skip
+def test_totals_pages_and_facets_are_of_what_was_found(
+    library: Library, text: str, options: dict[str, str], total: int
+) -> None:
+    answer = library.search(text, k=2, **options)  # type: ignore[arg-type]
+    assert (answer.total, answer.matched) == (total, total)
+    pages, offset = list(answer), answer.next_offset
+    while offset is not None:
+        page = library.search(text, k=2, offset=offset, **options)  # type: ignore[arg-type]
+        assert page.total == total
+        pages, offset = [*pages, *page], page.next_offset
+    assert len(pages) == total
+    facets = library.facets(text, **options)  # type: ignore[arg-type]
+    assert (facets.total, facets.of) == (total, "found")
+    for facet in facets.facets:
+        for value in facet.values:
+            left = [condition for condition in value.where if facet.left_out]
+            if not left and value.category is None and facet.type == "text":
+                assert library.search(text, where=[*answer.query.where, *value.where]).total == value.count
+    past = library.search(text, offset=50, **options)  # type: ignore[arg-type]
+    assert (len(past), past.total, past.next_offset) == (0, total, None)
+    assert ("nothing found" if not total else "nothing behind rank") in repr(past)
+
+
+def test_vectors_rank_everything_and_words_are_counted_beside_them(both: Library) -> None:
+    joined, vectors, words = (both.search("dress", by=by) for by in ("both", "vectors", "words"))  # type: ignore[arg-type]
+    assert (joined.total, joined.matched) == (5, 2) and "5 products, ranked; 2 found by words" in repr(joined)
+    assert (vectors.total, vectors.matched) == (5, None) and "5 of 5 products, ranked" in repr(vectors)
+    assert (words.total, words.matched) == (2, 2) and "2 of 2 products found" in repr(words)
+    assert (both.facets("dress").of, both.facets("dress").total) == ("found", 2)
+    assert (both.facets("zzzqqq").of, both.facets("zzzqqq").total) == ("ranked", 5)
+    assert (both.facets("dress", by="vectors").of, both.facets("dress", by="vectors").total) == ("ranked", 5)
+
+
+def test_a_facet_says_which_conditions_it_leaves_out(library: Library) -> None:
+    facets = library.facets("dress hats", where=["price < 60", "brand = acme"])
+    assert [str(condition) for condition in facets["brand"].left_out] == ["brand = acme"]
+    assert sum(value.count for value in facets["brand"].values) == 3, "all under 60, whatever the brand"
+    assert facets["category"].left_out == ()
+    assert facets.to_dict()["facets"][0]["left_out"] == []
+
+
+def test_filters_alone_in_python(library: Library) -> None:
+    answer = library.search(where="price < 60")
+    assert [hit.item.product for hit in answer] == ["AB-77", "p2", "p4"]
+    assert (answer.by, answer.label, answer.total) == ("filters", "by name", 3)
+    with pytest.raises(QueryError, match="by=words: there is no text"):
+        library.search(where="price < 60", by="words")
+    with pytest.raises(QueryError, match="nothing is asked"):
+        library.search()
+
+
+def test_words_that_were_found_are_named(library: Library) -> None:
+    answer = library.search("red dresses wool")
+    [best, *_] = library.explain("p1", "red dresses wool").explanation.found
+    found = library.explain("p1", "red dresses wool").explanation.found
+    assert {word for match in found for word in match.words} >= {"red", "dress", "wool"}
+    assert best.score == max(match.score for match in found)
+    assert sum(match.score for match in found) == pytest.approx(answer[0].score)
+    assert {match.words[-1]: match.fields for match in found}["red"] == ("title",)
+
+
+def test_a_changed_price_is_not_unchanged(library: Library, shop: Path) -> None:
+    shop.write_text(SHOP.replace("49,90", "39,90"), encoding="utf-8")
+    report = library.update()
+    assert (report.rewritten, report.unchanged) == (1, 4)

@@ -32,8 +32,7 @@ def test_a_table_with_what_matched(library: Path) -> None:
     )
     assert "matched terms: " in said.text and "first caption" not in said.text
     assert (
-        "1–3 of 48 pictures, ranked; 48 share a word with the search; the next: --offset 3" in said.text
-        and "\x1b" not in said.text
+        "1–3 of 48 pictures, ranked; 48 found by words; the next: --offset 3" in said.text and "\x1b" not in said.text
     )
 
 
@@ -93,3 +92,20 @@ def test_faults(library: Path) -> None:
     assert "no picture 'nobody'" in say(search_in_library, library, "--like", "nobody").text
     assert "nothing is asked" in say(search_in_library, library).text
     assert r"text: not valid Unicode text: 'caf\udce9'" in say(search_in_library, library, "caf\udce9").text
+
+
+def test_conditions_alone_are_listed_and_pages_agree(library: Path) -> None:
+    said = say(search_in_library, library, "--where", "width >= 1", "-k", "5", "--json")
+    answer = json.loads(said.text)
+    assert (answer["by"], answer["label"], answer["total"], answer["next_offset"]) == ("filters", "by name", 48, 5)
+    names = [hit["name"] for hit in answer["hits"]]
+    assert names == sorted(names)
+    shown = say(search_in_library, library, "--where", "width >= 1", "-k", "5")
+    assert "1–5 of 48 pictures that pass the filters, by name; the next: --offset 5" in shown.text
+    assert "0.0000" not in shown.text, "nothing was compared"
+    past = say(search_in_library, library, "--where", "width >= 1", "--offset", "100")
+    assert "nothing behind --offset 100: 48 pictures that pass the filters" in past.text
+    assert (
+        "conditions alone are listed"
+        in say(search_in_library, library, "--where", "width > 1", "--system", "dense").text
+    )

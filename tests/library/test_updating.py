@@ -19,6 +19,7 @@ from visir.collections import open_collection
 from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
 from visir.encoders import content, load
+from visir.errors import VisirError
 from visir.library import Library, LibraryError, UpdateReport, update
 from visir.library.layout import LibraryCard, is_library
 from visir.library.removal import remove
@@ -210,12 +211,12 @@ def test_what_a_library_refuses(photos: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     draw(other, [9])
     for arguments, fault in (
-        ({"model": "bow"}, "this library is of --model pixels, not bow"),
+        ({"model": "bow"}, "encodes no images, only texts"),
         ({"source": other}, "this library is of photos:.*photos, not of photos:.*other"),
         ({"kind": "inverted"}, "holds sparse vectors, and this library has none"),
-        ({"head": "somewhere", "model": "pixels"}, "is of --sparse None, not somewhere"),
+        ({"head": "pixels"}, "--sparse pixels: a model of dense vectors, not a head"),
     ):
-        with pytest.raises(LibraryError, match=fault):
+        with pytest.raises(VisirError, match=fault):
             update(**{"source": None, "folder": at, **arguments})  # type: ignore[arg-type]
     with pytest.raises(LibraryError, match=r"holds files that visir did not write .*, and no library"):
         update(photos, other, model="pixels")
@@ -236,9 +237,7 @@ def test_a_model_that_was_moved_is_named_anew(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=f"{model}: the model of this library is not there any more") as caught:
         Library.open(at).search("red")
     assert "visir library update LIBRARY --model NEW_PLACE" in caught.value.hint
-    with pytest.raises(LibraryError, match="not the model that this library was made with"):
-        update(None, at, model="pixels")
-    with pytest.raises(LibraryError, match="is of --sparse None, not"):
+    with pytest.raises(VisirError, match=r"is no|a file needs a prefix|not there any more"):
         update(None, at, head=moved)
     assert update(None, at, model=f"npz:{moved}").same
     with Library.open(at) as library:
@@ -438,3 +437,18 @@ def test_another_model_under_the_same_name_is_refused(photos: Path, tmp_path: Pa
     draw(photos, [6])
     with pytest.raises(LibraryError, match="not the model that this library was made with"):
         update(None, tmp_path / "library")
+
+
+def test_photos_are_listed_newest_first(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for name, taken in {"a": None, "b": "2020:01:01 10:00:00", "c": "2024:01:01 10:00:00", "d": None}.items():
+        exif = Image.Exif()
+        if taken:
+            exif.get_ifd(0x8769)[36867] = taken
+        Image.new("RGB", (40, 30), (ord(name), 10, 90)).save(tmp_path / "photos" / f"{name}.jpg", exif=exif)
+    update(tmp_path / "photos", tmp_path / "library", model="pixels")
+    with Library.open(tmp_path / "library") as library:
+        assert [hit.name for hit in library.search(where="width = 40")] == ["c.jpg", "b.jpg", "a.jpg", "d.jpg"]
+        assert library.search(where="taken >= 2021").label == "newest first"
+        fields = library.fields
+        assert (fields["taken"].items, fields["camera"].items, fields["width"].items) == (2, 0, 4)

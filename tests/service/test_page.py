@@ -138,12 +138,14 @@ def photo(width: int = 2400, height: int = 1200) -> bytes:
 def test_typing_searches_and_the_address_follows(watched: Watched) -> None:
     page = watched.open()
     expect(page.locator("#text")).to_be_focused()
-    expect(page.get_by_role("status").first).to_have_text("90 pictures")
+    expect(page.get_by_role("status").first).to_have_text("90 pictures, by name")
     browsed = watched.items()
     page.evaluate("times = []; document.querySelector('#text').addEventListener('input', () => times.push(Date.now()))")
     with page.expect_response(lambda response: response.url.endswith("/search")):
         page.keyboard.type("a red sheep", delay=15)
-    expect(page.get_by_role("status").first).to_contain_text(re.compile(r"90 pictures, best first · \d+ ms|1 ms"))
+    expect(page.get_by_role("status").first).to_contain_text(
+        re.compile(r"90 pictures, ranked best first · \d+ ms|1 ms")
+    )
     pauses = sum(after - before > 200 for before, after in pairwise(page.evaluate("times")))  # of a busy machine
     assert watched.searches() <= 1 + pauses, "one search for a text typed without a pause"
     assert page.url.endswith("/?q=a+red+sheep") and page.title() == "a red sheep · visir"
@@ -283,6 +285,8 @@ def test_details_say_why_and_lead_on(watched: Watched) -> None:
     expect(dialog).to_be_hidden()
     expect(page.locator(".chip")).to_contain_text("like this")
     assert f"like={items[1]}" in page.url and items[1] not in watched.items()[:1]
+    expect(page.locator("#text")).to_have_value("")  # the words are no part of what is answered now
+    expect(page.get_by_role("status").first).to_contain_text("89 pictures like this one, nearest first")
 
 
 def test_a_shared_link_opens_what_it_says(watched: Watched) -> None:
@@ -317,12 +321,12 @@ def test_filters_and_categories(watched: Watched) -> None:
     expect(page.locator("#filters")).to_be_hidden()
     page.locator("#text").fill("")
     page.locator("#text").press("Enter")
-    expect(page.get_by_role("status").first).to_have_text("44 pictures")  # they hold without a search too
+    expect(page.get_by_role("status").first).to_have_text("44 pictures, by name")  # they hold without a search too
     page.goto("/?where=width+%3E%3D+100&where=camera_kind+%3D+phone&category=farm/spring")
-    expect(page.get_by_role("status").first).to_have_text("9 pictures")  # of 23: wide is n % 5 in (1, 3)
+    expect(page.get_by_role("status").first).to_have_text("9 pictures, by name")  # of 23: wide is n % 5 in (1, 3)
     page.goto("/?where=width+%3E+100000")
     page.get_by_role("button", name="Remove all filters").click()
-    expect(page.get_by_role("status").first).to_have_text("90 pictures")
+    expect(page.get_by_role("status").first).to_have_text("90 pictures, by name")
 
     page.get_by_role("button", name="Categories").click()
     tree = page.get_by_role("navigation", name="Categories")
@@ -330,12 +334,12 @@ def test_filters_and_categories(watched: Watched) -> None:
     expect(tree.get_by_role("button", name="autumn")).to_be_hidden()
     tree.get_by_role("button", name="Below farm").click()
     tree.get_by_role("button", name="autumn").click()
-    expect(page.get_by_role("status").first).to_have_text("23 pictures")
+    expect(page.get_by_role("status").first).to_have_text("23 pictures, by name")
     expect(tree.get_by_role("button", name="autumn")).to_have_attribute("aria-current", "true")
     page.reload()
     expect(tree.get_by_role("button", name="autumn")).to_be_visible()
     tree.get_by_role("button", name="All").click()
-    expect(page.get_by_role("status").first).to_have_text("90 pictures")
+    expect(page.get_by_role("status").first).to_have_text("90 pictures, by name")
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import urllib.parse
 import urllib.request
@@ -70,6 +71,70 @@ def test_facets_and_what_they_ask_for(address: str) -> None:
     assert get(address, "/v1/libraries/shop/items", category="Sale")["items"][0]["product"] == "p2"
 
 
+def test_facets_count_what_words_found_and_say_what_they_leave_out(address: str) -> None:
+    where = json.dumps([{"field": "price", "op": "<", "value": 30}])
+    found = get(address, "/v1/libraries/shop/facets", text="dress", where=where)
+    assert (found["of"], found["total"]) == ("found", 1)
+    by_field = {facet["field"]: facet for facet in found["facets"]}
+    assert by_field["brand"]["left_out"] == []
+    [price] = get(address, "/v1/libraries/shop/facets", text="dress", where=where, field="price")["facets"]
+    assert price["left_out"] == json.loads(where)
+    assert sum(value["count"] for value in price["values"]) == 2, "the price is counted without the price"
+    ranked = get(address, "/v1/libraries/shop/facets", text="dress", by="vectors")
+    assert (ranked["of"], ranked["total"]) == ("ranked", 3)
+    nothing = get(address, "/v1/libraries/shop/facets", text="zzzqqq", by="words")
+    assert (nothing["of"], nothing["total"], nothing["facets"]) == ("found", 0, [])
+    [item] = [each["id"] for each in get(address, "/v1/libraries/shop/items")["items"] if each["product"] == "p1"]
+    assert get(address, "/v1/libraries/shop/facets", like=item)["total"] == 2
+
+
+def test_conditions_alone_are_listed(address: str) -> None:
+    where = [{"field": "price", "op": "<", "value": 30}]
+    answer = search(address, where=where)
+    assert {hit["product"] for hit in answer["hits"]} == {"p1", "p3"}
+    assert (answer["by"], answer["system"], answer["label"], answer["total"]) == ("filters", None, "by name", 2)
+    listed = get(address, "/v1/libraries/shop/items", where=json.dumps(where))
+    assert [hit["id"] for hit in answer["hits"]] == [item["id"] for item in listed["items"]]
+    assert listed["order"] == "by name"
+
+
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="needs a browser")
+def test_counts_words_and_specifications_on_the_page(tmp_path: Path) -> None:
+    sync = pytest.importorskip("playwright.sync_api")
+    with (tmp_path / "shop.csv").open("w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["id", "title", "brand", "price", "product_specifications"])
+        for n in range(1, 9):
+            pairs = f'[{{"key"=>"Material", "value"=>"wool {n}"}}, {{"key"=>"Care", "value"=>nil}}]'
+            specifications = f'{{"product_specification"=>{pairs}}}'
+            table.writerow(
+                [f"p{n}", "red dress" if n < 3 else "blue hat", "Acme" if n % 2 else "Zeta", n * 10, specifications]
+            )
+    with (
+        visir.index(tmp_path / "shop.csv", "none", out=tmp_path / "shop.visir") as library,
+        library.serve(port=0, background=True, open_browser=False) as service,
+        sync.sync_playwright() as play,
+    ):
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1000, "height": 800})
+        page.goto(f"{service.url}?q=dress&where=price+%3C+15")
+        count = page.locator(".column > .count").first
+        sync.expect(count).to_contain_text("1 product found, best first")
+        page.click("#filters-button")
+        sync.expect(page.locator(".facets .of")).to_have_text("Of 1 product found by words:")
+        sync.expect(page.locator("section[aria-label=price]")).to_contain_text("without price < 15")
+        assert page.get_by_label("Field").locator("option").all_inner_texts()[:3] == ["price", "brand", "Material"]
+        page.locator(".grid a").first.click()
+        sync.expect(page.locator(".why")).to_contain_text("dress")
+        sync.expect(page.locator(".why .parts")).to_contain_text("title")
+        sync.expect(page.locator(".about dt", has_text="Material")).to_be_visible()
+        sync.expect(page.locator(".about")).not_to_contain_text("=>")
+        page.goto(f"{service.url}?q=zzzqqq")
+        page.get_by_text("Nothing was found.").wait_for()
+        sync.expect(count).to_have_text("")
+        browser.close()
+
+
 def test_an_unknown_facet_is_refused(address: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         get(address, "/v1/libraries/shop/facets", field="brnd")
@@ -104,11 +169,12 @@ def test_a_price_in_the_words_is_a_filter_that_can_be_removed(address: str) -> N
         page.get_by_role("button", name="Remove the filter price < 30").wait_for()
         assert page.locator(".grid a").count() == 2
         page.click("#filters-button")
-        page.locator(".facet", has_text="Zeta").click()
+        playwright.expect(page.locator(".facets .of")).to_have_text("Of 1 product found by words:")
+        page.locator(".facet", has_text="Acme").click()
         playwright.expect(page.locator(".grid a")).to_have_count(1)
         assert "where=brand" in page.url
         page.get_by_role("button", name="Remove the filter price < 30").click()
-        page.get_by_role("button", name="Remove the filter brand = Zeta").click()
+        page.get_by_role("button", name="Remove the filter brand = Acme").click()
         playwright.expect(page.locator(".grid a")).to_have_count(3)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert errors == []
@@ -124,9 +190,12 @@ def test_words_vectors_or_both_over_http(address: str) -> None:
     assert answer["hits"][0]["parts"].keys() == {"words", "dense"}
     words = search(address, text="dress", by="words")
     assert {hit["product"] for hit in words["hits"]} == {"p1", "p2"}
+    assert (words["total"], words["matched"]) == (2, 2), "what was found"
+    assert (answer["total"], answer["matched"]) == (3, 1), "what is ranked, and what of it shares a word"
     assert (words["by"], words["system"], words["label"]) == ("words", None, "words")
     vectors = search(address, text="dress", by="vectors")
     assert (vectors["by"], vectors["label"], len(vectors["hits"])) == ("vectors", "dense", 3)
+    assert (vectors["total"], vectors["matched"]) == (3, None), "vectors rank everything"
     with pytest.raises(urllib.error.HTTPError) as refused:
         search(address, text="dress", by="wrds")
     assert refused.value.code == 422

@@ -79,14 +79,14 @@ def count_in_words(
         >>> count_in_words(2, 2, by="words", system=None, label="words", unit="products", filtered=False)
         '2 products found'
         >>> count_in_words(9, 2, by="both", system="dense", label="words and dense", unit="products", filtered=True)
-        '9 products that pass the filters, ranked; 2 share a word with the search'
+        '9 products that pass the filters, ranked; 2 found by words'
     """
     items = counted(total, unit) + (" that pass the filters" if filtered else "")
     if by == "filters":
         return f"{items}, {label}"
     if system in (None, "sparse"):
         return f"{items} found" if not filtered else f"{counted(total, unit)} found among those that pass the filters"
-    shared = "" if matched is None else f"; {matched:,} {'shares' if matched == 1 else 'share'} a word with the search"
+    shared = "" if matched is None else f"; {matched:,} found by words"
     return f"{items}, ranked{shared}"
 
 

@@ -1,5 +1,5 @@
-// One column of results: one library asked by one system. It pages, cancels what a newer question makes useless, and
-// knows which of its pictures the other column has found too.
+// One column of results: a library asked by one system. It pages, cancels what is no longer asked, and marks what the
+// other column has too.
 
 import { askToken, get, path, picture, post } from "./api.js";
 import { button, count, counted, duration, el, icon } from "./dom.js";
@@ -7,12 +7,12 @@ import { button, count, counted, duration, el, icon } from "./dom.js";
 const PAGE = 36;
 const FIRST = 12; // their pictures are asked for before the others
 const DEEPEST = 1000; // the service pages no further
-const BY_SCROLLING = 240; // beyond that the button is pressed: nobody scrolls through 8,000 pictures by accident
+const BY_SCROLLING = 240; // beyond that the button is pressed
 
 const kept = new Map(); // answers of this page, so that back is immediate
 const KEPT = 40;
 
-/** How wide a tile is for its height: very long pictures are cropped to something that can be looked at. */
+/** How wide a tile is for its height; very long pictures are cropped. */
 const shape = ({ width, height }) => (width > 0 && height > 0 ? Math.min(2.2, Math.max(0.6, width / height)) : 1);
 
 export class Column {
@@ -145,13 +145,14 @@ export class Column {
 
   summary() {
     const { total, matched, seconds, order, system } = this.answer;
-    const all = counted(total, this.library.unit);
+    const { body } = this;
     if (!total) return [];
-    const ranked = this.body?.like && !this.body.text ? `${all} like this one, nearest first` : `${all}, ranked best first`;
-    const shared = matched === null || matched === undefined ? "" : `; ${count(matched)} ${matched === 1 ? "shares" : "share"} a word with the search`;
-    const ended = this.body && total > DEEPEST ? `; the best ${count(DEEPEST)} can be seen` : "";
-    // What words alone find is all that shares one; vectors rank everything.
-    const found = !this.body ? `${all}, ${order}` : (system ?? "sparse") === "sparse" ? `${all} found, best first${ended}` : `${ranked}${shared}${ended}`;
+    let found = counted(total, this.library.unit);
+    const ranks = body && system && system !== "sparse"; // vectors
+    if (!body) found += `, ${order}`;
+    else found += !ranks ? " found, best first" : body.like && !body.text ? " like this one, nearest first" : ", ranked best first";
+    if (ranks && matched !== null) found += `; ${count(matched)} found by words`;
+    if (body && total > DEEPEST) found += `; ${count(DEEPEST)} can be seen`;
     if (!seconds) return [found];
     const stages = Object.entries(seconds).filter(([stage]) => stage !== "total");
     const time = seconds.total ?? stages.reduce((sum, [, each]) => sum + each, 0);
@@ -185,7 +186,7 @@ export class Column {
     this.failed = true;
     const other = async () => (await askToken(failure.message)) && again();
     if (failure.status === 0) addEventListener("online", () => this.failed && again(), { once: true });
-    // What stands there is not of this question; but where only its next page is missing, the reason stands at its end.
+    // Of an earlier question; where only the next page is missing, the reason stands at the end.
     if (!this.loading) this.clear();
     (this.hits.length ? this.list : this.count).after(this.message);
     this.message.replaceChildren(
@@ -271,7 +272,7 @@ export class Column {
     for (const link of this.list.querySelectorAll("a")) link.href = this.address(link.dataset.item);
   }
 
-  /** Mark what the other column has found too, with its rank there; null: there is no other column. */
+  /** Mark what the other column has too, with its rank there; null: there is none. */
   mark(ranks) {
     for (const link of this.list.querySelectorAll("a")) {
       const rank = ranks?.get(link.dataset.item);

@@ -16,7 +16,7 @@ const MEANING = {
   "late interaction": "Compares each word with each part of a picture",
   sparse: "Compares weighted words, which can be read",
   hybrid: "Both, ranked together",
-  words: "Looks for the words in titles, brands, categories, attributes and descriptions",
+  words: "Looks for the words in titles, brands, categories, …",
   both: "Words and vectors, ranked together",
 };
 
@@ -25,7 +25,7 @@ let state = read(location.search);
 const photos = new Map();
 const text = $("text");
 
-// ---- state ----
+// == state
 
 const library = (name) => libraries.find((each) => each.name === name) ?? libraries[0];
 const way = (of, name) => (ways(of).includes(name) ? name : ways(of)[0]);
@@ -58,7 +58,7 @@ addEventListener("popstate", (event) => {
 
 const address = (side) => (item) => write({ ...state, open: item, side });
 
-// ---- results ----
+// == results
 
 const columns = ["Results", "Results of the second system"].map((label, side) => {
   const column = new Column({
@@ -178,7 +178,7 @@ async function render() {
   if (state.open === wanted) details.show(wanted, columns[side], columns[side].library);
 }
 
-// ---- what stands above the results ----
+// == what stands above the results
 
 function tools(of) {
   const parts = [];
@@ -259,7 +259,7 @@ function showWeight(of) {
   $("text-weight").querySelector("input").setAttribute("aria-valuetext", `text ${of} %, photo ${100 - of} %`);
 }
 
-// ---- asking ----
+// == asking
 
 let typed = false;
 let timer = 0;
@@ -365,7 +365,7 @@ $("compare").addEventListener("click", () => {
   return go({ other: { library: ways(of).length > 1 ? null : libraries.find((each) => each !== of)?.name, system: second } });
 });
 
-// ---- colours and keys ----
+// == colours and keys
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
@@ -398,7 +398,7 @@ addEventListener("keydown", (event) => {
   } else if (event.key === "?") $("keys").showModal();
 });
 
-// ---- start ----
+// == start
 
 async function start() {
   columns[0].busy(true);

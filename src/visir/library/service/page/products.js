@@ -67,7 +67,7 @@ async function facets(place, library, limits, chosen, choose) {
     );
   };
   place.replaceChildren(
-    ...(OF[answer.of] ? [el("p", { class: "of" }, OF[answer.of](answer.total, library.unit))] : []),
+    ...(OF[answer.of] && answer.total ? [el("p", { class: "of" }, OF[answer.of](answer.total, library.unit))] : []),
     ...answer.facets.map(({ field, values, more, left_out }) =>
       el("section", { "aria-label": field }, el("h2", null, field), left_out.length ? el("p", { class: "muted" }, `without ${left_out.map(conditionText).join(" and ")}`) : null, el("ul", null, values.map(value)), more ? el("p", { class: "muted" }, `and ${count(more)} more`) : null),
     ),
