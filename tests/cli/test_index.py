@@ -20,10 +20,10 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.errors import VisirError
-from visir.serving.tokens import new_token
 from visir.retrieval import build_index, kinds
 from visir.retrieval.exact import search as search_exact
 from visir.retrieval.formats import read_run
+from visir.serving.tokens import new_token
 from visir.training.step_log import StepLog
 
 SMALL, LARGE = "scenes:12?size=64", "scenes:15?size=64"

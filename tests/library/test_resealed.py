@@ -26,9 +26,9 @@ from visir.encoders.towers.head import Head, HeadSpec
 from visir.errors import VisirError
 from visir.fingerprint import hash_json
 from visir.library import update
-from visir.serving.tokens import new_token, read_tokens
 from visir.library.snapshot import LibrarySnapshot
 from visir.retrieval import kinds
+from visir.serving.tokens import new_token, read_tokens
 from visir.storage import MANIFEST, FolderError, FolderKind, Manifest, changing
 
 WRONG: list[Any] = [None, [], {}, "x", -1, 1e99, True, [None]]
