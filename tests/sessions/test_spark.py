@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from visir.errors import ConfigurationError, VisirError
+from visir.parquet import read_table
 from visir.sessions import preset, sessionise
 from visir.sessions import spark as sessions_of_spark
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
@@ -279,7 +280,27 @@ def test_logs_that_spark_reads_otherwise_are_refused(tmp_path: Path, spark: Spar
     mixed = {"a.parquet": small_log(pa.array(whole, pa.int32())), "b.parquet": small_log(pa.array(whole, pa.int64()))}
     refused("Spark cannot read the log: .*MERGE", **mixed)
     refused(r'names begin with "." or "_"[\s\S]*_a.parquet', **{"_a.parquet": small_log(whole)})
-    refused("device: VARCHAR for DuckDB, not seen by Spark", **{"device=pc/a.parquet": small_log(whole)})
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_names_of_folders_are_no_columns(tmp_path: Path, spark: SparkSession, own: bool) -> None:
+    """Whether the log has such a column or not; and each file is read once, whatever pattern its name is."""
+    log = small_log(["v", "w"] * 4)
+    log = log.append_column("device", pa.array(["phone"] * len(log))) if own else log
+    for name in ("device=Tablet/a[1].parquet", "device=Tablet/a1.parquet", "device=pc/{a,b}.parquet"):
+        (tmp_path / "log" / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(log.set_column(0, "visitor", [[f"{name} {at}" for at in range(8)]]), tmp_path / "log" / name)
+    counts = sessionise(tmp_path / "log", preset("events"), tmp_path / "duckdb")
+    assert sessionise_spark(spark, tmp_path / "log", preset("events"), tmp_path / "spark") == counts
+    assert counts.read == 24
+    devices = {
+        name for path in (tmp_path / "duckdb" / "sessions").iterdir() for name in read_table(path)["device"].to_pylist()
+    }
+    assert devices == {"phone" if own else None}
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
+    files = [str(path) for path in sorted((tmp_path / "log").rglob("*.parquet"))]
+    with spark_sessions(spark, files, preset("events")) as frames:
+        assert frames.sessions.count() == 24
 
 
 def test_times_of_int96_are_read_as_duckdb_reads_them(tmp_path: Path, spark: SparkSession) -> None:

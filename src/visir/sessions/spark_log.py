@@ -146,4 +146,4 @@ def _address(file: Path | str) -> str:
 
 def _plain(address: str) -> str:
     """A file's address without the slashes that `file:/a` and `file:///a` differ in."""
-    return address.partition(":")[2].lstrip("/")
+    return re.sub(r"^[A-Za-z][A-Za-z0-9+.-]+:", "", address).lstrip("/")
