@@ -8,6 +8,7 @@ import pytest
 from evaluation_toys import make_collection, random_pair
 
 import visir
+from manifests import write_json
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.published.given import published_row
@@ -53,7 +54,7 @@ def test_decimals_are_those_of_the_values() -> None:
 
 
 def test_values_are_recalls_in_percent() -> None:
-    row, decimals = published_row({"t2i R@1": "30.4%", "t2i R@5": " 56.1 % ", "t2i rsum": 171}, ["t2i"])
+    row, decimals, _ = published_row({"t2i R@1": "30.4%", "t2i R@5": " 56.1 % ", "t2i rsum": 171}, ["t2i"])
     assert row.values == {"t2i": {"R@1": 30.4, "R@5": 56.1, "rsum": 171.0}} and decimals == 1
     with pytest.raises(ConfigurationError, match=r"4 faults") as fault:
         published_row({"t2i R@1": 304, "t2i R@5": "-1", "t2i R@10": True, "t2i mrr": "9" * 5000}, ["t2i"])
@@ -94,3 +95,85 @@ def test_misuse(evaluation: visir.Evaluation) -> None:
         visir.explain({}, {"t2i R@1": 1.0})
     with pytest.raises(VisirError, match="the runs are not at hand"):
         visir.explain(visir.Evaluation(evaluation.result), {"t2i R@1": 1.0})
+
+
+NEVER_AT_CHANCE = ({"R@1": "0.588", "R@5": "0.834", "R@10": "0.902"}, {"R@1": "0.588"}, {"R@1": ".59", "R@5": ".83"},
+                   {"R@1": 0.588, "R@5": 0.834, "R@10": 0.902, "rsum": 2.324})  # fmt: skip
+"""Values of another model, printed as fractions of 1."""
+
+
+@pytest.fixture(scope="module")
+def large() -> visir.Evaluation:
+    """400 images: in percent, .588 and .902 are what random rankings give."""
+    collection = make_collection(400, 5)
+    return visir.evaluate(collection, random_pair(collection, noise=1.0), depth=50)
+
+
+@pytest.mark.parametrize("values", NEVER_AT_CHANCE)
+def test_fractions_are_not_called_chance(values: dict[str, str], large: visir.Evaluation) -> None:
+    explanation = visir.explain(large, {"t2i": values})
+    assert explanation.verdict == "none" and "are at chance" not in explanation.sentence
+    assert "are taken as fractions of 1" in explanation.sentence
+    assert str(explanation.best.reading) == "printed as fractions of 1, not in percent"
+
+
+def test_fractions_below_chance_in_percent_are_fractions() -> None:
+    collection = make_collection(40, 5)
+    evaluation = visir.evaluate(collection, random_pair(collection, noise=2.0))
+    explanation = visir.explain(evaluation, {"t2i": {"R@1": "0.111", "R@5": "0.222", "R@10": "0.333"}})
+    assert "below chance" not in explanation.sentence and "fractions of 1" in explanation.sentence
+
+
+def test_fractions_of_the_result_are_named_with_their_sum(large: visir.Evaluation) -> None:
+    values = {f"R@{k}": f"{large[f't2i R@{k}']:.3f}" for k in (1, 5, 10)}
+    values["rsum"] = f"{sum(map(float, values.values())):.3f}"
+    explanation = visir.explain(large, {"t2i": values})
+    assert explanation.verdict == "named" and explanation.best.reading["unit"] == "fraction"
+
+
+def test_values_at_chance_are_still_called_so(large: visir.Evaluation) -> None:
+    for values in ({"R@1": "0.2", "R@5": "1.2", "R@10": "2.5"}, {"R@1": "0.59%"}):
+        explanation = visir.explain(large, {"t2i": values})
+        assert explanation.verdict == "chance" and "are at chance, no better" in explanation.sentence
+    unsure = visir.explain(large, {"t2i": {"R@1": "0.05", "R@5": "0.95"}})  # as fractions far from ours, too
+    assert unsure.verdict == "chance" and "if they are percentages (as fractions of 1 no reading" in unsure.sentence
+
+
+def test_values_as_people_write_them(evaluation: visir.Evaluation) -> None:
+    row, decimals, _ = published_row({"R@1": "58,8", "R@5": "83.4%", "R@10": "90,25 %"}, ["t2i"])
+    assert row.values == {"t2i": {"R@1": 58.8, "R@5": 83.4, "R@10": 90.25}} and decimals == 2 and row.in_percent
+    assert not published_row({"R@1": 0.588}, ["t2i"])[0].in_percent
+    with pytest.raises(ConfigurationError) as fault:
+        published_row({"R@1": "0.588 ± .01", "R@5": "1,234", "R@10": 902}, ["t2i"])
+    assert "'0.588 ± .01' is no number: a mean of several runs" in fault.value.message
+    assert "'1,234' is no number" in fault.value.message and "divide a count by the queries" in fault.value.message
+
+
+def test_the_doubt_of_a_printed_value_is_said_of_perturbed_results_too(tmp_path: Path) -> None:
+    perturbed = visir.evaluate(
+        COLLECTION, random_pair(COLLECTION, noise=1.5), tasks="t2i", conditions={"perturbation": "synonym_adj"}
+    )
+    rows = [{"system": "theirs", "t2i": {"synonym_adj": 150.0, "shuffle_all_words": 90.0}}]
+    doubts = [{"label": "synonym_adj", "reason": "Printed twice."}, {"label": "shuffle_all_words", "reason": "Other."}]
+    write_json(tmp_path / "paper.json", {"title": "T", "source": "S", "rows": rows, "doubtful": doubts})
+    explanation = visir.explain(perturbed, tmp_path / "paper.json")
+    assert explanation.remarks == ("doubtful in print, t2i synonym_adj: Printed twice.",)
+
+
+def test_the_mean_rank_of_a_cut_run_is_not_known() -> None:
+    collection = make_collection(40, 1)
+    images, captions = collection.images["id"].to_pylist(), collection.captions["id"].to_pylist()
+    run = {
+        query: {
+            images[i] if i < 6 and place == 4 else images[(i + place + 1) % 40]: 1 - place / 16 for place in range(10)
+        }
+        for i, query in enumerate(captions)
+    }
+    evaluation = visir.evaluate(collection, {"t2i": run}, measures=["mean_rank", "median_rank", "R@1", "R@10"])
+    assert evaluation.result.last_rank("t2i", "mean_rank") == 10
+    printed = {"t2i mean_rank": "9.1", "t2i MedR": "11", "t2i R@10": "15.0"}
+    explanation = visir.explain(evaluation, printed)
+    assert all(fit.reading.departures for fit in explanation.fits)  # the ranks of the run as it is are not known
+    whole = visir.evaluate(collection, random_pair(collection, noise=1.5), tasks="t2i")
+    (remark,) = visir.explain(whole, printed).remarks
+    assert "mean rank of t2i (9.1) is below the median (11): the mark of a run that was cut at about 10" in remark

@@ -82,9 +82,13 @@ def explain(
 
     table = load(published)
     material, name, source = _material(result, data, model, also)
-    system_name = system or (name if len(table.systems) > 1 else None)
-    chosen = table.row(system_name, row or (source if len(table.collections) > 1 else None))
-    explanation = explain_run(material, chosen, direction=direction, decimals=table.decimals)
+    explanation = explain_run(
+        material,
+        table,
+        direction=direction,
+        system=system or (name if len(table.systems) > 1 else None),
+        collection=row or (source if len(table.collections) > 1 else None),
+    )
     output.answer(
         {
             "sentence": explanation.sentence,
@@ -107,7 +111,6 @@ def explain(
         }
     )
     _show(explanation, limit, table.decimals)
-    show_doubts(table, chosen, [(value.task, value.label) for value in explanation.best.values])
 
 
 def _show(explanation: Explanation, limit: int, decimals: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from visir.evaluation.published import PublishedRow
+from visir.evaluation.published.judge import measure_of
 from visir.records import Protocol
 
 _CHANCE = 0.01
@@ -49,16 +50,17 @@ def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
     Returns:
         Sentences; empty without any sign.
     """
+    lines = [_of_cut_run(row, task, part) for task, part in row.values.items() if _is_of_cut_run(part)]
     early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
-        return ()
+        return tuple(lines)
     shown = ", ".join(f"{name} {values['R@5']:.2f} and {values['R@10']:.2f}" for name, values in early.items())
     least = 2 if any(values.get("R@1", 0) < values["R@5"] for values in early.values()) else 1
-    lines = [
+    lines.append(
         f"{row.system}: the published R@5 and R@10 are the same ({shown}). So the ranking ends within the first five: "
         f"the mark of a second stage that re-ranked {least} to 5 candidates (k_test) and finds nothing behind them. "
         f"R@5 and R@10 are then R@k_test of the first stage, whatever the second one does."
-    ]
+    )
     if ours is not None:
         lines.append(
             f"These runs were re-ranked too: {ours.rerank} ({ours.matcher})."
@@ -66,3 +68,29 @@ def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
             else "To evaluate so: visir evaluate … --rerank MODEL --k-test 2"
         )
     return tuple(lines)
+
+
+def _ranks(values: Mapping[str, float]) -> dict[str, float]:
+    """The printed mean and median rank, by the names of visir."""
+    return {
+        measure_of(label): value for label, value in values.items() if measure_of(label) in ("mean_rank", "median_rank")
+    }
+
+
+def _is_of_cut_run(values: Mapping[str, float]) -> bool:
+    """Whether the mean rank is below the median, as where every query without a right answer has the same last rank.
+
+    Ranks that go on to the end of a gallery have a long tail, which lifts their mean above the median.
+    """
+    ranks = _ranks(values)
+    return len(ranks) == 2 and ranks["mean_rank"] < ranks["median_rank"]
+
+
+def _of_cut_run(row: PublishedRow, task: str, values: Mapping[str, float]) -> str:
+    ranks = _ranks(values)
+    last = ranks["median_rank"] - 1
+    return (
+        f"{row.system}: the published mean rank of {task} ({ranks['mean_rank']:g}) is below the median "
+        f"({ranks['median_rank']:g}): the mark of a run that was cut at about {last:g} answers and counts what is "
+        "deeper as the next rank. The mean rank of such a run is not known, and no better than it looks."
+    )

@@ -15,12 +15,13 @@ from visir.evaluation.explaining.axes import NEVER
 from visir.evaluation.explaining.bench import Bench
 from visir.evaluation.explaining.candidates import singles
 from visir.evaluation.explaining.fit import Fit, fit_of
-from visir.evaluation.explaining.labels import labels_of, sum_of_both
+from visir.evaluation.explaining.labels import labels_of, printed_label, sum_of_both
 from visir.evaluation.explaining.material import Material
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.searching import Combined, Outcome, Search
 from visir.evaluation.explaining.sentences import sentence
 from visir.evaluation.explaining.trial import Trials
+from visir.evaluation.published import Published, PublishedRow
 from visir.evaluation.published.given import EXAMPLE, published_row
 from visir.evaluation.results import Evaluation, load_evaluation
 from visir.evaluation.signatures import remarks
@@ -41,7 +42,7 @@ class Explanation(Tabular, view="visir.reports.views.explanation"):
         fits: The readings: those that fit, the plainest first, and then the others in order of distance.
         not_computable: (reading in words, reason) of the readings that cannot be computed.
         scored: How the ranks were computed, and by which similarity.
-        remarks: What the published row shows by itself (see `signatures.py`).
+        remarks: What the published row shows by itself (see `signatures.py`), and which values are doubtful in print.
         accidents: The expected number of readings that fit by accident.
     """
 
@@ -127,12 +128,12 @@ def explain(
         )
     material, names = _material(result, source, _pair(vectors))
     tasks = _tasks(material, direction)
-    row, printed = published_row(published, tasks, system=system, collection=collection, of=names)
+    row, printed, table = published_row(published, tasks, system=system, collection=collection, of=names)
     decimals = printed if decimals is None else decimals
     labels = labels_of(row, material, tasks)
     both = sum_of_both(row, list(labels))
     trials = Trials(Bench(material), labels, decimals, both is not None)
-    search = Search(trials, both)
+    search = Search(trials, both, in_percent=row.in_percent)
     outcome = search.run()
     fits = _fits(outcome, search, trials, both)
     if not fits:
@@ -148,7 +149,7 @@ def explain(
         tuple(fits),
         impossible,
         trials.bench.describe(labels),
-        remarks(row, material.protocol),
+        (*remarks(row, material.protocol), *_doubts(table, row, labels, material)),
         outcome.accidents,
     )
 
@@ -162,8 +163,24 @@ def _fits(outcome: Outcome, search: Search, trials: Trials, both: float | None) 
         combined = Combined(tuple((task, reading) for task in search.tasks))
         if combined not in shown and all((task, reading) in trials.done for task in search.tasks):
             others.append(fit_of(combined, trials, both, False))
-    near = sorted(_distinct(others), key=lambda fit: (round(fit.distance, 9), fit.reading.cost))
+    of_unit = [fit for fit in _distinct(others) if outcome.unit != "fraction" or fit.reading["unit"] == "fraction"]
+    near = sorted(of_unit, key=lambda fit: (round(fit.distance, 9), fit.reading.cost))
     return [*fitting, *(fit for fit in near if not any(fit.is_same(other) for other in fitting))]
+
+
+def _doubts(
+    table: Published | None, row: PublishedRow, labels: Mapping[str, Mapping[str, float]], material: Material
+) -> tuple[str, ...]:
+    """Which of the explained values are doubtful in print, and why: once for each reason."""
+    if table is None:
+        return ()
+    about: dict[str, list[str]] = {}
+    for task, part in labels.items():
+        for label in part:
+            name = printed_label(label, task, row, material.protocol)
+            if reason := table.doubt(row, task, name):
+                about.setdefault(reason, []).append(f"{task} {name}")
+    return tuple(f"doubtful in print, {', '.join(names)}: {reason}" for reason, names in about.items())
 
 
 def _distinct(fits: list[Fit | None]) -> list[Fit]:

@@ -9,7 +9,7 @@ from visir.evaluation.explaining.material import Material
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.published.judge import measure_of
-from visir.records import TASKS
+from visir.records import TASKS, Protocol
 from visir.robustness.perturbations import PERTURBATIONS
 
 
@@ -66,6 +66,12 @@ def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> di
             hint="is it the right row, and the right task?",
         )
     return labels
+
+
+def printed_label(label: str, task: str, row: PublishedRow, protocol: Protocol | None) -> str:
+    """What the paper calls a value: rsum of a perturbed result is in the column of the perturbation."""
+    perturbation = None if protocol is None else protocol.perturbation
+    return perturbation if perturbation and label == "rsum" and perturbation in row.values.get(task, {}) else label
 
 
 def _is_measure(name: str) -> bool:

@@ -61,7 +61,10 @@ class Material(Displayed):
             The material.
         """
         result = evaluation.result
-        fixed = {task: dict(result.aggregates[task]) for task in evaluation.runs}
+        fixed = {
+            task: {name: value for name, value in result.aggregates[task].items() if not result.last_rank(task, name)}
+            for task in evaluation.runs
+        }  # a rank beyond the answers is not known
         return cls(
             evaluation.runs, evaluation.qrels, evaluation.captions, vectors, fixed, result.protocol, source
         )  # fmt: skip

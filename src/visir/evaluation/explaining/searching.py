@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Literal
 
 from visir.evaluation.explaining.accidents import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
 from visir.evaluation.explaining.axes import LINKS
@@ -12,9 +13,13 @@ from visir.evaluation.explaining.bench import searched_by
 from visir.evaluation.explaining.candidates import USUAL_TIES, singles, tiers
 from visir.evaluation.explaining.reading import PAIR_COST, Reading
 from visir.evaluation.explaining.trial import ReadingTrial, Trials
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL
 from visir.progress import Progress
 
+_LIKE = 2
+"""How many times as large as ours a value may be that is read as a fraction: recalls of one model and another setting
+are this near, and those of chance are not."""
 ONE_DIRECTION = 1
 """What a reading of one direction only costs more."""
 
@@ -74,6 +79,8 @@ class Outcome:
         tried: How many readings were compared.
         at_chance: The tasks whose printed values are at chance.
         below_chance: Whether nearly nothing is found, less than at random.
+        unit: What nobody wrote down: "fraction", the values are taken as fractions of 1, because in percent they would
+            be at chance or below it; "open", they may be percentages at chance or fractions of 1.
     """
 
     fitting: tuple[Combined, ...]
@@ -81,6 +88,7 @@ class Outcome:
     tried: int
     at_chance: tuple[str, ...] = ()
     below_chance: bool = False
+    unit: Literal["", "fraction", "open"] = ""
 
     @property
     def is_certain(self) -> bool:
@@ -94,12 +102,14 @@ class Search:
     Args:
         trials: The trials of single tasks.
         both: The printed sum over both tasks, or None.
+        in_percent: Whether the values say themselves that they are percentages.
     """
 
-    def __init__(self, trials: Trials, both: float | None = None) -> None:
+    def __init__(self, trials: Trials, both: float | None = None, *, in_percent: bool = False) -> None:
         self.trials = trials
         self.tasks = list(trials.labels)
         self.both = both
+        self.in_percent = in_percent
         self.near: dict[str, set[tuple[float, ...]]] = {task: set() for task in self.tasks}
         self.compared: set[tuple[str, Reading]] = set()
         self._inert: dict[tuple[str, str], bool] = {}
@@ -114,13 +124,20 @@ class Search:
         plain = self._shared(Reading())
         if self._fits_all(plain):
             return Outcome((plain,), self._accidents(plain, alone=True), 1)
-        chance = self._at_chance()
+        chance, below = self._at_chance(), self._is_below_chance()
+        unit: Literal["", "fraction", "open"] = ""
+        if (chance or below) and self._may_be_fractions():
+            fractions = self._plainest("fraction")
+            if fractions:
+                return Outcome(tuple(fractions), self._accidents(fractions[0]), len(self.compared))
+            unit = "fraction" if below or self._are_like_fractions() else "open"
+        if chance and unit == "fraction":
+            return Outcome((), 0.0, len(self.compared), unit=unit)
         if chance:
-            return self._fractions() or self._mix_ups(chance)
-        below = self._is_below_chance()
+            return replace(self._mix_ups(chance), unit=unit)
         fitting = self._plainest()
         accidents = self._accidents(fitting[0]) if fitting else 0.0
-        return Outcome(tuple(fitting), accidents, len(self.compared), (), below)
+        return Outcome(tuple(fitting), accidents, len(self.compared), (), below and not unit, "" if fitting else unit)
 
     def _plainest(self, with_unit: str | None = None) -> list[Combined]:
         """The fits of the least cost at which there is one.
@@ -273,11 +290,15 @@ class Search:
     def _is_below_chance(self) -> bool:
         return all(self._position(task) == "below" for task in self.tasks)
 
+    def _recalls(self, task: str) -> dict[int, float]:
+        """The printed recalls by cutoff."""
+        labels = self.trials.labels[task].items()
+        return {int(match[1]): value for label, value in labels if (match := LABEL.fullmatch(label))}
+
     def _position(self, task: str) -> str:
-        """Whether the printed recalls are "at" chance, "below" it, or "above"."""
+        """Whether the printed recalls, in percent, are "at" chance, "below" it, or "above"."""
         plain = self.trials.of(task, Reading())
-        recalls = {int(match[1]): value for label, value in self.trials.labels[task].items()
-                   if (match := LABEL.fullmatch(label))}  # fmt: skip
+        recalls = self._recalls(task)
         if plain is None or not recalls:
             return "above"
         ranks = self.trials.bench.ranks(task, Reading())
@@ -293,12 +314,28 @@ class Search:
         deepest = max(recalls)
         return "below" if recalls[deepest] + half < bounds[deepest][0] else "above"
 
-    def _fractions(self) -> Outcome | None:
-        """Values at chance in percent may be fractions of 1: those of a plainer reading are no noise."""
-        if any(value > 1 for part in self.trials.labels.values() for value in part.values()):
-            return None
-        fitting = self._plainest("fraction")
-        return Outcome(tuple(fitting), self._accidents(fitting[0]), len(self.compared)) if fitting else None
+    def _may_be_fractions(self) -> bool:
+        """Whether the printed recalls, and sums of three, may be fractions of 1, by their size and as they are written.
+
+        Nobody prints a fraction with one digit.
+        """
+        if self.in_percent or self.trials.decimals < 2:
+            return False
+        sums = [part["rsum"] for part in self.trials.labels.values() if "rsum" in part]
+        recalls = [value for task in self.tasks for value in self._recalls(task).values()]
+        return all(value <= 1 for value in recalls) and all(value <= len(RSUM_CUTOFFS) for value in sums)
+
+    def _are_like_fractions(self) -> bool:
+        """Whether values that may be fractions are most likely ones: three digits, or near the values of the result."""
+        if self.trials.decimals > 2:
+            return True
+        for task in self.tasks:
+            plain = self.trials.of(task, Reading())
+            ours = {value.label: value.ours for value in plain.values} if plain is not None else {}
+            pairs = [(ours.get(f"R@{k}", 0.0), 100 * value) for k, value in self._recalls(task).items()]
+            if not all(own / _LIKE <= value <= own * _LIKE for own, value in pairs):
+                return False
+        return True
 
     def _mix_ups(self, tasks: tuple[str, ...]) -> Outcome:
         """Values at chance are noise; only a mix-up of captions and images with certain digits is named."""

@@ -43,6 +43,15 @@ def sentence(
             f"the published {' and '.join(outcome.at_chance)} values of {named} are at chance, no better than a random "
             "ranking: look whether captions stand beside their own images. "
         )
+        if outcome.unit == "open":
+            chance = chance.replace(
+                ": look", " if they are percentages (as fractions of 1 no reading gives them): look"
+            )
+    elif outcome.unit == "fraction":
+        chance = (
+            f"the published values of {named} are taken as fractions of 1: as percentages they would be no better than "
+            "a random ranking. "
+        )
     elif outcome.below_chance:
         chance = (
             f"the published values of {named} are below chance: nearly nothing is found, as when the worst are ranked "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.published.judge import LABEL
 from visir.evaluation.published.record import TASKS, Published, PublishedRow, load
 
+_DECIMAL_COMMA = re.compile(r"^(\d+),(\d{1,2})$")
+"""Three digits after a comma would be thousands: "1,234"."""
+_SPREAD = (
+    ": a mean of several runs has the digits of no single one; write the mean alone, with the digits that are certain"
+)
 EXAMPLE = 'visir.explain(result, {"t2i R@1": 30.4, "t2i R@5": 56.0})'
 
 
@@ -22,35 +28,40 @@ def published_row(
     system: str | None = None,
     collection: str | None = None,
     of: tuple[str, str] = ("", ""),
-) -> tuple[PublishedRow, int]:
+) -> tuple[PublishedRow, int, Published | None]:
     """Make a row of published values.
 
     Args:
         published: {"t2i R@1": 30.4}, {"t2i": {"R@1": 30.4}}, a `PublishedRow`, a `Published` table, the name of a
-            table that comes with visir, or a JSON or TOML file. Percentages as they are printed; a value may be a text,
-            "30.40" or "30.40%", whose digits count.
+            table that comes with visir, or a JSON or TOML file. Values as they are printed, percentages or fractions
+            of 1; a value may be a text, "30.40", "30,40" or "30.40%", whose digits count.
         tasks: The tasks of the result; with one of them, a label needs no task.
         system: The system's name in the table.
         collection: The collection's name in the table.
         of: The names of system and collection in the result, which are looked for where the table has several.
 
     Returns:
-        (the row, the number of printed decimals).
+        (the row, the number of printed decimals, the table that it is of).
 
     Raises:
         ConfigurationError: A value is no number, or no recall in percent, or it is not clear of which task it is.
         VisirError: There is no such table, or no such row.
 
     Example:
-        >>> row, decimals = published_row({"t2i R@1": 30.4, "t2i rsum": "151.20"}, ["t2i"])
+        >>> row, decimals, table = published_row({"t2i R@1": 30.4, "t2i rsum": "151.20"}, ["t2i"])
         >>> row.values["t2i"], decimals
         ({'R@1': 30.4, 'rsum': 151.2}, 2)
     """
     if isinstance(published, PublishedRow):
-        return published, 2
+        return published, 2, None
     if isinstance(published, Mapping):
         values, decimals = _values(published, tasks)
-        return PublishedRow(system or "the published system", values, collection or ""), decimals
+        given = [
+            value for part in published.values() for value in (part.values() if isinstance(part, Mapping) else [part])
+        ]
+        in_percent = any(str(value).strip().endswith("%") for value in given)
+        row = PublishedRow(system or "the published system", values, collection or "", in_percent=in_percent)
+        return row, decimals, None
     if isinstance(published, (str, Path)):
         published = load(published)
     if not isinstance(published, Published):
@@ -60,7 +71,7 @@ def published_row(
         system or (of[0] if len(published.systems) > 1 else None),
         collection or (of[1] if len(published.collections) > 1 else None),
     )
-    return row, published.decimals
+    return row, published.decimals, published
 
 
 def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, dict[str, float]], int]:
@@ -78,10 +89,12 @@ def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, d
                 continue
             value_of = _number(number)
             if not math.isfinite(value_of):
-                faults.append(f"{task} {rest}: {_shown(number)} is no number")
+                faults.append(f"{task} {rest}: {_shown(number)} is no number{_SPREAD if _has_spread(number) else ''}")
                 continue
             if LABEL.fullmatch(rest.strip()) and not 0 <= value_of <= 100:
-                faults.append(f"{task} {rest}: {_shown(number)} is not between 0 and 100")
+                faults.append(
+                    f"{task} {rest}: {_shown(number)} is not between 0 and 100; divide a count by the queries"
+                )
                 continue
             values.setdefault(task, {})[rest.strip()] = value_of
             decimals = max(decimals, _printed_decimals(number))
@@ -92,7 +105,7 @@ def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, d
 
 
 def _number(number: Any) -> float:
-    """A printed value; NaN for what is none. A percent sign may follow it."""
+    """A printed value; NaN for what is none. A percent sign may follow it, and the decimal sign may be a comma."""
     if isinstance(number, bool):
         return math.nan
     try:
@@ -106,7 +119,12 @@ def _shown(number: Any) -> str:
 
 
 def _text(number: Any) -> str:
-    return str(number).strip().removesuffix("%").strip()
+    text = str(number).strip().removesuffix("%").strip()
+    return _DECIMAL_COMMA.sub(r"\1.\2", text)
+
+
+def _has_spread(number: Any) -> bool:
+    return any(sign in str(number) for sign in ("±", "+-", "+/-"))
 
 
 def _printed_decimals(number: Any) -> int:

@@ -31,12 +31,14 @@ class PublishedRow:
         collection: The name of the collection.
         spread: By task and label: the number after a ±, where there is one. The table's notes explain it (variance,
             standard deviation, over which samples).
+        in_percent: Whether a percent sign says that values are percentages. Without one, 0.59 may be 59 %.
     """
 
     system: str
     values: Mapping[str, Mapping[str, float]]
     collection: str = ""
     spread: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    in_percent: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ def _parse(path: Path, content: Any) -> Published:
         )
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
-    decimals = content.get("decimals", 2)
+    decimals = content.get("decimals", max(2, _most_decimals(content.get("rows") or [])))
     if not isinstance(decimals, int) or decimals < 0:
         faults.append(f"'decimals' is the number of printed decimals, not {decimals!r}")
     rows = []
@@ -245,6 +247,13 @@ def _parse(path: Path, content: Any) -> Published:
         tuple(content.get("notes", ())),
         doubtful,
     )
+
+
+def _most_decimals(rows: Sequence[Any]) -> int:
+    """The most decimals of a value of a table that does not state them: fractions of 1 have three or four."""
+    parts = [row.get(task) for row in rows if isinstance(row, dict) for task in TASKS]
+    values = [value for part in parts if isinstance(part, dict) for value in part.values()]
+    return max((len(repr(value).partition(".")[2]) for value in values if isinstance(value, float)), default=0)
 
 
 def _doubt(content: Mapping[str, str], index: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
