@@ -20,7 +20,8 @@ EVENT_COUNTS = (
 
 SESSION_COUNTS = (
     "count(*) AS sessions, count(*) FILTER (WHERE session = 1) AS visitors, count(customer) AS identified, "
-    "count(*) FILTER (WHERE purchase) AS purchases, count(customer) FILTER (WHERE purchase) AS purchases_identified"
+    "count(*) FILTER (WHERE purchase) AS purchases, count(customer) FILTER (WHERE purchase) AS purchases_identified, "
+    "count(*) FILTER (WHERE purchase AND pages = 0) AS purchases_without_page"
 )
 """SQL of what is counted among sessions."""
 
@@ -47,6 +48,8 @@ class LogCounts(Displayed):
         identified: Sessions with a known customer.
         purchases: Sessions with an order.
         purchases_identified: Sessions with both.
+        purchases_without_page: Sessions with an order and no page: a model has nothing to learn from in them. None in a
+            folder of an earlier visir, which did not count them.
         passed_over: Names of files in the log's folders and archives that are not read: of another format, or links in
             an archive, "b.csv (a link)".
     """
@@ -62,6 +65,7 @@ class LogCounts(Displayed):
     purchases: int
     purchases_identified: int
     passed_over: tuple[str, ...] = ()
+    purchases_without_page: int | None = None
 
     @classmethod
     def of(cls, total: Counter[str], *, malformed: int = 0, passed_over: tuple[str, ...] = ()) -> LogCounts:

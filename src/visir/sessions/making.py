@@ -61,7 +61,8 @@ class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
     def __repr__(self) -> str:
         accepted = f"{self.counts['accepted']:,} of {self.counts['read']:,} rows accepted"
         return (
-            f"Sessions({self.folder}: {len(self):,} sessions, {self.counts['purchases']:,} with a purchase, "
+            f"Sessions({self.folder}: {len(self):,} sessions, "
+            f"{self.counts['purchases']:,} with a purchase{_without_page(self.counts)}, "
             f"{self.counts['visitors']:,} visitors)\n  " + "\n  ".join([accepted, *self.remarks])
         )
 
@@ -194,3 +195,8 @@ def mapping_of(mapping: str | Path | LogMapping) -> LogMapping:
         f"mapping {str(mapping)!r}: no preset and no file.",
         hint=f'a preset ({", ".join(presets())}), or a TOML file: mapping="shop.toml"',
     )
+
+
+def _without_page(counts: dict[str, Any]) -> str:
+    without = counts.get("purchases_without_page")
+    return f" ({without:,} of these without a page)" if without else ""

@@ -116,6 +116,9 @@ def _show(counts: LogCounts, out: Path) -> None:
         ("both", counts.purchases_identified, counts.purchases, "of the purchase sessions are identified"),
     ):
         table.add_row(f"  {name}", f"{part:,}", share(part, whole), meaning)
+    if counts.purchases_without_page:
+        part, meaning = counts.purchases_without_page, "of the purchase sessions: no page to learn from"
+        table.add_row("  without a page", f"{part:,}", share(part, counts.purchases), meaning)
     if not output.wants_json():
         output.rich_table(table)
     if counts.read and not counts.accepted:

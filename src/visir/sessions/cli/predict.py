@@ -44,6 +44,7 @@ def predict(
     from visir.sessions.prediction.folds import SCHEMES
     from visir.sessions.prediction.models import MODELS
     from visir.sessions.prediction.predicting import predict as run
+    from visir.sessions.prediction.purchase_use import PurchaseUse
     from visir.sessions.reports.intent import f1_table
 
     chosen = settings or SETTINGS
@@ -66,5 +67,6 @@ def predict(
     output.answer(summary.to_json())
     for setting in chosen:
         output.table(f1_table(summary, setting))
+    output.line(PurchaseUse.of(summary.card["purchases"]).sentence)
     output.line(f"{out}: study.json, cells ({summary.seconds:,.0f} s of processor time)")
     output.note(f"look at it: visir sessions report {out} --out {out}.html")

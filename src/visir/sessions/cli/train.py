@@ -100,6 +100,10 @@ def train(
     output.answer({"model": out.absolute(), **output.plain(trained.card)})
     for setting, drawn in trained.card["drawn"].items():
         output.line(f"{setting}: {drawn['sessions']:,} sessions, {drawn['purchases']:,} with a purchase")
+    if trained.purchases is not None:
+        output.line(trained.purchases.sentence)
+        if trained.purchases.warning:
+            output.note(trained.purchases.warning)
     if protocol == "thesis":
         output.note("its probabilities are for sessions as long as those it learnt from; for a shop: --protocol live")
     if trained.loses_to:

@@ -153,6 +153,7 @@ class CustomerSessions:
 
     def heard_of(self, session: OpenSession) -> int:
         """An event of a session that seemed to be over: how many fewer are (it may have been forgotten)."""
+        assert session.quiet is not None
         place = bisect_left(self.over, session.quiet)
         is_there = self.over[place : place + 1] == [session.quiet]
         if is_there:

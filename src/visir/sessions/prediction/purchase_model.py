@@ -21,6 +21,7 @@ from visir.sessions.features import FEATURES, LearntFeatures
 from visir.sessions.prediction.encoding import Scaling
 from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveClassifier
 from visir.sessions.prediction.models import FittedClassifier
+from visir.sessions.prediction.purchase_use import PurchaseUse
 from visir.sessions.records import Floats, SessionExamples
 from visir.storage import MANIFEST, FolderKind, check_version, new_folder, read_checked
 
@@ -79,6 +80,15 @@ class PurchaseModel(Tabular, Plotted, view="visir.sessions.reports.model_view"):
         report = self.card.get("report")
         return [] if report is None else list(report["loses_to"])
 
+    @property
+    def purchases(self) -> PurchaseUse | None:
+        """How many purchases the log has, how many of them it learnt from and was tested on, and why not the others.
+
+        None for a model of an earlier visir, whose card does not say.
+        """
+        counts = self.card.get("purchases")
+        return None if counts is None else PurchaseUse.of(counts)
+
     def save(self, out: str | Path, *, replace: bool = False, even_if_worse: bool = False) -> Path:
         """Write the folder of the model, complete or not at all; `load_model` reads it.
 
@@ -99,7 +109,8 @@ class PurchaseModel(Tabular, Plotted, view="visir.sessions.reports.model_view"):
         ]
         report = self.card.get("report")
         later = [] if report is None else [verdict(report)]
-        return brief(self, f"{self.card['model']}, protocol {self.card['protocol']}", *drawn, *later)
+        few = [] if self.purchases is None or not self.purchases.warning else [self.purchases.warning]
+        return brief(self, f"{self.card['model']}, protocol {self.card['protocol']}", *drawn, *few, *later)
 
 
 def verdict(report: Mapping[str, Any]) -> str:

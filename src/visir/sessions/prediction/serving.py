@@ -60,7 +60,7 @@ def serve(
     state: str | Path | None = None,
     background: bool = False,
     log: ServiceLog | None = None,
-    ready: Callable[[str], object] | None = None,
+    ready: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> RunningScorer | None:
     """Score events over HTTP: `POST /v1/events`, `GET /health`.

@@ -30,6 +30,7 @@ from visir.sessions.prediction.folds import SCHEMES, Scheme, TrainTestSplit, spl
 from visir.sessions.prediction.importance import impurity, permutation
 from visir.sessions.prediction.measures import measure_predictions
 from visir.sessions.prediction.models import MODELS, fit
+from visir.sessions.prediction.purchase_use import use_by_samples
 from visir.sessions.records import SessionExamples
 from visir.storage import MANIFEST, FolderKind, Manifest, counted, put, read_written_json
 from visir.threads import usable_cores
@@ -189,7 +190,8 @@ def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Pa
         for setting, examples in drawn.items()
     }
     log = read_written_json(sessions / "counts.json")["declared"]
-    return {"plan": plan_values, "drawn": sizes, "log": log, "versions": {"scikit-learn": sklearn.__version__}}
+    use, versions = use_by_samples(sessions, drawn, plan.samples[0]), {"scikit-learn": sklearn.__version__}
+    return {"plan": plan_values, "drawn": sizes, "purchases": use.to_dict(), "log": log, "versions": versions}
 
 
 def fingerprint(examples: SessionExamples) -> str:

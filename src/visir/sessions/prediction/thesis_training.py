@@ -28,6 +28,7 @@ from visir.sessions.features import FEATURE_SETS, FeatureSet, LearntFeatures, fe
 from visir.sessions.prediction.base_rates import base_rates, rate_at
 from visir.sessions.prediction.models import MODELS, fit
 from visir.sessions.prediction.purchase_model import SettingModel
+from visir.sessions.prediction.purchase_use import use_by_samples
 from visir.sessions.records import SessionExamples
 
 
@@ -104,6 +105,12 @@ def train_thesis(
         "features": protocol.features,
         "samples": [sample.to_dict() for sample in examples_by_sample],
         "drawn": drawn,
+        "purchases": use_by_samples(
+            sessions,
+            {sample.setting: examples for sample, examples in examples_by_sample.items()},
+            samples[0],
+            max(len(part.learnt.features) for part in parts.values()),
+        ).to_dict(),
         "base_rates": {setting: [fitted.base_rate for fitted in part.steps] for setting, part in parts.items()},
         "versions": {"scikit-learn": sklearn.__version__},
     }

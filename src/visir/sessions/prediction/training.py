@@ -23,6 +23,7 @@ from visir.sessions.prediction.live_report import live_report
 from visir.sessions.prediction.logistic import FOLDS
 from visir.sessions.prediction.models import MODELS
 from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.purchase_use import use_by_live_model
 from visir.sessions.prediction.thesis_training import ThesisProtocol, train_thesis
 from visir.sessions.records import Bools, SessionExamples
 from visir.storage import read_written_json
@@ -145,9 +146,11 @@ def _train_live(
         name: {"sessions": int(rows.sum()), "purchases": int(examples.purchase[rows].sum())}
         for name, rows in drawn.items()
     }
+    use = use_by_live_model(sessions, examples, drawn["train"], split.test, drawn_all=n is None)
     own = {
         "sample": sample.to_dict(),
         "drawn": counts,
+        "purchases": use.to_dict(),
         "test_from": moment,
         "refit": refit,
         "base_rates": {"all": list(fitted.rates)},

@@ -15,6 +15,7 @@ from visir.reports.table import Cell, Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.measures import all_bought
 from visir.sessions.prediction.models import TITLES
+from visir.sessions.prediction.purchase_use import PurchaseUse
 from visir.sessions.prediction.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
@@ -171,6 +172,8 @@ def write_intent_report(
         )
         for setting, counts in summary.card["drawn"].items()
     ]
+    if "purchases" in summary.card:  # a study of an earlier visir has no such counts
+        facts.append(inline("{}", PurchaseUse.of(summary.card["purchases"]).sentence))
     return write_page(path, Page("purchase intent", _title(summary), sections, facts), replace=replace)
 
 

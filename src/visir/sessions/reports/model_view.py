@@ -28,7 +28,9 @@ def blocks(model: PurchaseModel) -> list[Block]:
     drawn = [
         f"{name}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase" for name, n in card["drawn"].items()
     ]
-    first = facts(_TITLES[card["model"]], f"protocol {card['protocol']}", *drawn)
+    use = model.purchases
+    counts = [] if use is None else [use.sentence, *([use.warning] if use.warning else [])]
+    first = facts(_TITLES[card["model"]], f"protocol {card['protocol']}", *drawn, *counts)
     if "report" not in card:
         about = "Of all sessions that reach a step, so many buy. Probabilities are brought to these rates."
         return [first, Paragraph(about), rates_table(model)]
