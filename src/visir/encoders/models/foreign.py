@@ -46,7 +46,7 @@ _KERNELS = "_implementation"
 """`attn_implementation: "OWNER/NAME"` and its kin fetch compiled code from the hub."""
 _ACTIVATIONS = frozenset({"activation_fn", "activation_function", "default_activation_function"})
 _ACTIVATION = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
-_MODULE_TYPE = re.compile(r"(sentence_transformers|pylate)(\.[a-z_]\w*)*\.[A-Z]\w*")
+_MODULE_TYPE = re.compile(r"(sentence_transformers|pylate)(\.\w+)*\.[A-Z]\w*")
 """A class; not a module that the library has imported, whose `load` would be called."""
 
 _ADDRESS = re.compile(r"(?i)([a-z][a-z0-9+.-]*://|(hf[-_]hub|local[-_]dir|file):|[a-z]:[\\/]|/+\w|~\w*/|\\\\)")

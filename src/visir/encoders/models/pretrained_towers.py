@@ -153,7 +153,9 @@ def moved_inputs(inputs: Inputs, device: str, dtype: torch.dtype) -> Inputs:
     return {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
 
 
-def check_pictures(name: str, tower: PretrainedTower, place: str, sizes: Collection[object], device: str) -> None:
+def check_pictures(
+    name: str, tower: PretrainedTower, place: str, sizes: Collection[int | Sequence[int]], device: str
+) -> None:
     """Check that a tower takes the pictures that its own preprocessing makes, before any work begins with it.
 
     Args:
@@ -171,7 +173,7 @@ def check_pictures(name: str, tower: PretrainedTower, place: str, sizes: Collect
 
     random, shapes = np.random.default_rng(0), ((48, 67), (67, 48))
     prepared = tower.prepare([Image.fromarray(random.integers(0, 256, (*shape, 3), np.uint8)) for shape in shapes])
-    stated = sorted({(size, size) if isinstance(size, int) else tuple(size) for size in sizes})  # type: ignore[call-overload]
+    stated = sorted({(size, size) if isinstance(size, int) else tuple(size) for size in sizes})
     wanted = " or ".join(f"{height} × {width}" for height, width in stated)
     hint = f"let the sizes in {place} (size, crop_size) be those of the model{wanted and f', {wanted}'}, or fetch "
     hint += "that file again from where the model comes"

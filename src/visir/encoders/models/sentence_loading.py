@@ -168,17 +168,21 @@ def _check_texts(name: str, model: Any) -> None:
     import torch
 
     transformer = getattr(model[0], "auto_model", None)
-    config = getattr(transformer, "config", None)
+    config: Any = getattr(transformer, "config", None)
     if not hasattr(config, "get_text_config") or not model.supports("text"):
         return
     text = config.get_text_config()
     check_vocabulary(name, model.tokenizer, getattr(text, "vocab_size", None))
     most, limit = positions(text), limit_of(model)
-    if most is None or limit is None or limit <= most:
+    if most is None or limit is None or limit <= most or takes_messages(model):
         return
+    long = "a " * limit
     try:
         with torch.inference_mode():
-            model.encode("a " * limit, show_progress_bar=False)
+            if hasattr(model, "encode"):
+                model.encode(long, show_progress_bar=False)
+            else:  # a cross-encoder
+                model.predict([(long, long)], show_progress_bar=False)
     except Exception as fault:
         raise EncoderError(
             f"{name}: texts are cut to {limit} tokens (max_seq_length), and the model has places for {most}: "

@@ -163,14 +163,12 @@ def _without_patterns(root: nn.Module, config: Any, where: str) -> Any:
             setattr(config, key, _alternatives(_matching(f"{where}: {key}", pattern, names)))
     for key in ("rank_pattern", "alpha_pattern"):
         values = getattr(config, key, None) or {}
-        values_of: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         for pattern, value in values.items():
             for name in _matching(f"{where}: {key}", rf"(?:.*\.)?(?:{pattern})", names):
-                values_of.setdefault(name, value)  # the first that matches counts, as in peft
+                by_name.setdefault(name, value)  # the first that matches counts, as in peft
         if values:  # peft takes the first name that another one ends in
-            setattr(
-                config, key, {re.escape(name): values_of[name] for name in sorted(values_of, key=len, reverse=True)}
-            )
+            setattr(config, key, {re.escape(name): by_name[name] for name in sorted(by_name, key=len, reverse=True)})
     if layers is not None and not re.fullmatch(r"[\w.]*", layers):
         raise EncoderError(f"{where}: layers_pattern={layers!r} is no name of a list of layers.", hint=_NO_PATTERN)
     return config
