@@ -218,7 +218,7 @@ def test_what_a_library_refuses(photos: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(VisirError, match=fault):
             update(**{"source": None, "folder": at, **arguments})  # type: ignore[arg-type]
-    with pytest.raises(LibraryError, match=r"holds files that visir did not write, or no longer knows .*, and no library"):
+    with pytest.raises(LibraryError, match=r"did not write, or no longer knows .*, and no library"):
         update(photos, other, model="pixels")
     aside = photos.rename(tmp_path / "aside")
     photos.mkdir()

@@ -63,11 +63,7 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
 
 
 def check_place(target: str | Path) -> None:
-<<<<<<< HEAD
-    """Raise `FolderError` where this user can write nothing: in a folder to be filled, or beside what is replaced."""
-=======
     """Raise `FolderError` where nothing can be written: into a folder that is filled, or beside what is replaced."""
->>>>>>> mend-folders
     target = Path(os.path.realpath(target))
     if target.is_dir():
         check_writable(target if is_mount(target) or not any(os.scandir(target)) else target.parent, FolderError)
