@@ -208,18 +208,16 @@ def value_difference(
 
     scale = np.log if of_ranks else np.asarray
     if paired:
-        means = [float(side.mean()) for side in of_images(np.asarray)]
+        mean, other_mean = (float(side.mean()) for side in of_images(np.asarray))
         first, second = of_images(scale)
         tested = paired_with_test(first, second)
-        difference = first.mean() - second.mean()
     else:
         number = int(sum((count > 0).sum() for count in counts))
-        means = [float(of_queries.mean()) for of_queries, _ in samples]
-        tested = independent_with_test(scale(values), units, scale(other_values), other_units)
-        difference = scale(values).mean() - scale(other_values).mean()
+        mean, other_mean = float(values.mean()), float(other_values.mean())
+        first, second = scale(values), scale(other_values)
+        tested = independent_with_test(first, units, second, other_units)
     if not of_ranks:
-        return number, paired, *means, tested.low, tested.high, tested.p
-    is_clear = (
-        difference * (means[0] - means[1]) >= 0
-    )  # else the ranks and their logarithms point in opposite directions
-    return number, paired, *means, nan, nan, tested.p if is_clear else nan
+        return number, paired, mean, other_mean, tested.low, tested.high, tested.p
+    # The ranks and their logarithms may point in opposite directions.
+    is_clear = (first.mean() - second.mean()) * (mean - other_mean) >= 0
+    return number, paired, mean, other_mean, nan, nan, tested.p if is_clear else nan
