@@ -17,8 +17,8 @@ from visir.plugins import BUILT_IN, load_target
 SOURCE = Path(visir.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
 ROAD = (
-    *("storage", "records", "collections", "shortcuts", "robustness", "encoders", "training", "sparse", "retrieval"),
-    *("evaluation", "studies", "reports", "cli"),
+    *("storage", "serving", "records", "collections", "shortcuts", "robustness", "encoders", "training", "sparse"),
+    *("retrieval", "evaluation", "studies", "reports", "cli"),
 )
 SLICES = tuple(BUILT_IN)
 BESIDE = ("serving",)  # what applications share beside the road

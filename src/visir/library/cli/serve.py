@@ -52,7 +52,7 @@ def serve(
     max_pixels: Annotated[float, typer.Option(min=0.01, help="Megapixels of a photo to search with.")] = 32.0,
     connections: ConnectionsOption = 512,
     connections_per_address: ConnectionsPerAddressOption = 64,
-    queue: Annotated[int, typer.Option(min=1, help="Searches that may wait, of each library.")] = 512,
+    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait, of each library.")] = 512,
     batch: Annotated[int, typer.Option("--searches", min=1, help="Searches that are answered together.")] = 64,
     threads: Annotated[
         int, typer.Option(min=0, metavar="N", help="Threads. 0: one per core.", rich_help_panel=COMPUTE)

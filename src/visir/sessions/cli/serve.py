@@ -63,7 +63,7 @@ def serve(
     max_body: MaxBodyOption = 16.0,
     connections: ConnectionsOption = 512,
     connections_per_address: ConnectionsPerAddressOption = 64,
-    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait to be read.")] = 512,
+    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait.")] = 512,
     grace: GraceOption = 20.0,
     log_form: LogFormOption = "auto",
 ) -> None:
