@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from visir.errors import NO_ROOM
 from visir.storage.change import FolderChange
 from visir.storage.claims import is_begun
 from visir.storage.disk import UMASK, check_writable, disk_faults, is_mount, to_disk
@@ -53,8 +54,8 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
         try:
             take_place(scratch, target)
         except OSError as fault:
-            if fault.errno is None or not (scratch.path / NEW / MANIFEST).is_file() or (scratch.path / OLD).exists():
-                raise  # the next writer here puts it in its place
+            if _is_no_room(fault) or not (scratch.path / NEW / MANIFEST).is_file() or (scratch.path / OLD).exists():
+                raise  # the next writer here puts it in its place, or there is no room to keep it
             place = scratch.leave(NEW, target)
             raise kind.error(
                 f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
@@ -159,13 +160,18 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
             else:
                 move_to_new(path, target)
         except OSError as fault:
-            if fault.errno is None or not path.is_file():
+            if _is_no_room(fault) or not path.is_file():
                 raise
             place = scratch.leave(path.relative_to(scratch.path).as_posix(), target)
             raise FolderError(
                 f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
                 hint="move it to where you want it",
             ) from fault
+
+
+def _is_no_room(fault: OSError) -> bool:
+    """Whether a disk is full, or no refusal of the system's: what was made is not kept beside its place."""
+    return fault.errno is None or fault.errno in NO_ROOM
 
 
 def _replace(path: Path, target: Path) -> None:
