@@ -9,7 +9,7 @@ import hashlib
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -177,6 +177,17 @@ def iter_lines(path: str | Path) -> Iterator[bytes]:
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
         except _BROKEN as fault:
             raise _undecompressed(path, fault) from fault
+
+
+def is_comment(line: str, is_entry: Callable[[str], bool]) -> bool:
+    """Whether a line of a table of ids is a comment: "#" and a space before it, and no entry. Ids may begin with "#".
+
+    Example:
+        >>> [is_comment(line, lambda line: len(line.split()) == 4) for line in ("# by hand", "#1 a 1", "# 0 a 1")]
+        [True, False, False]
+    """
+    begin = line.lstrip()[:2]
+    return begin[:1] == "#" and not begin[1:].strip("#! \t") and not is_entry(line)
 
 
 def read_text(path: str | Path) -> str:

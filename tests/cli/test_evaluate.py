@@ -215,3 +215,30 @@ def test_a_task_from_elsewhere(tmp_path: Path) -> None:
 
 def test_two_files_with_vectors_of_the_same_side_are_refused(vectors: Path) -> None:
     assert "expected image and text embeddings" in say(evaluate, SCENES, "-e", vectors, "-e", vectors).text
+
+
+def test_a_run_and_judgements_alone_are_measured(tmp_path: Path) -> None:
+    run, qrels = tmp_path / "lr=0.1" / "run.trec", tmp_path / "qrels.trec"
+    run.parent.mkdir()
+    run.write_text("q1 Q0 a 0 0.9 mine\nq1 Q0 b 0 0.5 mine\nq2 Q0 b 0 0.8 mine\n")
+    qrels.write_text("q1 0 b 1\nq2 0 c 1\n")
+    out = tmp_path / "result"
+    said = say(evaluate, qrels, "--run", run, "--measure", "MRR", "--measure", "mean_rank", "--out", out)
+    assert said.status == 0, said.text
+    assert "mine" in said.text and "(1 of 2 beyond 2)" in " ".join(said.text.split())
+    result = load(out)
+    assert result.aggregates == {"run": {"mrr": 0.25, "mean_rank": 2.5}} and result.protocol.recall == "recall"
+    assert result.beyond == {"run": {"mean_rank": 1}} and (out / "report.html").is_file()
+    assert say(evaluate, qrels, "--run", f"t2i={run}").status == 0
+    assert "split needs a collection" in say(evaluate, qrels, "--run", run, "--split", "test").text
+    assert "visir compare FIRST SECOND --qrels FILE" in say(evaluate, qrels, "--run", run, "--run", run).text
+
+
+def test_the_task_of_a_run_is_that_of_its_queries(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("image,caption\n0.jpg,a dog\n1.jpg,a cat\n")
+    (tmp_path / "run.trec").write_text("0.jpg#0 Q0 0.jpg 0 0.9 x\n0.jpg#0 Q0 1.jpg 0 0.1 x\n1.jpg#0 Q0 1.jpg 0 0.8 x\n")
+    options = ("--images", "none", "--measure", "R@1")
+    said = say(evaluate, tmp_path / "c.csv", *options, "--run", tmp_path / "run.trec")
+    named = say(evaluate, tmp_path / "c.csv", *options, "--run", f"t2i={tmp_path / 'run.trec'}")
+    assert said.status == named.status == 0 and "100.0" in said.text, said.text
+    assert "t2i: the ranks of 1 of 2 queries repeat" in " ".join(said.text.split())

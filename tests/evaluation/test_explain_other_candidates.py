@@ -72,7 +72,7 @@ def test_of_a_run_from_elsewhere_the_candidates_are_those_of_the_result() -> Non
     ours = visir.evaluate(COLLECTION, VECTORS, split="test", depth=5).runs["t2i"]
     listed = {query: dict(ours[query]) for query in ours.queries.to_pylist()}
     result = visir.evaluate(COLLECTION, {"t2i": listed}, split="test", similarity="cosine")
-    assert not result.runs["t2i"].gallery.is_listed
+    assert result.runs["t2i"].gallery.ids == ours.gallery.ids
     bench = Bench(Material.of(result, None, COLLECTION))
     images = int((SPLIT == "test").sum())
     assert bench.part("t2i", Reading()).sizes == (images,)

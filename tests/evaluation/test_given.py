@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import visir
 from visir.collections import read_qrels
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation.results import load_evaluation
+from visir.evaluation.sources import is_judgements
 from visir.records import Items, Qrels, Task
 
 COLLECTION = make_collection(12, 2)
@@ -190,6 +192,45 @@ def test_judgements_and_a_run_are_known_by_their_lines(tmp_path: Path) -> None:
     (tmp_path / "results.trunc").write_text("q Q0 b 1 0.5 tag and more\nq Q0 a 2 0.4 tag\n")
     evaluation = visir.evaluate(str(tmp_path / "qrels.test"), tmp_path / "results.trunc", measures=["RR", "P@2"])
     assert evaluation.aggregates == {"run": {"mrr": 0.25, "precision@2": 0.25}}  # p is not answered: it failed
+
+
+def test_a_run_and_qrels_in_every_documented_way(tmp_path: Path) -> None:
+    trec = [f"{q} Q0 {d} 0 {s} x" for q, answer in ANSWERS.items() for d, s in answer.items()]
+    (tmp_path / "run").write_text("\n".join(trec))
+    (tmp_path / "run.trec").write_text("\n".join(trec))
+    expected = visir.evaluate(JUDGED, ANSWERS).aggregates
+    for run in (ANSWERS, tmp_path / "run", str(tmp_path / "run.trec"), ranx.Run(ANSWERS)):
+        assert visir.evaluate(run, qrels=JUDGED).aggregates == expected
+        assert visir.evaluate(qrels=JUDGED, system=run).aggregates == expected
+        assert visir.evaluate(JUDGED, run).aggregates == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("beir.tsv", "query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\tb\t2\nq2\tc\t1\n"),
+        ("named.csv", "qid,docno,label\nq1,a,1\nq1,b,2\nq2,c,1\n"),
+        ("texts.csv", "query,document,grade\nq1,a,1\nq1,b,2\nq2,c,1\n"),
+        ("float.trec", "q1 0 a 1.0\nq1 0 b 2.0\nq2 0 c 1.0\n"),
+        ("comment.trec", "# by hand\n\nq1 0 a 1\r\nq1 0 b 2\r\nq2 0 c 1\r\n"),
+        ("mark.trec", "\ufeffq1 Q0 a 1\nq1 Q0 b 2\nq2 Q0 c 1\n"),
+        ("three.txt", "q1 a 1\nq1 b 2\nq2 c 1\n"),
+        ("qrels.json", '{"q1": {"a": 1, "b": 2}, "q2": {"c": 1}}'),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_of_judgements_are_known_beside_a_run(tmp_path: Path, name: str, text: str, packed: bool) -> None:
+    path = tmp_path / (f"{name}.gz" if packed else name)
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    assert visir.evaluate(path, ANSWERS).aggregates == visir.evaluate(JUDGED, ANSWERS).aggregates
+    assert visir.evaluate(qrels=str(path), system=ANSWERS).aggregates == visir.evaluate(JUDGED, ANSWERS).aggregates
+
+
+def test_a_table_of_texts_is_no_file_of_judgements(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("query,document,label\nred boat,a red boat,1\nblue dog,a blue dog,1\n")
+    (tmp_path / "captions.csv").write_text("image,caption\n1.jpg,a\n")
+    assert not is_judgements(tmp_path / "texts.csv") and is_judgements(tmp_path / "texts.csv", ANSWERS)
+    assert not is_judgements(tmp_path / "captions.csv", ANSWERS)
 
 
 def test_judgements_alone_say_what_they_declare() -> None:

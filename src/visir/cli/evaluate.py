@@ -19,7 +19,7 @@ from visir.cli.options import (
     JudgementsOption,
     MeasureOption,
     OptionalModelOption,
-    RecallOption,
+    OptionalRecallOption,
     ReplaceOption,
     SearchDeviceOption,
     ShortcutsOption,
@@ -48,14 +48,15 @@ _BLIND = "blind"
     "visir evaluate scenes:200 --model runs/first",
     "visir evaluate dataset_coco.json --images val2014/ --split test --model openai/clip-vit-base-patch32",
     "visir evaluate captions.csv --embeddings npz:vectors.npz --out results/mine",
+    "visir evaluate qrels.trec --run run.trec",
 )
 def evaluate(
     collection: Annotated[
         str,
         typer.Argument(
             metavar="COLLECTION",
-            help="A collection or a task: a file or folder in any known format, FORMAT:PATH, scenes:2000; or a log of "
-            "the brittleness paper.",
+            help="A collection or a task: a file or folder in any known format, FORMAT:PATH, scenes:2000; a file of "
+            "judgements, for a run; or a log of the brittleness paper.",
             show_default=False,
         ),
     ],
@@ -74,7 +75,8 @@ def evaluate(
         typer.Option(
             "--run",
             metavar="FILE",
-            help="A run made elsewhere: FILE of visir's, t2i=FILE for TREC, Parquet, JSON. Repeatable.",
+            help="A run made elsewhere: FILE in TREC, Parquet or JSON; t2i=FILE where its queries do not tell "
+            "the task. Repeatable.",
         ),
     ] = None,
     task: Annotated[
@@ -87,7 +89,7 @@ def evaluate(
         str | None, typer.Option(help="What counts as right: links (default), or a set of judgements by name.")
     ] = None,
     captions: CaptionsOption = "all",
-    recall: RecallOption = "hit",
+    recall: OptionalRecallOption = None,
     ties: Annotated[
         str | None,
         typer.Option(
@@ -191,7 +193,7 @@ def evaluate(
             raise ConfigurationError(
                 f"{collection} is a run already.", hint="leave out --model, --embeddings and --run"
             )
-        evaluated = evaluate_log(read_log(collection), recall=recall, ties=ties or "id")  # type: ignore[arg-type]
+        evaluated = evaluate_log(read_log(collection), recall=recall or "hit", ties=ties or "id")  # type: ignore[arg-type]
         _show(evaluated, None, out, by=by)
         return
     if sum(map(bool, (model, embeddings, run))) != 1:
@@ -199,8 +201,37 @@ def evaluate(
             "name exactly one system to evaluate.", hint="--model NAME, --embeddings npz:FILE, or --run FILE"
         )
     from visir.collections import open_source
+    from visir.evaluation.sources import is_judgements
     from visir.records import Collection
 
+    if run and is_judgements(collection, beside=_task_and_file(run[0])[1]):
+        if len(run) > 1 or judgements:
+            raise ConfigurationError(
+                f"{collection} are judgements, for one run alone.",
+                hint="of several runs: visir compare FIRST SECOND --qrels FILE",
+            )
+        evaluated = evaluate_source(
+            collection,
+            Path(_task_and_file(run[0])[1]),
+            task,
+            images=images,
+            split=split,
+            relevance=relevance,
+            captions=captions,
+            recall=recall,  # type: ignore[arg-type]
+            ties=ties,  # type: ignore[arg-type]
+            gallery=gallery,  # type: ignore[arg-type]
+            folds=folds,
+            similarity=similarity,  # type: ignore[arg-type]
+            compose=compose,
+            measures=measure,
+            estimator=estimator,
+            rerank=rerank,
+            name=name,
+            search_device=search_device,
+        )
+        _show(evaluated, None, out, by=by)
+        return
     opened = open_source(
         collection, images=single_or_all(images), judgements=judgements, only_split=None if compose else split
     )
@@ -296,13 +327,24 @@ def _system(
 
 
 def _run(name: str, pool: Collection | TaskFile | TaskSet) -> Run:
-    """A run from FILE, which says itself what it is, or from TASK=FILE, made over the declared gallery."""
+    """A run from TASK=FILE, or from FILE, whose task is that of its queries; made over the declared gallery."""
+    from visir.evaluation.systems.given import task_of
     from visir.retrieval.formats import read_run
 
-    task, equals, path = name.partition("=")
-    if not equals:
-        return read_run(name)
+    task, path = _task_and_file(name)
+    if task:
+        return read_run(path, task=task, gallery=pool.task(task).gallery)
+    run = read_run(path)
+    if run.task in pool.tasks:
+        return run
+    task = task_of(run, {name: pool.task(name) for name in pool.tasks})
     return read_run(path, task=task, gallery=pool.task(task).gallery)
+
+
+def _task_and_file(name: str) -> tuple[str, str]:
+    """The parts of TASK=FILE; "" and the file where no task is named. A path may hold "=" too."""
+    task, equals, path = name.partition("=")
+    return (task, path) if equals and not Path(name).exists() else ("", name)
 
 
 def _model(name: str | None, device: str | None, dtype: str) -> Any:

@@ -126,6 +126,13 @@ ShortcutsSpec = Annotated[
 
 GalleryOption = Annotated[str, typer.Option(help="The candidates: those of the split, or of the collection.")]
 RecallOption = Annotated[str, typer.Option(help="What R@k and rsum mean: hit, recall, capped_recall.")]
+OptionalRecallOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.",
+        show_default=False,
+    ),
+]
 MeasureOption = Annotated[
     list[str] | None,
     typer.Option(help="A measure: R@1, nDCG@10, MAP. Repeatable.", autocompletion=complete_measure, show_default=False),

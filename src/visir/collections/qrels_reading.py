@@ -15,7 +15,7 @@ from visir.collections.readers.delimited import find_delimiter, find_encoding
 from visir.collections.readers.rows import read_rows
 from visir.collections.readers.sniffing import plain_name, plain_stem
 from visir.errors import CollectionError
-from visir.files import read_bytes
+from visir.files import is_comment, read_bytes
 from visir.records import Qrels
 from visir.records.qrels import not_negative
 from visir.remote import local_path
@@ -152,7 +152,11 @@ def _json_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def _text_rows(path: Path, text: str, columns: dict[str, str | None]) -> Iterator[_Row]:
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not is_comment(line, is_qrels_line)
+    ]
     if not lines:
         return
     split = _splitter(path, [line for _, line in lines[:20]])
@@ -176,7 +180,11 @@ def _text_rows(path: Path, text: str, columns: dict[str, str | None]) -> Iterato
 
 def _splitter(path: Path, lines: list[str]) -> Callable[[str], list[str]]:
     fields = [line.split() for line in lines]
-    if len({len(cells) for cells in fields}) == 1 and len(fields[0]) in (3, 4) and all(_number(f[-1]) for f in fields):
+    if (
+        len({len(cells) for cells in fields}) == 1
+        and len(fields[0]) in (3, 4)
+        and all(is_number(f[-1]) for f in fields)
+    ):
         return str.split
     delimiter = find_delimiter(lines, "," if plain_name(path).lower().endswith(".csv") else "\t")
     counts = {len(cells) for cells in csv.reader(lines, delimiter=delimiter)}
@@ -185,7 +193,14 @@ def _splitter(path: Path, lines: list[str]) -> Callable[[str], list[str]]:
     return str.split
 
 
-def _number(text: str) -> bool:
+def is_qrels_line(line: str) -> bool:
+    """Whether a line is "query 0 document grade", of which trec_eval ignores the second."""
+    cells = line.split()
+    return len(cells) == 4 and cells[1].upper() in ("0", "Q0", "1") and is_number(cells[3])
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:

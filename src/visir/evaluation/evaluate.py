@@ -26,7 +26,7 @@ from visir.evaluation.scoring import score
 from visir.evaluation.second_stage import apply, second_stage
 from visir.evaluation.sources import check_open_options, is_judgements, open_tasks
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
-from visir.evaluation.systems.given import FORMS, opened, vectors_by_side
+from visir.evaluation.systems.given import FORMS, is_run, opened, vectors_by_side
 from visir.evaluation.systems.vectors import dense
 from visir.evaluation.task_defaults import measures_of, ties_of
 from visir.evaluation.text_reading import reading_of
@@ -88,7 +88,8 @@ def evaluate(
             vector}, (ids, matrix), or `Embeddings`; several for each id as {id: (t, d) array}, (ids, list of arrays),
             or `MultiVectorEmbeddings`. A text may stand in place of its id: {caption: vector}.
         qrels: Judgements alone, in place of a source, in any form: {query: {document: grade}}, a TREC file, a data
-            frame, `ranx.Qrels`. The system is then a run, and measures are those of ranx and ir_measures.
+            frame, `ranx.Qrels`. The system is then a run, given as `system` or in the first place, and measures are
+            those of ranx and ir_measures.
         split: "test", "train+val", …; None is everything.
         relevance: The set of judgements: "links" (a caption and its own image; the default of collections), "cxc", …
         captions: Which captions of each image take part, as queries and as candidates: "all", "first", "first 5",
@@ -155,10 +156,13 @@ def evaluate(
     check_open_options(encoding, "evaluate")
     measures = with_mteb(measures)
     tasks = [tasks] if isinstance(tasks, str) else tasks
-    if qrels is not None or is_judgements(source):
+    if qrels is not None and system is None and is_run(source):  # evaluate(run, qrels=…)
+        source, system = None, source
+    if qrels is not None or is_judgements(source, beside=system):
         if source is not None and qrels is not None:
             raise ConfigurationError(
-                "qrels go without a source.", hint="judgements of a collection: visir.open(source, judgements=FILE)"
+                "qrels go without a source of tasks: they are judgements alone, for a run.",
+                hint="of a run: visir.evaluate(run, qrels=FILE); of a collection: visir.open(source, judgements=FILE)",
             )
         needless = {
             "tasks": tasks,

@@ -19,6 +19,7 @@ from visir.evaluation.systems.runs import origins
 from visir.fingerprint import hash_columns
 from visir.records import UNDECLARED, Protocol, Qrels, Ranks, Recall, Run, Ties, gallery_line, show_id_forms
 from visir.retrieval.formats import read_run
+from visir.retrieval.formats.build import NOTES
 from visir.retrieval.ranks import ranks_of
 
 USUAL = ("ndcg@10", "map", "mrr", "hit@1", "precision@10", "recall@10", "recall@100", "rprecision")
@@ -127,7 +128,7 @@ def evaluate_run(
 
 
 def _notes(run: Run, qrels: Qrels, ranks: Ranks) -> list[str]:
-    notes = []
+    notes = list(run.provenance.get(NOTES, ()))
     missing = len(qrels) - int(pc.sum(pc.is_in(qrels.queries, run.queries)).as_py() or 0)
     if missing:
         notes.append(f"{missing:,} of {len(qrels):,} judged queries are not answered; they count as failed")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from visir.collections import open_source
-from visir.collections.qrels_reading import DOCUMENT_IDS, QUERY_IDS
+from visir.collections.qrels_reading import DOCUMENT_IDS, GRADES, QUERY_IDS, is_number, is_qrels_line
 from visir.collections.task_memory import is_task, is_task_set
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.assembly import Source
+from visir.evaluation.systems.given import is_run
+from visir.files import is_comment, iter_lines, read_json
+from visir.parquet import read_table
 from visir.records import Collection, Qrels, Task, TaskFile, TaskSet
 
-_BEGINNING = 4096
-"""Bytes of a file that show whether it holds judgements."""
+_BEGINNING = 100
+"""Lines of a file that show whether it holds judgements: comments stand before them."""
+_TEXTS = {"query", "topic", "document", "doc"}
+"""Names of columns that may hold texts in place of ids."""
 
 
 OPEN_OPTIONS = (
@@ -98,11 +105,13 @@ def open_collection_of(source: Any, images: Any, verb: str) -> Collection:
     return opened
 
 
-def is_judgements(source: Any) -> bool:
+def is_judgements(source: Any, beside: Any = None) -> bool:
     """Whether a source is judgements alone: which documents are right for which query, and no more.
 
     Args:
         source: Anything.
+        beside: What is given as the system. Beside a run, a file of texts may be judgements whose columns have names
+            of texts, such as "query", or no names.
 
     Returns:
         True if it is.
@@ -120,7 +129,7 @@ def is_judgements(source: Any) -> bool:
     if isinstance(source, Mapping):
         return bool(source) and all(isinstance(judged, Mapping) for judged in source.values())
     if isinstance(source, (str, Path)):
-        return _is_qrels_file(Path(source))
+        return _is_qrels_file(Path(source), is_run(beside))
     if isinstance(source, (list, tuple)):
         return bool(source) and hasattr(source[0], "query_id") and hasattr(source[0], "relevance")
     if type(source).__module__.partition(".")[0] == "ranx":
@@ -134,17 +143,35 @@ def _has_tasks(source: Any) -> bool:
     return all(hasattr(source, name) for name in ("task", "tasks", "split", "splits"))
 
 
-def _is_qrels_file(path: Path) -> bool:
-    """Whether the first line is "query 0 document grade", whatever the file is called."""
+def _is_qrels_file(path: Path, beside_run: bool) -> bool:
+    """Whether a file holds judgements: by its ending, its header, or a first line "query 0 document grade"."""
     endings = [ending.lower() for ending in path.suffixes if ending not in (".gz", ".xz")]
     if not path.is_file():
         return False
     if endings and endings[-1] in (".qrels", ".qrel"):
         return True
+    if endings and endings[-1] in (".json", ".parquet"):
+        return beside_run and _is_structured_qrels(path, endings[-1])
     try:
-        with path.open("rb") as stream:
-            text = stream.read(_BEGINNING).decode("utf-8", "ignore")
-    except OSError:
+        lines = (line.decode("utf-8") for line in islice(iter_lines(path), _BEGINNING))
+        entries = (line for line in lines if line.strip() and not is_comment(line, is_qrels_line))
+        first = next(entries, "")
+    except (VisirError, UnicodeDecodeError):
         return False
-    cells = next((line.split() for line in text.splitlines() if line.strip()), [])
-    return len(cells) == 4 and cells[1].upper() in ("0", "Q0", "1") and cells[3].lstrip("-").isdigit()
+    names = {cell.strip().lower() for cell in re.split(r"[,;\t]", first)}
+    if names & set(QUERY_IDS) and names & set(DOCUMENT_IDS):
+        known = {*QUERY_IDS, *DOCUMENT_IDS, *GRADES, "iteration", "iter", "q0"}
+        return names <= known and (beside_run or not names & _TEXTS)
+    return is_qrels_line(first) or (beside_run and len(cells := first.split()) == 3 and is_number(cells[2]))
+
+
+def _is_structured_qrels(path: Path, ending: str) -> bool:
+    """Whether a JSON file is {query: {document: grade}}, or a Parquet file has columns of judgements."""
+    if ending == ".parquet":
+        names = {name.lower() for name in read_table(path).column_names}
+        return bool(names & set(QUERY_IDS)) and bool(names & set(DOCUMENT_IDS))
+    content = read_json(path)
+    judged = list(content.values()) if isinstance(content, dict) else []
+    return bool(judged) and all(
+        isinstance(row, dict) and all(isinstance(grade, (int, float)) for grade in row.values()) for row in judged
+    )

@@ -43,7 +43,7 @@ def is_run_file(name: object) -> bool:
     if not isinstance(name, (str, Path)) or ":" in str(name).partition("/")[0]:
         return False
     endings = [ending for ending in Path(name).suffixes if ending not in (".gz", ".xz")]
-    return bool(endings) and (endings[-1].lower() in RUN_FILES or has_trec_lines(name))
+    return (bool(endings) and endings[-1].lower() in RUN_FILES) or has_trec_lines(name)
 
 
 def is_run(given: object) -> bool:
@@ -110,7 +110,7 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
         }
     if is_run(given):
         run = read_run(given)
-        return run if run.task in tasks else read_run(run, task=_task_of(run, tasks))
+        return run if run.task in tasks else read_run(run, task=task_of(run, tasks))
     if given == "bm25":
         return Bm25System()
     if isinstance(given, str) and given.startswith(PREFIX):
@@ -130,7 +130,7 @@ def _functions(given: object) -> dict[str, Any]:
     return dict(given) if all(map(callable, given.values())) else {}
 
 
-def _task_of(run: Run, tasks: Mapping[str, Task]) -> str:
+def task_of(run: Run, tasks: Mapping[str, Task]) -> str:
     """The task whose queries a run answers."""
     counts = {
         name: int(pc.sum(pc.is_in(run.queries, task.measured_queries())).as_py() or 0) for name, task in tasks.items()

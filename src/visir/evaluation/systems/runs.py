@@ -19,6 +19,7 @@ from visir.evaluation.systems.base import System
 from visir.records import UNDECLARED, Gallery, Ranks, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
 from visir.retrieval.exclusion import marked, unmarked_ranks, without_excluded
+from visir.retrieval.formats.build import NOTES
 from visir.retrieval.pools import ranks_in_pools, within_pools
 from visir.retrieval.ranks import ranks_of
 from visir.retrieval.vectors import Similarity
@@ -53,6 +54,7 @@ class RunSystem(System):
             run = self.runs[name]
             note = check(run, _joined([fold.gallery for fold in folds]), len(folds))
             self.notes += [note] if note else []
+            self.notes += [f"{name}: {line}" for line in run.provenance.get(NOTES, ())]
             if not run.gallery.is_known:  # it is measured as a run over the declared one, as the note says
                 run = replace(run, gallery=_joined([fold.gallery for fold in folds]))
             qrels = [fold.judgements() for fold in folds]

@@ -10,13 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import counted
 from visir.errors import CollectionError, RunError
 from visir.records import Gallery, Qrels, Run, strings
 
 Order = Literal["rank", "score"]
-"""The order of an answer: by the rank column of the file (the order of its authors; their scores may be rounded), or by
-the scores, ties by document id. trec_eval ignores the rank column and breaks ties by *falling* document id."""
+"""The order of equal scores: by the rank column of the file, which is the order of its authors, whose scores may be
+rounded ("rank"), or by document id ("score"). Scores decide in both; where ranks repeat, equal scores go by document id
+too. trec_eval ignores the rank column and breaks ties by *falling* document id."""
 
+NOTES = "notes"
+"""Where the provenance of a run says what a reader must know of how it was read."""
 UNNAMED = "run"
 """The task of a run that does not say its task."""
 
@@ -45,14 +49,14 @@ def run_of(
         documents: (m,) document ids.
         scores: (m,) scores.
         ranks: (m,) ranks, or None.
-        order: "rank" or "score". Under "rank" the ranks of a query must differ, and scores must not rise along them.
+        order: What decides among equal scores: "rank" or "score".
         depth: How many documents per query the search was to return; None is the length of the longest answer.
         where: Returns the place of row i ("run.txt, line 7") for error messages.
         provenance: How the run was computed.
 
     Raises:
-        RunError: The columns are empty, a score is not finite, a document is outside a listed gallery or occurs twice,
-            or ranks repeat or disagree with the scores.
+        RunError: The columns are empty, a score is not finite, or a document is outside a listed gallery or occurs
+            twice.
     """
     query, document = strings(queries), strings(documents)
     gallery = gallery or Gallery.unknown()
@@ -61,15 +65,21 @@ def run_of(
     coded = query.dictionary_encode()
     code = coded.indices.to_numpy().astype(np.int64)
     if not np.isfinite(scores).all():
-        raise RunError(f"{where(int(np.flatnonzero(~np.isfinite(scores))[0]))}: the score is not a finite number.")
+        raise RunError(
+            f"{where(int(np.flatnonzero(~np.isfinite(scores))[0]))}: the score is not a finite number.",
+            hint="leave out what was not scored; give what is to be last a low number",
+        )
     _check_in_gallery(document, gallery, where)
-    if order == "rank" and ranks is not None:
-        seats = np.lexsort((ranks, code))
-        _check_order(code[seats], ranks[seats], scores[seats], seats, query, where)
-    else:
+    used = np.zeros(len(code)) if order == "score" or ranks is None else ranks
+    seats = np.lexsort((used, -scores, code))
+    inner = code[seats][1:] == code[seats][:-1]
+    if np.any(inner & (np.diff(scores[seats]) == 0) & (np.diff(used[seats]) == 0)):
         by_id = np.empty(len(document), np.int64)
         by_id[pc.sort_indices(document).to_numpy()] = np.arange(len(document))
-        seats = np.lexsort((by_id, -scores, code))
+        seats = np.lexsort((by_id, used, -scores, code))
+    notes = (
+        [] if used is not ranks else _notes_on_ranks(code[seats], ranks[seats], scores[seats], len(coded.dictionary))
+    )
     _check_no_duplicates(code, document, query, where)
     answered = np.bincount(code, minlength=len(coded.dictionary))
     listed = document.take(pa.array(seats)).dictionary_encode()
@@ -83,7 +93,7 @@ def run_of(
         narrow(scores[seats]),
         gallery,
         depth or int(answered.max()),
-        provenance or {},
+        (provenance or {}) | ({NOTES: notes} if notes else {}),
     )
 
 
@@ -115,34 +125,23 @@ def _check_in_gallery(documents: pa.StringArray, gallery: Gallery, where: Callab
         raise RunError(
             f"{where(int(outside[0]))}: document {documents[int(outside[0])].as_py()!r} is not in the gallery "
             f"({gallery.size:,} · {gallery.description}); {len(outside):,} such rows in all.",
-            hint="was it made over a larger gallery? Declare that one, or Gallery.stated(...) if it is not at hand",
+            hint="was it made over a larger gallery? Declare that one",
         )
 
 
-def _check_order(
-    code: NDArray[np.int64],
-    ranks: NDArray[Any],
-    scores: NDArray[Any],
-    seats: NDArray[np.int64],
-    query: pa.StringArray,
-    where: Callable[[int], str],
-) -> None:
+def _notes_on_ranks(code: NDArray[np.int64], ranks: NDArray[Any], scores: NDArray[Any], queries: int) -> list[str]:
+    """A note where the ranks of a query repeat, or are in another order than its scores."""
     inner = code[1:] == code[:-1]
-    same = np.flatnonzero(inner & (ranks[1:] == ranks[:-1]))
-    if len(same):
-        row = int(seats[same[0] + 1])
-        raise RunError(
-            f"{where(row)}: query {query[row].as_py()!r} has rank {ranks[same[0]]} twice.",
-            hint="if the rank column means nothing, read by score: order='score'",
-        )
-    rising = np.flatnonzero(inner & (scores[1:] > scores[:-1]))
-    if len(rising):
-        row = int(seats[rising[0] + 1])
-        raise RunError(
-            f"{where(row)}: query {query[row].as_py()!r}: the score {scores[rising[0] + 1]} at rank "
-            f"{ranks[rising[0] + 1]} is above that of the rank before.",
-            hint="rank and score disagree; if the scores are right, read by score: order='score'",
-        )
+    odd = len(np.unique(code[1:][inner & ~(np.diff(ranks) > 0)]))
+    if not odd:
+        return []
+    falls = np.diff(scores) < 0
+    reverse = bool((inner & falls).any() and (np.diff(ranks) < 0)[inner & falls].all())
+    return [
+        f"the ranks of {odd:,} of {counted(queries, 'queries')} repeat or contradict the scores; the scores decide, "
+        "and among equal ones the document id"
+        + (". Everywhere the highest score has the last rank: if these are distances, negate them" if reverse else "")
+    ]
 
 
 def _check_no_duplicates(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from visir.errors import RunError, VisirError
-from visir.files import iter_lines
+from visir.files import is_comment, iter_lines
 from visir.records import Run
 from visir.registry import Registry
 from visir.retrieval.formats.json_runs import read as read_json
@@ -48,7 +48,7 @@ def read_file(path: str | Path, *, format: str | None = None, **options: Any) ->
 
 
 def has_trec_lines(path: str | Path) -> bool:
-    """Whether the first line of a file is one of a TREC run.
+    """Whether the first line of a file, after comments, is one of a TREC run.
 
     Args:
         path: The file: plain, .gz or .xz.
@@ -57,8 +57,9 @@ def has_trec_lines(path: str | Path) -> bool:
         True if it is; False for what cannot be read as text.
     """
     try:
-        lines = islice(iter_lines(path), 1) if Path(path).is_file() else ()
-        return any(is_trec(line.decode("utf-8")) for line in lines)
+        lines = (line.decode("utf-8") for line in iter_lines(path)) if Path(path).is_file() else iter(())
+        entries = (line for line in lines if line.strip() and not is_comment(line, is_trec))
+        return any(is_trec(line) for line in islice(entries, 1))
     except (VisirError, UnicodeDecodeError):
         return False
 

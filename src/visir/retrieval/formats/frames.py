@@ -37,7 +37,7 @@ def from_frame(
         frame: A data frame of pandas or polars, or an Arrow table; the column of ranks may be missing.
         task: The name of the task.
         gallery: The candidates; None where nobody knows them.
-        order: "rank" (or by score if there are no ranks), or "score".
+        order: What decides among equal scores: "rank" (where there is such a column), or "score" (the document id).
         name: The name of the system.
         depth: How many documents per query the search was to return; None is the length of the longest answer.
         where: Where the table comes from, for error messages.

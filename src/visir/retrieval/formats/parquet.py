@@ -57,7 +57,7 @@ def read(
         path: The file.
         task: The name of the task, for files of other tools.
         gallery: The candidates, for files of other tools.
-        order: "rank" (or by score if there are no ranks), or "score".
+        order: What decides among equal scores: "rank" (where there is such a column), or "score" (the document id).
         depth: How many documents per query the search was to return.
         name: The name of the system; None takes the name of the file.
 

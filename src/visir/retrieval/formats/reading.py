@@ -40,7 +40,7 @@ def read_run(
             - a file: TREC (.trec .run .txt .res), JSON, Parquet; TREC and JSON may be compressed (.gz, .xz);
             - a dictionary {query: {document: score}}, as of ranx, ir_measures and pytrec_eval;
             - a data frame of pandas or polars or an Arrow table with columns such as query_id, document_id, score
-              (names of ir_measures, ranx, PyTerrier and BEIR are known too; a column `rank` gives the order);
+              (names of ir_measures, ranx, PyTerrier and BEIR are known too; a column `rank` orders equal scores);
             - a tuple (scores, query_ids, document_ids) of a matrix (n, m) and the ids of its rows and columns;
             - a list of (query, document, score), such as `ir_measures.ScoredDoc`;
             - a `ranx.Run`, or a `Run`.
@@ -49,7 +49,8 @@ def read_run(
         name: The name of the system; by default that of the file or the run.
         format: The format of a file, where its suffix does not tell: "trec", "json", "parquet".
         options: `depth` (how many documents per query the search was to return; for a matrix also how many are
-            taken); for TREC files, Parquet files and frames `order` ("rank", the default, or "score").
+            taken); for TREC files, Parquet files and frames `order`: what decides among equal scores, their "rank"
+            (the default) or, with "score", the document id.
 
     Raises:
         RunError: It is none of these, or it has a fault.

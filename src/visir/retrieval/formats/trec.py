@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from visir.errors import RunError
-from visir.files import read_lines
+from visir.files import is_comment, read_lines
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.formats.build import Order, check_whole_grades, run_of
 from visir.storage import write_new
@@ -32,23 +32,23 @@ def read(
         path: The file: plain, .gz or .xz.
         task: The name of the task.
         gallery: The candidates.
-        order: "rank" or "score".
+        order: What decides among equal scores: "rank" or "score" (the document id).
         depth: How many documents per query the search was to return; None is the length of the longest answer.
         name: The name of the system; None takes the tag of the file.
 
     Raises:
-        RunError: A line has fewer than six fields, a rank or score is not a number, a document occurs twice or is
-            outside the gallery, or (under "rank") ranks repeat or disagree with scores. The message names file and
-            line.
+        RunError: A line has fewer than six fields, a rank or score is not a number, or a document occurs twice or is
+            outside the gallery. The message names file and line.
     """
-    lines = [(number, line.split()) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    given = enumerate(read_lines(path), 1)
+    lines = [(number, line.split()) for number, line in given if line.strip() and not is_comment(line, is_trec)]
     for number, fields in lines:
         if len(fields) < 6:
             raise RunError(
                 f"{path}, line {number}: {len(fields)} fields; a TREC run has six: query Q0 document rank score tag.",
                 hint="ids with spaces cannot be written in this format; use Parquet",
             )
-    ranks = np.array([_number(path, number, "rank", fields[3], int) for number, fields in lines], np.int64)
+    ranks = np.array([_number(path, number, "rank", fields[3], float) for number, fields in lines], np.float64)
     scores = np.array([_number(path, number, "score", fields[4], float) for number, fields in lines], np.float64)
     return run_of(
         name or (lines[0][1][5] if lines else Path(path).stem),
@@ -105,7 +105,7 @@ def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> Non
 
 
 def is_trec(line: str) -> bool:
-    """Whether a line is one of a TREC run: six fields or more, the fourth a whole number and the fifth a number.
+    """Whether a line is one of a TREC run: six fields or more, the fourth a rank and the fifth a number.
 
     Args:
         line: The line.
@@ -116,7 +116,7 @@ def is_trec(line: str) -> bool:
     """
     fields = line.split()
     try:
-        return len(fields) >= 6 and int(fields[3]) >= 0 and float(fields[4]) == float(fields[4])
+        return len(fields) >= 6 and float(fields[3]) >= 0 and float(fields[4]) == float(fields[4])
     except ValueError:
         return False
 
