@@ -117,8 +117,8 @@ class HitExplanation:
         captions: (text, score) of the captions nearest to the picture, its own and others', by the dense model.
         parts: Rank, score and contribution of each system.
         words: (word, weight), the heaviest of the picture.
-        found: The words of the query that the texts of a product have, where they stand, and what each adds to its
-            score.
+        found_words: The words of the query that the texts of a product have, where they stand, and what each adds to
+            its score.
         regions: What each word of the query matched in the picture, or why that is not known (`missing`); None for a
             model that makes one vector for each, or a query without a text.
     """
@@ -127,5 +127,5 @@ class HitExplanation:
     captions: tuple[tuple[str, float], ...]
     parts: Mapping[str, SystemScore]
     words: tuple[tuple[str, float], ...]
-    found: tuple[FoundWord, ...] = ()
+    found_words: tuple[FoundWord, ...] = ()
     regions: WordRegions | None = None

@@ -193,7 +193,7 @@ def update(
         _check_models(models, of_products=isinstance(opened, ShopTable))
         _ = fitted(before, models)
     elif are_moved(folder, before):
-        with going_on(folder, asked=model is not None or head is not None):
+        with going_on(folder, named=model is not None or head is not None):
             target = with_models(folder, before, others)
         if target.places != before.places:
             _check_models(others, of_products=isinstance(opened, ShopTable))

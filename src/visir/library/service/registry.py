@@ -151,7 +151,7 @@ class LibraryHandle:
             "captions": [{"text": text, "score": score} for text, score in explanation.captions],
             "parts": {name: asdict(part) for name, part in explanation.parts.items()},
             "words": [{"word": word, "weight": weight} for word, weight in explanation.words],
-            "found": [asdict(match) for match in explanation.found],
+            "found_words": [asdict(match) for match in explanation.found_words],
             "regions": None if explanation.regions is None else asdict(explanation.regions),
         }
 

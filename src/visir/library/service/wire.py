@@ -241,7 +241,7 @@ class ExplainedHit(BaseModel):
     captions: list[NearCaption]
     parts: dict[str, ExplainedPart]
     words: list[WeightedWord]
-    found: list[FoundWordBody] = Field([], description="Words of the search that the item has; of products.")
+    found_words: list[FoundWordBody] = Field([], description="Words of the search that the item has; of products.")
     regions: MatchedRegions | None = Field(
         None, description="Of a model of late interaction; null for other models, and for searches without a text."
     )

@@ -292,7 +292,7 @@ class TextIndex(Displayed):
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         within = pc.equal(self.ids, document).to_numpy(zero_copy_only=False)
         starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
-        found = []
+        matches = []
         for concept in looked_up.concepts:
             alone = Plan((concept,), (), "")
             score = next(iter(self.search(alone, 1, within=within).scores), 0.0)
@@ -307,8 +307,8 @@ class TextIndex(Displayed):
             ]
             fields = np.sum([counts[place] for _, place in held], axis=0)
             names = tuple(name for name, times in zip(self.fields, fields.tolist(), strict=True) if times)
-            found.append(FoundWord(tuple(word for word, _ in held), names, score))
-        return tuple(sorted(found, key=lambda word: -word.score))
+            matches.append(FoundWord(tuple(word for word, _ in held), names, score))
+        return tuple(sorted(matches, key=lambda word: -word.score))
 
     def save(self, folder: str | Path) -> Path:
         """Write the index into a new or an empty folder, and return the folder."""

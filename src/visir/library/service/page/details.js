@@ -234,7 +234,7 @@ function words(list) {
 }
 
 /** Why it was found: the parts of a fused score, words with the weights of both sides, the nearest captions. */
-function reasons({ terms, captions, parts, words: query, regions, found: inWords }, body, hit, shown) {
+function reasons({ terms, captions, parts, words: query, regions, found_words: inWords }, body, hit, shown) {
   const found = [];
   const systems = Object.values(parts ?? {});
   if (hit?.rank) found.push(el("p", { class: "rank" }, "Rank ", el("b", null, count(hit.rank)), `, score ${weight(hit.score)}`, systems.length > 1 ? ", from" : ""));
