@@ -214,7 +214,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         }
 
     @property
-    def count(self) -> str:
+    def how_many(self) -> str:
         """How many of how many, in words: "2 of 2 products found", "10 of 1,050 products, ranked"."""
         if not self.hits:
             return f"nothing behind rank {self.total:,}" if self.total else "nothing found"
@@ -232,7 +232,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
     def __repr__(self) -> str:
         label = [] if self.by == "filters" else [self.label]
         lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.label, _PATH_WIDTH)}" for hit in self.hits]
-        return brief(self, f"{self.title}: {', '.join([self.count, *label])}", *self.changes, *lines)
+        return brief(self, f"{self.title}: {', '.join([self.how_many, *label])}", *self.changes, *lines)
 
 
 def picture_of(snapshot: LibrarySnapshot, item: Item) -> LibraryPicture:
