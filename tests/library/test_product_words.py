@@ -448,11 +448,11 @@ def test_filters_alone_in_python(library: Library) -> None:
 def test_words_that_were_found_are_named(library: Library) -> None:
     answer = library.search("red dresses wool")
     [best, *_] = library.explain("p1", "red dresses wool").explanation.found_words
-    found = library.explain("p1", "red dresses wool").explanation.found_words
-    assert {word for match in found for word in match.words} >= {"red", "dress", "wool"}
-    assert best.score == max(match.score for match in found)
-    assert sum(match.score for match in found) == pytest.approx(answer[0].score)
-    assert {match.words[-1]: match.fields for match in found}["red"] == ("title",)
+    matches = library.explain("p1", "red dresses wool").explanation.found_words
+    assert {word for match in matches for word in match.words} >= {"red", "dress", "wool"}
+    assert best.score == max(match.score for match in matches)
+    assert sum(match.score for match in matches) == pytest.approx(answer[0].score)
+    assert {match.words[-1]: match.fields for match in matches}["red"] == ("title",)
 
 
 def test_a_changed_price_is_not_unchanged(library: Library, shop: Path) -> None:

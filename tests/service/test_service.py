@@ -48,7 +48,7 @@ def test_what_is_served(service: Service) -> None:
     assert said["name"] == "photos" and said["items"] == 24 and said["generation"] == 1
     assert said["systems"] == ["dense", "sparse", "hybrid"] and said["categories"] and not said["captions"]
     assert said["model"] == "dense" and said["head"] == "sparse"  # of a path only the last part
-    assert {"name": "width", "type": "number", "values": None} in said["fields"]
+    assert {"name": "width", "type": "number", "values": None, "items": 24} in said["fields"]
     assert service.ask("GET", "/v1/health").json()["status"] == "ok"
     assert service.ask("GET", "/v1/ready").status_code == 200
 

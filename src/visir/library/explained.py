@@ -63,7 +63,7 @@ class ExplainedPicture(Displayed, view="visir.library.reports.explained"):
             scores,
             ", ".join(f"{word.word} {word.score:.2f}" for word in words),
             ", ".join(f"{term.term} {term.share:.0%}" for term in self.terms[:6]),
-            ", ".join(f"{'/'.join(word.words)} {word.score:.2f}" for word in self.explanation.found_words[:6]),
+            ", ".join(f"{'/'.join(match.words)} {match.score:.2f}" for match in self.explanation.found_words[:6]),
         )
 
 

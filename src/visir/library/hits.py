@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,9 +80,11 @@ class LibraryPicture(Displayed, view="visir.library.reports.pictures"):
         """A small picture, at most 320 × 320 pixels; None where there is none."""
         if self.webp is None:
             return None
-        from visir.collections.images import decode  # a stranger's library may hold anything under this name
+        from PIL import Image
 
-        return decode(self.webp, f"the thumbnail of {self.item.name}")
+        picture = Image.open(io.BytesIO(self.webp))
+        picture.load()
+        return picture
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: `id`, `name`, `path`, `caption`, `category`, `width`, `height`, `taken`, `camera`.
@@ -211,7 +214,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         }
 
     @property
-    def counted(self) -> str:
+    def how_many(self) -> str:
         """How many of how many, in words: "2 of 2 products found", "10 of 1,050 products, ranked"."""
         if not self.hits:
             return f"nothing behind rank {self.total:,}" if self.total else "nothing found"
@@ -229,7 +232,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
     def __repr__(self) -> str:
         label = [] if self.by == "filters" else [self.label]
         lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.label, _PATH_WIDTH)}" for hit in self.hits]
-        return brief(self, f"{self.title}: {', '.join([self.counted, *label])}", *self.changes, *lines)
+        return brief(self, f"{self.title}: {', '.join([self.how_many, *label])}", *self.changes, *lines)
 
 
 def picture_of(snapshot: LibrarySnapshot, item: Item) -> LibraryPicture:

@@ -89,9 +89,9 @@ def begin(change: FolderChange, target: LibraryCard, models: LibraryModels) -> N
     """Write down what the library goes over to; what was made for other models under the same names is removed."""
     current = LibraryCard.of(change.manifest)
     places = {name: place for name, place in target.places.items() if current.places.get(name) != place}
-    announced: dict[str, Any] = {**{name: getattr(target, name) for name in _NAMED}, "places": places}
-    if current.next != announced:
-        change.commit(replace(current, next=announced).to_content())
+    content: dict[str, Any] = {**{name: getattr(target, name) for name in _NAMED}, "places": places}
+    if current.next != content:
+        change.commit(replace(current, next=content).to_content())
     for system, place in places.items():
         encoder = models.sparse if system == "sparse" else models.dense
         if not is_made_by_visir(change.folder / place, INDEX.name):
@@ -126,12 +126,12 @@ def remove_left(change: FolderChange) -> None:
 
 
 @contextmanager
-def going_on(folder: Path, *, is_named: bool) -> Iterator[None]:
+def going_on(folder: Path, *, named: bool) -> Iterator[None]:
     """Say of an error of models that nobody named now that a change to them was begun, and the way out."""
     try:
         yield
     except VisirError as fault:
-        if is_named:
+        if named:
             raise
         current = LibraryCard.read(folder)
         back = f"visir library update {shlex.quote(str(folder))} --model {shlex.quote(current.model)}"

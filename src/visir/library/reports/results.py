@@ -18,7 +18,7 @@ _COLUMNS = {"rank": pa.int64(), "score": pa.float64(), "id": pa.string(), "name"
 
 def blocks(results: LibraryResults) -> list[Block]:
     """What was searched, and the pictures that were found."""
-    heading = facts(results.title, results.counted, results.label)
+    heading = facts(results.title, results.how_many, results.label)
     if not results.hits:
         return [heading]
     shown = [tile(hit) for hit in results.hits[:PICTURES]]

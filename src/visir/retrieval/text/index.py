@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.parquet import read_columns
@@ -30,8 +29,7 @@ from visir.retrieval.text.postings import Postings, check_arrays
 from visir.retrieval.text.spelling import Spelling
 from visir.retrieval.text.synonyms import Synonyms
 from visir.retrieval.text.words import Language
-from visir.storage import FolderChange, FolderKind, new_folder, read_checked
-from visir.storage.removal import below
+from visir.storage import FolderChange, FolderKind, Manifest, new_folder
 
 if TYPE_CHECKING:
     from visir.retrieval.text.near_words import NearWords
@@ -294,7 +292,7 @@ class TextIndex(Displayed):
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         within = pc.equal(self.ids, document).to_numpy(zero_copy_only=False)
         starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
-        matched = []
+        matches = []
         for concept in looked_up.concepts:
             alone = Plan((concept,), (), "")
             score = next(iter(self.search(alone, 1, within=within).scores), 0.0)
@@ -309,8 +307,8 @@ class TextIndex(Displayed):
             ]
             fields = np.sum([counts[place] for _, place in held], axis=0)
             names = tuple(name for name, times in zip(self.fields, fields.tolist(), strict=True) if times)
-            matched.append(FoundWord(tuple(word for word, _ in held), names, score))
-        return tuple(sorted(matched, key=lambda word: -word.score))
+            matches.append(FoundWord(tuple(word for word, _ in held), names, score))
+        return tuple(sorted(matches, key=lambda word: -word.score))
 
     def save(self, folder: str | Path) -> Path:
         """Write the index into a new or an empty folder, and return the folder."""
@@ -320,7 +318,7 @@ class TextIndex(Displayed):
 
     def write(self, change: FolderChange) -> None:
         """Write the index into a folder that is being made or changed; an earlier one there no longer counts."""
-        place = f"index-{change.free_number(change.manifest.generation + 1, 'index-{}')}"
+        place = f"index-{change.manifest.generation + 1}"
         change.content |= self.write_part(change, place)
         change.keep_only(place)
 
@@ -357,7 +355,9 @@ class TextIndex(Displayed):
             TextIndexError: There is no text index, or a damaged one, or one of another version.
         """
         folder = Path(folder)
-        return cls.read_part(folder, read_checked(folder, TEXT_INDEX).content)
+        manifest = Manifest.read(folder, TEXT_INDEX)
+        manifest.check(folder, TEXT_INDEX, hashed=lambda name: False)
+        return cls.read_part(folder, manifest.content)
 
     @classmethod
     def read_part(cls, folder: Path, content: Mapping[str, Any]) -> TextIndex:
@@ -371,14 +371,14 @@ class TextIndex(Displayed):
             TextIndexError: It is missing or damaged.
         """
         with TEXT_INDEX.reading(folder):
-            place = below(folder, content["place"])
+            place = folder / content["place"]
             hint = TEXT_INDEX.remedy
             columns = {"id": pa.string(), "digest": pa.binary(16)}
             documents = read_columns(place / "documents.parquet", columns, TextIndexError, hint)
             words = read_columns(
                 place / "words.parquet", {"word": pa.string(), "term": pa.string()}, TextIndexError, hint
             )
-            arrays = [load_array(place / f"{name}.npy", mapped=True) for name in _ARRAYS]
+            arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
             check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
             ids, digests = (pa.concat_arrays(documents[name].chunks) for name in ("id", "digest"))
             return cls(
