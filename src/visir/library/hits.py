@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,11 +79,9 @@ class LibraryPicture(Displayed, view="visir.library.reports.pictures"):
         """A small picture, at most 320 × 320 pixels; None where there is none."""
         if self.webp is None:
             return None
-        from PIL import Image
+        from visir.collections.images import decode  # a stranger's library may hold anything under this name
 
-        picture = Image.open(io.BytesIO(self.webp))
-        picture.load()
-        return picture
+        return decode(self.webp, f"the thumbnail of {self.item.name}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: `id`, `name`, `path`, `caption`, `category`, `width`, `height`, `taken`, `camera`.

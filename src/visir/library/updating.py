@@ -12,6 +12,7 @@ Between any two steps every item of the database is in every index; the next upd
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections import defaultdict
@@ -21,12 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Displayed, brief, listed
+from visir.encoders.encoding import try_out
 from visir.encoders.own_code import name_model
+from visir.errors import ImageError
 from visir.files import read_json
 from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
 from visir.library.database import OWN_FILES, Database
 from visir.library.database_update import write_scan
+from visir.library.decisions import are_written, removals
 from visir.library.default_model import TEXT_MODELS
 from visir.library.index_migration import migrate_indexes
 from visir.library.layout import (
@@ -38,25 +42,24 @@ from visir.library.layout import (
     LibraryError,
     being_updated,
     is_library,
-    thumbnail_name,
 )
 from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
 from visir.library.models import NO_MODEL, LibraryModels
+from visir.library.pictures import judged
 from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.product_source import ShopTable
 from visir.library.product_words import words_are_there
-from visir.library.scan import Scan, scan, thumbnails_of_journal
+from visir.library.scan import Scan, scan
 from visir.library.source import PhotoSource, check_source_available
 from visir.library.sources import open_source
 from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.storage import FolderChange, changing, remove_own_folders, sweep
-from visir.storage.removal import remove_files
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
 
-_STALE = f"{WORK}/captions.json"
+_STALE = "captions.json"
 Tell = Callable[[str, int, int], None]
 """What is being done ("reading", "encoding", "writing", "keeping the text tower"), how much is done, of how much."""
 
@@ -71,13 +74,14 @@ class UpdateReport(Displayed):
         moved: Known content under a new path whose old path is gone.
         deleted: Paths that are gone.
         unchanged: All else: neither content, nor captions, nor fields are other ones.
-        broken: From path to reason, of everything that cannot be read; it is tried again when it changes.
+        broken: From path to the reason and what to do, of everything that cannot be read. It is tried again when it
+            changes, or the limits and decoders that refused it do; what may pass (rights, disks) at each update.
         duplicates: Files whose content another file has too.
         items: How many pictures the library now holds.
         encoded: How many of them went through the model now.
         seconds: How long it took.
-        unavailable: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are
-            kept.
+        unavailable: From folders that cannot be looked into, or whose disk is gone, and from pictures that cannot be
+            read for now, to the reason; what the library has of them is kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
         rewritten: The items that have other captions or fields now: a new price, for example. None is encoded again.
         remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read.
@@ -228,6 +232,7 @@ def _check_models(models: LibraryModels, *, of_products: bool) -> None:
         if "image" not in encoder.modalities and not of_products:
             raise encoder.cannot("image")
         encoder.check_versioned("a library keeps its vectors")
+        try_out(encoder)
     if not models.takes_texts and not of_products:
         warnings.warn(
             f"{models.model} takes pictures, no texts: this library can be searched with a picture, not with words. "
@@ -246,7 +251,9 @@ def _updated(
     started: float,
 ) -> UpdateReport:
     folder = change.folder
-    unfinished = (folder / WORK).exists() or not words_are_there(folder, before, [*change.manifest.files])
+    unfinished = bool(change.works(WORK) or change.own_folders(WORK)) or not words_are_there(
+        folder, before, [*change.manifest.files]
+    )
     unfinished |= any(system in before.kinds and system not in before.indexes for system in SYSTEMS)
     current = LibraryCard.of(change.manifest) if change.manifest.generation else before
     if change.manifest.generation:
@@ -256,9 +263,11 @@ def _updated(
     has_database = bool(before.database) and (folder / before.database).is_file()
     database = Database.open(folder / before.database) if has_database else Database.empty()
     try:
-        return _compared(
+        report = _compared(
             change, before, source, models, database, unfinished or not has_database, verify, callback, started
         )
+        change.settle()
+        return report
     finally:
         database.close()
 
@@ -279,18 +288,21 @@ def _compared(
     indexes = Indexes.of(change, before)
     known = dict(database.rows("SELECT id, thumbnail FROM items"))
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
+    unfinished |= any(indexes.ids(system) - known.keys() for system in systems)
     callback("looking", 0, len(source.entries))
-    scanned = scan(change, source, database, verify=verify, encode_again=lost, callback=callback)
+    removed = removals(folder, before, database)
+    unfinished |= not are_written(folder, before, removed)
+    scanned = scan(change, source, database, removed, verify=verify, encode_again=lost, callback=callback)
     if isinstance(source, ShopTable):
         source.check_pictures(any(known.values()))
-    unavailable = keep_unavailable(source, database, scanned)
+    unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
     counts = _counts(database, scanned)
     same = counts.same and not scanned.first and _as_known(database, source, scanned)
     encoded = 0
     if not same:
         if change.manifest.generation:
             check_before_change(folder)
-        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, callback)
+        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
         _set_aside(scanned, broken)
         counts = _counts(database, scanned)
     items = set(scanned.items.values())
@@ -304,16 +316,15 @@ def _compared(
         if CAPTIONS in card.kinds:
             _add_captions(change, source, database, captions, models, indexes, callback)
         callback("writing", 0, 1)
-        torn = thumbnails_of_journal(folder) - items
-        removed = {item: digest for item, digest in known.items() if item not in items}
+        gone = {item: digest for item, digest in known.items() if item not in items}
 
         def write(draft: Database) -> None:
             rewritten.update(write_scan(draft, source, scanned, items, captions))
 
-        card = commit(change, card, write, removed=removed)
+        card = commit(change, card, write, removed=gone)
         clean_indexes(change, card, indexes)
-        remove_files(folder, map(thumbnail_name, torn - known.keys()))
-        remove_own_folders(change, WORK)
+        for work in {WORK, *change.works(WORK)}:
+            remove_own_folders(change, work)
     elif card.to_content() != change.manifest.content:
         change.commit(card.to_content())
     else:
@@ -349,11 +360,12 @@ def _add_captions(
     between index and database, and the old text restored meanwhile, the index would keep the vector of the new one.
     """
     before = dict(database.rows("SELECT id, text FROM captions"))
-    listed = change.folder / _STALE
+    work = change.work_folder(WORK).name
     stale = {caption for caption, (_, text) in captions.items() if caption in before and before[caption] != text}
-    if listed.is_file():
-        stale |= set(read_json(listed))
-    change.write_json(_STALE, sorted(stale), counts=False)
+    for path in change.folder.glob(f"{WORK}*/{_STALE}"):  # of whatever update: to encode one again is never wrong
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            stale |= set(read_json(path)) & captions.keys()
+    change.write_json(f"{work}/{_STALE}", sorted(stale), counts=False)
     indexes.keep(CAPTIONS, indexes.ids(CAPTIONS) - stale)
     missing = captions.keys() - indexes.ids(CAPTIONS)
     if missing:
@@ -373,10 +385,11 @@ def _check_not_emptied(before: LibraryCard, scanned: Scan, known: Collection[str
     )
 
 
-def _set_aside(scanned: Scan, broken: Mapping[str, str]) -> None:
+def _set_aside(scanned: Scan, broken: Mapping[str, ImageError]) -> None:
     """Take items that could not be encoded out of what was found."""
     for path in [path for path, item in scanned.items.items() if item in broken]:
-        scanned.broken[path] = (scanned.entries[path].mark, broken[scanned.items[path]])
+        fault = broken[scanned.items[path]]
+        scanned.broken[path] = judged(scanned.entries[path].mark, fault), fault.reason
         del scanned.items[path]
 
 
@@ -405,12 +418,12 @@ def _counts(database: Database, scanned: Scan) -> UpdateReport:
 def _as_known(database: Database, source: PhotoSource, scanned: Scan) -> bool:
     """Whether captions, fields and broken files are as the database has them."""
     recorded = database.value("SELECT value FROM meta WHERE name = 'text_fingerprint'")
-    broken = dict(database.rows("SELECT path, mark FROM broken"))
+    broken = {path: (mark, reason) for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken")}
     marks = dict(database.rows(f"SELECT path, mark FROM files WHERE {OWN_FILES}"))
     return (
         recorded == source.text_fingerprint
         and database.value("SELECT value FROM meta WHERE name = 'disks'") in (None, disks_of(source, database, scanned))
         and not scanned.removed
-        and broken == {path: mark for path, (mark, _) in scanned.broken.items()}
+        and broken == scanned.broken
         and marks == {path: entry.mark for path, entry in scanned.entries.items() if path in scanned.items}
     )

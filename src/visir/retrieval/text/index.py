@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.parquet import read_columns
@@ -29,7 +30,8 @@ from visir.retrieval.text.postings import Postings, check_arrays
 from visir.retrieval.text.spelling import Spelling
 from visir.retrieval.text.synonyms import Synonyms
 from visir.retrieval.text.words import Language
-from visir.storage import FolderChange, FolderKind, Manifest, new_folder
+from visir.storage import FolderChange, FolderKind, new_folder, read_checked
+from visir.storage.removal import below
 
 if TYPE_CHECKING:
     from visir.retrieval.text.near_words import NearWords
@@ -318,7 +320,7 @@ class TextIndex(Displayed):
 
     def write(self, change: FolderChange) -> None:
         """Write the index into a folder that is being made or changed; an earlier one there no longer counts."""
-        place = f"index-{change.manifest.generation + 1}"
+        place = f"index-{change.free_number(change.manifest.generation + 1, 'index-{}')}"
         change.content |= self.write_part(change, place)
         change.keep_only(place)
 
@@ -355,9 +357,7 @@ class TextIndex(Displayed):
             TextIndexError: There is no text index, or a damaged one, or one of another version.
         """
         folder = Path(folder)
-        manifest = Manifest.read(folder, TEXT_INDEX)
-        manifest.check(folder, TEXT_INDEX, hashed=lambda name: False)
-        return cls.read_part(folder, manifest.content)
+        return cls.read_part(folder, read_checked(folder, TEXT_INDEX).content)
 
     @classmethod
     def read_part(cls, folder: Path, content: Mapping[str, Any]) -> TextIndex:
@@ -371,14 +371,14 @@ class TextIndex(Displayed):
             TextIndexError: It is missing or damaged.
         """
         with TEXT_INDEX.reading(folder):
-            place = folder / content["place"]
+            place = below(folder, content["place"])
             hint = TEXT_INDEX.remedy
             columns = {"id": pa.string(), "digest": pa.binary(16)}
             documents = read_columns(place / "documents.parquet", columns, TextIndexError, hint)
             words = read_columns(
                 place / "words.parquet", {"word": pa.string(), "term": pa.string()}, TextIndexError, hint
             )
-            arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
+            arrays = [load_array(place / f"{name}.npy", mapped=True) for name in _ARRAYS]
             check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
             ids, digests = (pa.concat_arrays(documents[name].chunks) for name in ("id", "digest"))
             return cls(
