@@ -79,20 +79,6 @@ class EncodeOptions(TypedDict, total=False):
     skip_broken: bool
 
 
-def try_out(encoder: Encoder) -> None:
-    """Encode two small pictures and two texts, so that a model that cannot do it is refused before work begins.
-
-    Raises:
-        EncoderError: It cannot.
-    """
-    from PIL import Image
-
-    if "image" in encoder.modalities:
-        encoder.encode_images([Image.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
-    if "text" in encoder.modalities:
-        encoder.encode_texts(["a dog", "two dogs on a hill " * 200], "query")  # more than any model reads
-
-
 def encode(
     model: Encoder | str | Path,
     source: Any,
