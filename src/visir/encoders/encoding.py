@@ -80,17 +80,6 @@ class EncodeOptions(TypedDict, total=False):
     skip_broken: bool
 
 
-def try_out(encoder: Encoder) -> None:
-    """Encode two small pictures and two texts, so that a model that cannot do it is refused before work begins."""
-    from PIL import Image
-
-    computed = [modality for modality in encoder.modalities if not encoder.root_encoder(modality).precomputed]
-    if "image" in computed:
-        encoder.encode_images([Image.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
-    if "text" in computed:
-        encoder.encode_texts(["a dog", "two dogs on a hill " * 200], "query")  # more than any model reads
-
-
 def encode(
     model: Encoder | str | Path,
     source: Any,

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Displayed, brief, listed
-from visir.encoders.encoding import try_out
 from visir.encoders.own_code import name_model
 from visir.errors import ImageError
 from visir.files import read_json
@@ -232,7 +231,6 @@ def _check_models(models: LibraryModels, *, of_products: bool) -> None:
         if "image" not in encoder.modalities and not of_products:
             raise encoder.cannot("image")
         encoder.check_versioned("a library keeps its vectors")
-        try_out(encoder)
     if not models.takes_texts and not of_products:
         warnings.warn(
             f"{models.model} takes pictures, no texts: this library can be searched with a picture, not with words. "

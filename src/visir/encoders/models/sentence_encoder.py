@@ -322,7 +322,7 @@ def load(request: SentenceRequest) -> SentenceEncoder:
         images = None if pictures is None else pictures.values()
         cut: dict[str, Any] = {} if model.truncate_dim is None else {"dimension": int(model.truncate_dim)}
         card = request.card(model, prompts, images, more=cut)
-        return SentenceEncoder(
+        encoder = SentenceEncoder(
             card,
             model,
             request.files.folder,
@@ -331,6 +331,16 @@ def load(request: SentenceRequest) -> SentenceEncoder:
             max_length=request.max_length,
             compiled=request.device == COMPILED,
         )
+        if pictures is not None and not pictures.any_resolution:
+            _try_pictures(encoder)
+        return encoder
+
+
+def _try_pictures(encoder: SentenceEncoder) -> None:
+    """Raise `EncoderError` where the pictures of the processor are none that the model takes: before any work."""
+    from PIL import Image as images
+
+    encoder.encode_images([images.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
 
 
 def has_routes(model: Any) -> bool:

@@ -115,6 +115,11 @@ class SentencePictures:
         self.one_by_one = False
         self.one_by_one = not takes_messages(model) and self._same_alone()
 
+    @property
+    def any_resolution(self) -> bool:
+        """Whether the model sees a picture at its own proportions."""
+        return self._shapes.any_resolution
+
     def prepare(self, image: Image) -> Pixels:
         """One RGB picture: its pixels as the model wants them, or as they are."""
         self._shapes.check(image)
