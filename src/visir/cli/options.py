@@ -348,7 +348,11 @@ def _service_option(*names: str, **more: Any) -> Any:
 TokensOption = Annotated[Path | None, _service_option(help="The folder of tokens: who may do what.")]
 OpenToAllOption = Annotated[
     bool,
-    _service_option("--no-tokens", help="Let everybody in: serve on other addresses than loopback without tokens."),
+    _service_option(
+        "--no-tokens",
+        "--open-to-all",
+        help="Let everybody in: serve on other addresses than loopback without tokens.",
+    ),
 ]
 AllowHostOption = Annotated[
     list[str] | None,

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from visir.cli.options import (
-    SERVICE,
     AllowHostOption,
     AllowOriginOption,
     BurstOption,
@@ -18,6 +17,7 @@ from visir.cli.options import (
     HostOption,
     LogFormOption,
     MaxBodyOption,
+    OpenToAllOption,
     PortOption,
     RateOption,
     TimeoutOption,
@@ -37,15 +37,7 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8766,
     tokens: TokensOption = None,
-    open_to_all: Annotated[
-        bool,
-        typer.Option(
-            "--no-tokens",
-            "--open-to-all",
-            help="Let everybody in: serve on other addresses than loopback without tokens.",
-            rich_help_panel=SERVICE,
-        ),
-    ] = False,
+    open_to_all: OpenToAllOption = False,
     preset: PresetOption = None,
     mapping: MappingOption = None,
     history: Annotated[
