@@ -47,7 +47,7 @@ class SourceKind(Generic[AnyFormat]):
     name: str
     plural: str
     formats: Registry[AnyFormat]
-    how_to_name: str = "name it with --format, or format= in Python"
+    how_to_name: str = "put its name before it (FORMAT:PATH), or format= in Python"
     where_listed: str = "visir data formats explains them"
     without_path: str = ""
 
