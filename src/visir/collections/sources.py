@@ -113,6 +113,7 @@ def find_source(
         raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
     name = prefix or format
     path, options = _options(text)
+    path = path.expanduser()  # a shell does so; Python does not
     if name is None:
         if "{" not in path.name:  # a pattern of shards
             _check_exists(path, spec, kind)
