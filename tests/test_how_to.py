@@ -319,7 +319,7 @@ MOST_NOT_RUN = 6
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`photos/`, `photos.csv`, `captions.csv`, `mine.csv` with splits, and a small CLIP under the name of the real one."""
+    """`photos/`, `photos.csv`, `captions.csv`, `mine.csv` with splits, and a small CLIP under a real name."""
     folder = photos_and_clip(tmp_path_factory.mktemp("how-to"))
     rows = list(csv.DictReader((folder / "photos.csv").open(encoding="utf-8")))
     shutil.copy(folder / "photos.csv", folder / "captions.csv")

@@ -203,18 +203,20 @@ def wrong_commands(message: Message) -> list[str]:
 
 def resolves(name: str) -> bool:
     """Whether a dotted name is a module, or something in one."""
-    parts = name.split(".")
-    for count in range(len(parts), 0, -1):
-        try:
-            value: Any = importlib.import_module(".".join(parts[:count]))
-        except ImportError:
-            continue
-        for part in parts[count:]:
-            if not hasattr(value, part):
-                return part in getattr(value, "__annotations__", {})
+    value: Any = importlib.import_module("visir")
+    path = "visir"
+    for part in name.split(".")[1:]:
+        path = f"{path}.{part}"
+        if hasattr(value, part):  # first: a folder may have the name of a function
             value = getattr(value, part)
-        return True
-    return False
+        elif part in getattr(value, "__annotations__", {}):
+            return True
+        else:
+            try:
+                value = importlib.import_module(path)
+            except ImportError:
+                return False
+    return True
 
 
 @cache
