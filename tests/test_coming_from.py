@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ PAGES = sorted(path for path in FOLDER.glob("*.md") if path.stem != "index")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return photos_and_clip(tmp_path_factory.mktemp("peers"))
+    folder = photos_and_clip(tmp_path_factory.mktemp("peers"))
+    shutil.copytree(folder / "clip", folder / "openai" / "clip-vit-base-patch32")
+    return folder
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)

@@ -81,7 +81,7 @@ def test_unknown_things_name_the_nearest(write) -> None:
         open_collection(path, restvall="keep")
     with pytest.raises(CollectionError, match="names the format 'karpathy', and format='table' another"):
         open_collection(f"karpathy:{path}", format="table")
-    with pytest.raises(CollectionError, match=r"no known format of collections\.\n  → name it with --format"):
+    with pytest.raises(CollectionError, match=r"no known format of collections\.\n  → put its name before it"):
         open_collection(write("x.bin", b"\x00\x01"))
     with pytest.raises(CollectionError, match="nowhere: no such file or folder"):
         open_collection("nowhere")

@@ -193,3 +193,12 @@ def test_a_data_set_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(CollectionError, match="hf:nobody/nothing: cannot be loaded from the Hugging Face hub") as fault:
         visir.open("hf:nobody/nothing")
     assert "hf:user/name" in fault.value.hint
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell expands it, Python does not: visir.index("~/Photos", …) is in the documents."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "one.png")
+    (tmp_path / "mine.csv").write_text("image,caption\none.png,all black\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert visir.open("~/mine.csv").captions["text"].to_pylist() == ["all black"]
+    assert visir.open("table:~/mine.csv?images=none").captions.num_rows == 1

@@ -67,7 +67,7 @@ class SourceDraft(ABC):
             CollectionError,
             f"{self.name} ({self.source})",
             self.faults,
-            hint="mend the source (visir data check PATH lists everything), or name its format with --format",
+            hint="mend the source (visir data check PATH lists everything), or name its format: FORMAT:PATH",
         )
 
     @abstractmethod

@@ -47,7 +47,7 @@ class SourceKind(Generic[AnyFormat]):
     name: str
     plural: str
     formats: Registry[AnyFormat]
-    how_to_name: str = "name it with --format, or format= in Python"
+    how_to_name: str = "put its name before it (FORMAT:PATH), or format= in Python"
     where_listed: str = "visir data formats explains them"
     without_path: str = ""
 
@@ -113,6 +113,7 @@ def find_source(
         raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
     name = prefix or format
     path, options = _options(text)
+    path = path.expanduser()  # a shell does so; Python does not
     if name is None:
         if "{" not in path.name:  # a pattern of shards
             _check_exists(path, spec, kind)

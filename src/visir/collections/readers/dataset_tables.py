@@ -60,7 +60,8 @@ def dataset_table(dataset: Any, name: str, image: str | None = None, split: str 
     column = image or (columns[0] if len(columns) == 1 else usual[0] if len(usual) == 1 else None)
     if column is None or column not in columns:
         raise CollectionError(
-            f"{name}: which column has the pictures: {', '.join(columns)}?", hint='query_image_column="COLUMN" says it'
+            f"{name}: which column has the pictures: {', '.join(columns)}?",
+            hint='say it: query_image_column="COLUMN", or document_image_column="COLUMN"',
         )
     return TaskTable(name, rows, split, _Cells(dataset.select_columns([column]), column))
 

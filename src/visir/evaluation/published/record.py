@@ -134,7 +134,12 @@ class Published(Displayed):
         for kind, requested, known in (("system", system, self.systems), ("collection", collection, self.collections)):
             if requested is not None and _plain(requested) not in map(_plain, known):
                 faults.append(f"no {kind} {requested!r} ({nearest(requested, known)})")
-        raise_faults(VisirError, self.name, faults, hint="name one with --system and --collection")
+        raise_faults(
+            VisirError,
+            self.name,
+            faults,
+            hint="say which: --as SYSTEM, --on COLLECTION (in Python system=, collection=)",
+        )
         matching = [
             row
             for row in self.rows
@@ -147,7 +152,7 @@ class Published(Displayed):
             )
             raise VisirError(
                 f"{self.name}: {len(matching)} rows fit: {choices or 'none'}.",
-                hint="name one with --system and --collection",
+                hint="say which: --as SYSTEM, --on COLLECTION (in Python system=, collection=)",
             )
         return matching[0]
 

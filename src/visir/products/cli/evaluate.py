@@ -78,7 +78,7 @@ def evaluate(
 
     names = [name.strip() for name in baselines.split(",") if name.strip()]
     if not names and not models:
-        raise ConfigurationError("no system: name --models, --baselines, or both")
+        raise ConfigurationError("no system is named.", hint="name --model, --baselines, or both")
     evaluation = run(
         opened(catalogue, format, images, option),
         [*names, *(models or [])],
