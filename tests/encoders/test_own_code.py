@@ -19,8 +19,8 @@ from visir.cli.index_search import search_command as search_index
 from visir.cli.search import search as search_photos
 from visir.encoders import own_code
 from visir.encoders.checkpoints import write_description
-from visir.encoders.loading import load
-from visir.encoders.own_code import NAMES, CodeNotTrustedError, check_code
+from visir.encoders.loading import load, load_recorded
+from visir.encoders.own_code import NAMES, CodeNotTrustedError, check_code, name_model
 from visir.errors import EncoderError
 from visir.library.models import LibraryModels
 from visir.library.searcher import Searcher
@@ -191,3 +191,13 @@ def test_a_model_that_the_user_named_is_no_other(name: str, monkeypatch: pytest.
     for other in (f"st:{name}", f"{name}&code_revision=1", name.replace("own_", "other_")):
         with pytest.raises(CodeNotTrustedError):
             check_code(other, "photos.index")
+
+
+@pytest.mark.parametrize("name", ["memory://models/evil", "http://127.0.0.1:9/evil", "ADAPTER?base=memory://evil"])
+def test_a_name_in_a_file_asks_no_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.encoders.own_code._named", set())
+    monkeypatch.setattr("visir.encoders.loading._load", lambda *_: pytest.fail("it was asked for"))
+    with pytest.raises(CodeNotTrustedError, match="an address"):
+        load_recorded(name, "photos.index")
+    name_model(name)
+    check_code(name, "photos.index")

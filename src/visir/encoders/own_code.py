@@ -18,6 +18,8 @@ from visir.errors import EncoderError
 
 TRUSTED = "code=trusted"
 """The option that lets the code of a model run."""
+_ELSEWHERE = "://"
+"""In a name that is asked for at an address: reading it tells that address of this machine, and may use its keys."""
 NAMES = "VISIR_TRUSTED_CODE"
 """The environment variable with the names of models whose code may run, one in each line."""
 _named: set[str] = set()
@@ -30,7 +32,7 @@ class CodeNotTrustedError(EncoderError):
 
 def name_model(name: str) -> None:
     """Record that the user has named this model in this process."""
-    if TRUSTED in name:
+    if TRUSTED in name or _ELSEWHERE in name:
         _named.add(absolute_name(name))
 
 
@@ -45,7 +47,7 @@ def trusting_folder() -> Iterator[None]:
 
 
 def check_code(name: str, place: object, allow: str = "") -> None:
-    """Check that a name that was read from a file lets no code run that the user has not named.
+    """Check that a name that was read from a file lets no code run, and asks no address, that the user has not named.
 
     The option is looked for anywhere in the name: a name can hold another one (`ADAPTER?base=NAME?code=trusted`).
 
@@ -57,10 +59,15 @@ def check_code(name: str, place: object, allow: str = "") -> None:
     Raises:
         CodeNotTrustedError: The user has not named it.
     """
-    if TRUSTED not in name or _IN_TRUSTED_FOLDER.get():
+    if (TRUSTED not in name and _ELSEWHERE not in name) or _IN_TRUSTED_FOLDER.get():
         return
     if absolute_name(name) in _named | set(map(absolute_name, os.environ.get(NAMES, "").splitlines())):
         return
+    if _ELSEWHERE in name:
+        raise CodeNotTrustedError(
+            f"{place}: it names the model {name}, an address, and nobody has said here that it may be asked.",
+            hint=f"if you know that address, and trust who made {place}: {allow or f'name that model: {name}'}",
+        )
     export = f"export {NAMES}={shlex.quote(absolute_name(name))}"
     raise CodeNotTrustedError(
         f"{place}: it names the model {name}, which runs code of its own, and nobody has said here that it may.",
