@@ -103,6 +103,9 @@ def test_conditions_alone_are_listed_and_pages_agree(library: Path) -> None:
     shown = say(search_in_library, library, "--where", "width >= 1", "-k", "5")
     assert "1–5 of 48 pictures that pass the filters, by name; the next: --offset 5" in shown.text
     assert "0.0000" not in shown.text, "nothing was compared"
+    name = json.dumps(names[0])
+    single = say(search_in_library, library, "--where", f"name = {name}")
+    assert "1–1 of 1 picture that passes the filters, by name" in single.text
     past = say(search_in_library, library, "--where", "width >= 1", "--offset", "100")
     assert "nothing behind --offset 100: 48 pictures that pass the filters" in past.text
     assert (

@@ -81,7 +81,8 @@ def count_in_words(
         >>> count_in_words(9, 2, by="both", system="dense", label="words and dense", unit="products", filtered=True)
         '9 products that pass the filters, ranked; 2 found by words'
     """
-    items = counted(total, unit) + (" that pass the filters" if filtered else "")
+    passing = f"that {'passes' if total == 1 else 'pass'} the filters"
+    items = counted(total, unit) + (f" {passing}" if filtered else "")
     if by == "filters":
         return f"{items}, {label}"
     if system in (None, "sparse"):
