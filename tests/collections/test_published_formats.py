@@ -288,7 +288,7 @@ def test_vsepp_caption_ids(write) -> None:
     assert found.captions["id"].to_pylist() == [str(n) for n in range(100, 110)]
     with pytest.raises(CollectionError, match="10 captions, but 3 caption ids"):
         opened(path, caption_ids=write("short.npy", npy([1, 2, 3])))
-    with pytest.raises(CollectionError, match=r"not a plain \.npy of ids.*\n  → save it as numbers"):
+    with pytest.raises(CollectionError, match=r"It should be a plain \.npy of ids\.\n  → save it as numbers"):
         opened(path, caption_ids=write("pickled.npy", npy([{}, None])))
 
 

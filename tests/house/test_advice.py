@@ -32,6 +32,7 @@ FOREIGN = re.compile(
 )
 """Other programs, whose options are their own; pages and their colours."""
 OTHERS = {
+    "layers_pattern": "of a LoRA configuration, as peft names it",
     "code_revision": "an option in the name of a model, ?code_revision=COMMIT",
     "query_image_column": "columns of a task, of any part and content",
     "document_image_column": "likewise",

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from index_data import several
+from manifests import seal
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import Embeddings, MultiVectorEmbeddings, Run
@@ -174,6 +175,7 @@ def test_faults_are_named(tmp_path: Path) -> None:
     numbers = np.load(codes)
     numbers[3, :2] = 255
     np.save(codes, numbers)
+    seal(folder)
     with pytest.raises(IndexFolderError, match="a compressed vector names a centroid that is not there"):
         open_index(folder)
 

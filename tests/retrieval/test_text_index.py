@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from manifests import seal
 
 from visir.encoders.base import Encoder
 from visir.encoders.store import Store
@@ -154,6 +155,9 @@ def test_postings_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     rows = np.load(path)
     rows[0] = 400
     np.save(path, rows)
+    with pytest.raises(TextIndexError, match="not as it was written"):
+        TextIndex.open(folder)
+    seal(folder)
     with pytest.raises(TextIndexError, match="lead nowhere"):
         TextIndex.open(folder)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from intent_log import BEGAN, MINUTE, Row, event, folder_of, random_log
+from manifests import seal
 
 from visir.errors import VisirError
 from visir.sessions.examples import SETTINGS, Sample, draw
@@ -124,6 +125,7 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
         sound[:40] + b"\xff" * 40 + sound[80:],
     ):
         (tmp_path / "damaged" / part).write_bytes(data)
+        seal(tmp_path / "damaged")
         with pytest.raises(VisirError, match=f"{part}: damaged, or no model"):
             load_model(tmp_path / "damaged")
 

@@ -52,7 +52,7 @@ def _unpacked(name: str) -> Callable[[Path], object]:
 
 
 def _read_tokens(path: Path) -> None:
-    from visir.library.service.tokens import read_tokens
+    from visir.serving.tokens import read_tokens
 
     _, faults = read_tokens(path)
     if faults:

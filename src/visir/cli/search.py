@@ -63,7 +63,8 @@ def search(
     split: SplitOption = None,
     images: ImagesOption = None,
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", hidden=True, help="Broken pictures are always set aside here.")
+        bool,
+        typer.Option("--skip-broken", hidden=True, help="Set pictures aside that cannot be read: always so, here."),
     ] = True,
     device: DeviceOption = None,
 ) -> None:

@@ -265,7 +265,7 @@ def independent_with_test(
         >>> rare = np.r_[np.ones(20), np.zeros(980)]  # 2 % of 1,000, and one of five
         >>> tested = independent_with_test(rare, np.arange(1_000), np.eye(5)[0], np.arange(5))
         >>> round(tested.p, 2), tested.low < 0 < tested.high
-        (0.14, True)
+        (0.19, True)
     """
     check_level(level)
     sides = [(values, units), (baseline, baseline_units)]

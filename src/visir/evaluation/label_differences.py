@@ -199,7 +199,7 @@ def value_difference(
     counts = [np.bincount(own, minlength=size).astype(np.float64) for _, own in samples]
     common = (counts[0] > 0) & (counts[1] > 0)
     number = int(common.sum())
-    paired = number > 1 and 2 * number >= min((count > 0).sum() for count in counts)
+    paired = number > 1 and 2 * number >= min(int((count > 0).sum()) for count in counts)
 
     def of_images(transform: Callable[[Floats], Floats]) -> list[Floats]:
         """The mean of each common image, for both values."""

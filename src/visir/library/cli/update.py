@@ -34,12 +34,16 @@ def update(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="Another or a first model (everything is encoded anew), or the new place of its own."
+            "--model",
+            "-m",
+            help="A model: another, or a first one (everything is encoded anew), or the new place of its own.",
         ),
     ] = None,
     sparse: Annotated[
         str | None,
-        typer.Option(help="Another sparse head, or a first one; or the new place of the library's own."),
+        typer.Option(
+            help="A sparse head over the model: another, or a first one, or the new place of the library's own."
+        ),
     ] = None,
     kind: KindsOption = None,
     setting: IndexSetOption = None,
