@@ -218,6 +218,23 @@ def test_weights_of_a_graph_in_a_file_beside_it(tmp_path: Path) -> None:
     assert "m.weights" in caught.value.message and caught.value.hint
 
 
+def test_constants_of_a_graph_in_a_file_beside_it(tmp_path: Path) -> None:
+    """Weights need no initializer: a node may hold them, and its file counts as much."""
+    cards = []
+    for shift in (0, 1):
+        file = save_onnx(tmp_path / str(shift), shift=shift)
+        model = onnx.load(str(file))
+        matrix = model.graph.initializer.pop()
+        model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["matrix"], value=matrix))
+        others = {"save_as_external_data": True, "location": "m.weights", "convert_attribute": True}
+        file.with_name("m.weights").unlink()
+        onnx.save(model, file, size_threshold=0, **others)
+        assert file.with_name("m.weights").stat().st_size >= matrix.ByteSize() // 2
+        cards.append(OnnxImageEncoder(file, options={"normalise": "imagenet"}).card.weights)
+    assert (tmp_path / "0" / "m.onnx").read_bytes() == (tmp_path / "1" / "m.onnx").read_bytes()
+    assert cards[0] != cards[1]
+
+
 @pytest.mark.parametrize("location", ["../outside", "/etc/passwd"])
 def test_weights_of_a_graph_lie_in_its_folder(tmp_path: Path, location: str) -> None:
     file = save_onnx(tmp_path / "a")

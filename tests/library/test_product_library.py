@@ -352,3 +352,12 @@ def test_prices_in_the_words_of_a_search(library: Library) -> None:
     plain = library.search("blue dress under 50 €", read_prices=False)
     assert (len(plain), plain.read) == (5, ())
     assert results[0].score == pytest.approx(library.search("blue dress", where="price < 50")[0].score)
+
+
+def test_price_words_alone_list_and_find_nothing(library: Library) -> None:
+    """No word of theirs is looked for, so that nothing is "found"."""
+    results = library.search("under 50", by="words")
+    passing = library.search(where="price < 50")
+    assert (results.total, results.matched) == (passing.total, None) and results.total > 0
+    assert {hit.item.product for hit in results} == {hit.item.product for hit in passing}
+    assert results.how_many.endswith("that pass the filters")

@@ -8,6 +8,7 @@ from typing import Any
 
 from PIL import Image
 
+from visir.library.layout import LibraryError
 from visir.library.reranking import Reranker
 from visir.library.results import RankedItem
 
@@ -26,15 +27,17 @@ class Scoring:
         return [float(value * len(text)) for value, text in zip(pixels, texts, strict=True)]
 
 
-def library(**pictures: int) -> Any:
-    """Pictures of one grey each."""
+def library(generation: int = 1, **pictures: int) -> Any:
+    """Pictures of one grey each; one that is not there cannot be opened."""
 
     def open_image(item: str) -> tuple[bytes, str]:
+        if item not in pictures:
+            raise LibraryError(f"{item}: its disk is away")
         stream = io.BytesIO()
         Image.new("RGB", (4, 4), (pictures[item],) * 3).save(stream, "PNG")
         return stream.getvalue(), "image/png"
 
-    return SimpleNamespace(open_image=open_image)
+    return SimpleNamespace(open_image=open_image, folder="photos.visir", generation=generation)
 
 
 def hits(*ids: str) -> list[RankedItem]:
@@ -58,3 +61,18 @@ def test_other_pictures_have_their_own_scores() -> None:
     reranker, model, photos = Reranker(), Scoring(), library(a=10, b=20, c=30)
     reranker.reranked(model, photos, "cat", hits("a", "b"), 2)  # type: ignore[arg-type]
     assert scores(reranker.reranked(model, photos, "cat", hits("a", "c"), 2)) == [("c", 90.0), ("a", 30.0)]  # type: ignore[arg-type]
+
+
+def test_pictures_of_an_update_have_scores_of_their_own() -> None:
+    reranker, model = Reranker(), Scoring()
+    assert scores(reranker.reranked(model, library(a=10, b=20), "cat", hits("a", "b"), 2)) == [("b", 60.0), ("a", 30.0)]  # type: ignore[arg-type]
+    changed = library(generation=2, a=40, b=20)
+    assert scores(reranker.reranked(model, changed, "cat", hits("a", "b"), 2)) == [("a", 120.0), ("b", 60.0)]  # type: ignore[arg-type]
+
+
+def test_a_picture_that_was_away_has_its_score_when_it_is_back() -> None:
+    reranker, model = Reranker(), Scoring()
+    away = reranker.reranked(model, library(b=20), "cat", hits("a", "b"), 2)  # type: ignore[arg-type]
+    assert [(hit.id, "matching" in hit.parts) for hit in away] == [("b", True), ("a", False)]
+    back = reranker.reranked(model, library(a=40, b=20), "cat", hits("a", "b"), 2)  # type: ignore[arg-type]
+    assert scores(back) == [("a", 120.0), ("b", 60.0)]

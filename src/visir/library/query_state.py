@@ -200,8 +200,8 @@ class QueryState:
 
     @property
     def total(self) -> int:
-        """How many items the answer has on all its pages: all that it may find, where vectors rank every one."""
-        ranks_all = not self.rankings or "dense" in self.rankings
+        """How many items the answer has on all its pages: all that it may find, where nothing leaves any out."""
+        ranks_all = not self.rankings or "dense" in self.rankings or self.lists_all
         return self.candidates if ranks_all else self.matched or 0
 
     def label(self, library: LibrarySnapshot) -> str:

@@ -210,8 +210,6 @@ def _of_words(state: LibraryState, group: Sequence[QueryState], depth: int) -> R
         for query_state, total in zip(group, totals, strict=True):
             query_state.matched = None if query_state.lists_all else total
         return run
-    for query_state in group:
-        query_state.matched = query_state.candidates
     index = state.words.index
     every = np.flatnonzero(np.ones(len(index), np.bool_) if within is None else within)[:depth]
     names = index.ids.take(pa.array(every)).to_pylist()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 
-from cachetools import LRUCache, cachedmethod
+from cachetools import LRUCache
 
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
@@ -23,7 +22,8 @@ class Reranker:
     """Orders hits by a matching head, one query at a time, and remembers the last ones, for their next pages.
 
     The hits of one query go through the model together and without those of any other, so that scores do not depend on
-    what else is searched. Thread-safe.
+    what else is searched. Scores are remembered for a generation of the library, and only where every picture could be
+    opened: one that is away may come back. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -54,11 +54,20 @@ class Reranker:
             replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(reranked) + 1)
         ]
 
-    @cachedmethod(
-        attrgetter("_cache"), key=lambda self, cross_encoder, library, text, items: (text, items),
-        lock=attrgetter("_cache_lock"),
-    )  # fmt: skip
     def _scores(
+        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, items: tuple[str, ...]
+    ) -> Mapping[str, float]:
+        key = (library.folder, library.generation, text, items)
+        with self._cache_lock:
+            scores = self._cache.get(key)
+        if scores is None:
+            scores = self._computed(cross_encoder, library, text, items)
+            if len(scores) == len(items):
+                with self._cache_lock:
+                    self._cache[key] = scores
+        return scores
+
+    def _computed(
         self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, items: tuple[str, ...]
     ) -> Mapping[str, float]:
         from visir.collections.images import opened

@@ -85,6 +85,8 @@ def count_in_words(
     items = counted(total, unit) + (f" {passing}" if filtered else "")
     if by == "filters":
         return f"{items}, {label}"
+    if by == "words" and matched is None:  # words that are conditions themselves, "under 500", and no others
+        return items
     if system in (None, "sparse"):
         return f"{items} found" if not filtered else f"{counted(total, unit)} found among those that pass the filters"
     shared = "" if matched is None else f"; {matched:,} found by words"

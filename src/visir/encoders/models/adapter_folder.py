@@ -66,7 +66,7 @@ def read_config(folder: Path) -> Any:
     require("peft", extra="train", purpose="adapters (LoRA and its kin)")
     import peft
 
-    check_configurations([folder])
+    check_configurations([folder], base_elsewhere=True)
     try:
         return peft.PeftConfig.from_pretrained(str(folder))
     except Exception as fault:  # peft raises what comes: KeyError, TypeError, ValueError

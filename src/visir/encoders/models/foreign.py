@@ -76,12 +76,14 @@ _OPENCLIP_TOKENIZER = {"clean": str, "language": str, "reduction_mask": str, "st
 """What `text_cfg.tokenizer_kwargs` may hold; all else goes on to `AutoTokenizer.from_pretrained`."""
 
 
-def check_configurations(folders: Sequence[Path], allow: str = "") -> None:
+def check_configurations(folders: Sequence[Path], allow: str = "", *, base_elsewhere: bool = False) -> None:
     """Check the configurations in the folders of a model whose code is not trusted.
 
     Args:
         folders: The folder of the model, and those of its parts.
         allow: How the user trusts the model: "NAME?code=trusted".
+        base_elsewhere: An adapter may name a folder as its base. Where visir loads that base it is a model like any
+            other, checked by itself; a library that loads it by the way would check nothing.
 
     Raises:
         EncoderError: One names code, a path outside its folder, or an address.
@@ -89,7 +91,7 @@ def check_configurations(folders: Sequence[Path], allow: str = "") -> None:
     for folder in folders:
         for path in sorted({path for pattern in CONFIGURATIONS for path in folder.glob(pattern) if path.is_file()}):
             if path.name != "open_clip_config.json":  # open_clip alone reads it: `check_openclip`
-                _refuse(path, _faults(path, read_json(path)), allow)
+                _refuse(path, _faults(path, read_json(path), base_elsewhere), allow)
 
 
 def check_openclip(path: Path, content: Any, *, own: bool = False) -> None:
@@ -165,7 +167,7 @@ def untrusted(name: str) -> Iterator[None]:
         yield
 
 
-def _faults(path: Path, content: Any) -> list[str]:
+def _faults(path: Path, content: Any, base_elsewhere: bool = False) -> list[str]:
     """What is refused in one configuration."""
     if path.name == "modules.json":
         return _module_faults(content)
@@ -189,8 +191,8 @@ def _faults(path: Path, content: Any) -> list[str]:
             faults.append(_fault(shown, value, _UNKNOWN))
         elif _names_code(keys, key, value):
             faults.append(_fault(shown, value, _CODE))
-        elif key == "base_model_name_or_path":  # of an adapter: a folder of its user's, often; never an address
-            faults += [_fault(shown, value, _PLACE)] if "://" in value else []
+        elif key == "base_model_name_or_path" and base_elsewhere and "://" not in value:
+            continue
         elif _SAID.intersection(keys) or key.endswith(("_token", "_tokens")):
             continue
         elif _leads_outside(value, path.parent) and not (key in _OLD and not Path(value).exists()):

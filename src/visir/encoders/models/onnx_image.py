@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,7 @@ def _read(file: Path) -> tuple[Any, str]:
         model = onnx.load(str(file), load_external_data=False)
     except DecodeError as fault:
         raise EncoderError(f"{file}: not an ONNX file ({fault}).", hint="is the download complete?") from fault
-    stored = [tensor for tensor in model.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL]
+    stored = [tensor for tensor in _tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
     others = sorted({entry.value for tensor in stored for entry in tensor.external_data if entry.key == "location"})
     try:
         onnx.load_external_data_for_model(model, str(file.parent))
@@ -188,6 +188,22 @@ def _read(file: Path) -> tuple[Any, str]:
             hint="copy the files of its weights beside it, under the names that they had",
         ) from fault
     return model, hash_json(hashes) if others else hashes[file.name]
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    """Every tensor of a graph, also those of constants and of graphs within it."""
+    from google.protobuf.message import Message
+    from onnx import TensorProto
+
+    waiting = [model]
+    while waiting:
+        message = waiting.pop()
+        if isinstance(message, TensorProto):
+            yield message
+            continue
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                waiting += [value] if isinstance(value, Message) else list(value)
 
 
 def _first(fault: BaseException) -> str:

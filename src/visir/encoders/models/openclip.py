@@ -14,7 +14,7 @@ import torch
 
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.loading import hub_unreachable
-from visir.encoders.models.foreign import check_openclip
+from visir.encoders.models.foreign import check_configurations, check_openclip
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import template_of
 from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
@@ -216,6 +216,7 @@ def _configuration(source: OpenClipSource) -> dict[str, Any]:
         return {**configuration, "quick_gelu": source.quick_gelu or bool(configuration.get("quick_gelu", False))}
     content = read_json(path)
     check_openclip(path, content)
+    check_configurations([path.parent])  # transformers reads those of a tokenizer
     return dict(content["model_cfg"])
 
 

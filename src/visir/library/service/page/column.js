@@ -149,8 +149,7 @@ export class Column {
     if (!total) return [];
     let found = counted(total, this.library.unit);
     const ranks = body && system && system !== "sparse"; // vectors
-    if (!body) found += `, ${order}`;
-    else found += !ranks ? " found, best first" : body.like && !body.text ? " like this one, nearest first" : ", ranked best first";
+    found += !body ? `, ${order}` : ranks ? (body.like && !body.text ? " like this one, nearest first" : ", ranked best first") : matched === null ? "" : " found, best first";
     if (ranks && matched !== null) found += `; ${count(matched)} found by words`;
     if (body && total > DEEPEST) found += `; ${count(DEEPEST)} can be seen`;
     if (!seconds) return [found];
