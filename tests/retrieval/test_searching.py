@@ -11,7 +11,7 @@ from PIL import Image
 
 import visir
 from visir.encoders import Encoder
-from visir.errors import ConfigurationError, EncoderError, RunError
+from visir.errors import ConfigurationError, EncoderError, ImageError, RunError
 from visir.records import Embeddings, MultiVectorEmbeddings
 from visir.retrieval import build_index
 
@@ -171,3 +171,14 @@ def test_vectors_are_searched_in_an_index_without_its_model() -> None:
     for source in (several, build_index(several), build_index(several, "maxsim-ivf")):
         run = visir.search(source, None, [query])
         assert run.answer("vector") == [("b", 3.0), ("a", 2.0)]
+
+
+def test_a_broken_picture_of_a_folder_is_set_aside_and_counted(tmp_path: Path) -> None:
+    for name, colour in {"a": "red", "b": "blue"}.items():
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{name}.png")
+    (tmp_path / "c.png").write_bytes(b"no picture")
+    with pytest.warns(UserWarning, match=r"1 picture cannot be read, left out of this search: .*c\.png"):
+        run = visir.search(tmp_path, "colours", "red")
+    assert run.top("red") == ["a.png", "b.png"]
+    with pytest.raises(ImageError, match=r"c\.png"):
+        visir.search(tmp_path, "colours", "red", skip_broken=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -10,9 +11,10 @@ import numpy as np
 
 from visir.collections import open as open_anything
 from visir.collections.own_folders import check_no_own_folder
+from visir.display import counted, named
 from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import EncodeOptions, encode_items
+from visir.encoders.encoding import EncodeOptions, encode_detailed
 from visir.encoders.loading import load, load_recorded
 from visir.encoders.parts_folder import Parts
 from visir.encoders.sources import items_of
@@ -60,7 +62,8 @@ def search(
         split: Search one split only.
         images: Where the pictures of a collection are.
         index: An index that holds the vectors (or its folder), or the name of a kind ("hnsw") to build one.
-        **options: As of `EncodeOptions`: `store`, `batch_size`, `workers`, `skip_broken`.
+        **options: As of `EncodeOptions`: `store`, `batch_size`, `workers`; pictures that cannot be read are set aside,
+            and a warning counts them (`skip_broken=False`: an error instead).
 
     Returns:
         A `Run`: `run.top(query)` are the best ids, `run[query]` ids with scores. A query has its text, or the name of
@@ -108,7 +111,15 @@ def search(
         items = items_of(opened, encoder, _SIDES[to] if to else None)
     if ready is None:
         assert encoder is not None and items is not None
-        ready = encode_items(encoder, items, "document", **options)
+        encoding = encode_detailed(encoder, items, "document", **{"skip_broken": True, **options})
+        ready = encoding.embeddings
+        if encoding.broken:
+            name, reason = next(iter(encoding.broken.items()))
+            warnings.warn(
+                f"{counted(len(encoding.broken), 'pictures')} cannot be read, left out of this search: "
+                f"{named(name, reason)}{', …' if len(encoding.broken) > 1 else ''}",
+                stacklevel=2,
+            )
     run = _searched(ready, vectors, k, index if isinstance(index, str) and index in KINDS else None)
     return replace(run.select(list(wanted)), query_items=shown, document_items=items)
 
