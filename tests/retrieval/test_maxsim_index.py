@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from index_data import several
-from manifests import seal
 
+from manifests import seal
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import Embeddings, MultiVectorEmbeddings, Run
 from visir.retrieval.exact import search

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from manifests import seal
 
+from manifests import seal
 from visir.encoders.base import Encoder
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from intent_log import BEGAN, MINUTE, Row, event, folder_of, random_log
-from manifests import seal
 
+from manifests import seal
 from visir.errors import VisirError
 from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.prediction.base_rates import base_rates, rate_at

@@ -111,7 +111,8 @@ def search(
         items = items_of(opened, encoder, _SIDES[to] if to else None)
     if ready is None:
         assert encoder is not None and items is not None
-        encoding = encode_detailed(encoder, items, "document", **{"skip_broken": True, **options})
+        options.setdefault("skip_broken", True)
+        encoding = encode_detailed(encoder, items, "document", **options)
         ready = encoding.embeddings
         if encoding.broken:
             name, reason = next(iter(encoding.broken.items()))

@@ -179,6 +179,7 @@ def _faults(path: Path, content: Any, base_elsewhere: bool = False) -> list[str]
     for keys, value in _leaves(content):
         key = next((key for key in reversed(keys) if not key.isdecimal()), "")
         shown = ".".join(keys)
+        is_base = base_elsewhere and key == "base_model_name_or_path" and "://" not in str(value)
         if reason := next((_REFUSED[part] for part in keys if part in _REFUSED), None):
             if value:
                 faults.append(_fault(shown, value, reason))
@@ -191,9 +192,7 @@ def _faults(path: Path, content: Any, base_elsewhere: bool = False) -> list[str]
             faults.append(_fault(shown, value, _UNKNOWN))
         elif _names_code(keys, key, value):
             faults.append(_fault(shown, value, _CODE))
-        elif key == "base_model_name_or_path" and base_elsewhere and "://" not in value:
-            continue
-        elif _SAID.intersection(keys) or key.endswith(("_token", "_tokens")):
+        elif is_base or _SAID.intersection(keys) or key.endswith(("_token", "_tokens")):
             continue
         elif _leads_outside(value, path.parent) and not (key in _OLD and not Path(value).exists()):
             faults.append(_fault(shown, value, _PLACE))
