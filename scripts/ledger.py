@@ -39,7 +39,7 @@ GROUPS = {
     "evaluation": ("evaluation",),
     "reports": ("reports",),
     "cli": ("cli",),
-    "library": ("library",),
+    "library": ("library", "serving"),
     "sessions": ("sessions",),
     "products": ("products",),
     "studies + papers": ("studies", "papers"),
