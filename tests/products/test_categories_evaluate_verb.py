@@ -63,7 +63,7 @@ def test_all_faults_at_once() -> None:
     assert said.status == 2
     assert "unknown setting 'generl' (did you mean 'general'?" in said.text and "fold 7: there are 1 to 5" in said.text
     said = say(evaluate, "generated:50", "-b", "")
-    assert said.status == 2 and "no system: name --models, --baselines, or both" in said.text
+    assert said.status == 2 and "name --model, --baselines, or both" in said.text
 
 
 def test_searching_marks_what_is_right(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from visir.errors import CollectionError
+from visir.files import user_path
 from visir.remote import local_path
 from visir.storage import ContentStore, FolderKind
 
@@ -84,14 +85,14 @@ def encoded_picture(picture: Any, where: str) -> bytes:
     if isinstance(picture, Mapping):
         if picture.get("bytes") is not None:
             return bytes(picture["bytes"])
-        path = Path(str(picture.get("path"))).expanduser()
+        path = user_path(str(picture.get("path")))
         if not path.is_file():
             raise CollectionError(f"{where}: {path}: no such file.")
         return path.read_bytes()
     from PIL import Image
 
     if isinstance(picture, (str, Path)):
-        path = Path(local_path(str(picture))).expanduser()
+        path = user_path(local_path(str(picture)))
         if not path.is_file():
             raise CollectionError(f"{where}: {path}: no such file.")
         return path.read_bytes()

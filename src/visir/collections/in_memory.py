@@ -15,6 +15,7 @@ from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.columns import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
 from visir.collections.readers.table import DraftFiller, TableColumns
 from visir.errors import CollectionError
+from visir.files import user_path
 from visir.remote import local_path
 
 FORMS = (
@@ -176,7 +177,7 @@ def _fill(draft: Draft, entries: list[_Entry]) -> None:
 
 
 def _existing(draft: Draft, image: Any) -> str | None:
-    path = Path(local_path(str(image))).expanduser()
+    path = user_path(local_path(str(image)))
     if not path.is_file():
         draft.fault(f"{image}: no such file")
         return None

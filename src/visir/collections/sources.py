@@ -19,7 +19,7 @@ from visir.collections.picture_kinds import left_out
 from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError, nearest
-from visir.files import is_there
+from visir.files import is_there, user_path
 from visir.options import parse_pairs
 from visir.registry import Registry
 from visir.remote import local_copy
@@ -113,7 +113,7 @@ def find_source(
         raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
     name = prefix or format
     path, options = _options(text)
-    path = path.expanduser()  # a shell does so; Python does not
+    path = user_path(path)  # a shell does so; Python does not
     if name is None:
         if "{" not in path.name:  # a pattern of shards
             _check_exists(path, spec, kind)

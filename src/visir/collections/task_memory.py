@@ -283,7 +283,7 @@ def _of_items(items: Items, side: Side) -> TaskTable:
 
 
 def _of_file(value: str | Path, part: str, image: str | None = None, split: str = "") -> TaskTable:
-    path = Path(value).expanduser()
+    path = user_path(value)
     if not path.is_file():
         raise CollectionError(
             f"{part}: {value}: no such file.",

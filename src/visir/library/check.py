@@ -163,15 +163,22 @@ def check(folder: str | Path, callback: Progress = lambda stage, done, total: No
                 folder / name, callback=lambda done, total: callback("checking", done, total)
             )
             faults += [f"{name}/{fault}" if name else fault for fault in differing]
+
+        def is_damaged(place: str) -> bool:
+            """Whether a fault of its files is known: opening it would say the same again."""
+            return any(fault.startswith(f"{place}/") for fault in faults)
+
         ids: dict[str, list[str]] = {}
         for name in card.indexes:
+            if is_damaged(card.place(name)):
+                continue
             try:
                 indexed = load_index(folder / card.place(name)).ids.to_pylist()
                 ids |= {} if name == CAPTIONS else {name: indexed}
             except VisirError as fault:
                 faults.append(fault.message)
         faults += _absent(database, ids)
-        words = load_words(folder, card)
+        words = None if card.words and is_damaged(card.words["place"]) else load_words(folder, card)
         if words is not None and words.index.updated(*texts_of(database)) is not words.index:
             faults.append(f"{words.place}/ has other texts than {card.database}")
         orphans = database.value("SELECT count(*) FROM items WHERE id NOT IN (SELECT item FROM files)")

@@ -80,14 +80,14 @@ def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: 
     Example:
         >>> from pathlib import Path
         >>> from visir.storage import FolderKind, new_folder
-        >>> with new_folder("box", FolderKind("box", "a box")) as change:
-        ...     change.write("note.txt", b"one")
-        >>> check_written("box/note.txt")
-        >>> _ = Path("box/note.txt").write_bytes(b"two")
-        >>> check_written("box/note.txt")
+        >>> with new_folder("notes", FolderKind("notes", "notes")) as change:
+        ...     change.write("a.txt", b"one")
+        >>> check_written("notes/a.txt")
+        >>> _ = Path("notes/a.txt").write_bytes(b"two")
+        >>> check_written("notes/a.txt")
         Traceback (most recent call last):
             ...
-        visir.storage.manifest.FolderError: box/note.txt: not as visir wrote it.
+        visir.storage.manifest.FolderError: notes/a.txt: not as visir wrote it.
           → restore it from a backup, or make the whole folder again; visir data check FOLDER lists all that is wrong
     """
     whole = Path(os.path.normpath(Path(path).absolute()))

@@ -19,7 +19,7 @@ from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.held_pictures import encoded_picture, held_under
 from visir.errors import CollectionError, VisirError, nearest, require
-from visir.files import data_directory
+from visir.files import data_directory, user_path
 from visir.options import parse_pairs
 
 _SPLITS = {"train": "train", "trainval": "train", "val": "val", "valid": "val", "test": "test"}
@@ -51,7 +51,7 @@ def read(path: Path, *, root: str = "", arguments: str = "") -> Draft:
     name = str(path)
     if name not in known.__all__:
         raise CollectionError(f"torchvision has no data set {name!r}", hint=nearest(name, known.__all__))
-    place = Path(root).expanduser() if root else data_directory()
+    place = user_path(root) if root else data_directory()
     given = parse_pairs(filter(None, arguments.split(",")), f"torchvision:{name}: arguments", error=CollectionError)
     values = {key: int(value) if value.lstrip("-").isdecimal() else value for key, value in given.items()}
     return _draft(name, _splits(getattr(known, name), name, place, values), place)
