@@ -1,0 +1,24 @@
+"""Defaults of public functions, of options and of recipes are those of the snapshot: none changes by accident.
+
+What changed on purpose is written anew by `python scripts/snapshots.py`, and read in the diff.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+SCRIPT: Any = importlib.import_module("snapshots")
+
+
+@pytest.mark.parametrize("name", SCRIPT.SNAPSHOTS)
+def test_what_is_public_is_as_before(name: str) -> None:
+    before = (SCRIPT.FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    now = list(SCRIPT.SNAPSHOTS[name]())
+    lost, new = [line for line in before if line not in set(now)], [line for line in now if line not in set(before)]
+    assert (lost, new) == ([], []), "meant so? python scripts/snapshots.py"
