@@ -49,6 +49,34 @@ def test_measures_by_label() -> None:
     assert by.plot("mrr") is not None
 
 
+def test_ranks_beyond_the_answers_are_counted_by_label() -> None:
+    """A median or an end of its interval that lies behind the last answer is not known, nor is a mean's interval."""
+    texts = {f"q{place}": "a text" for place in range(20)}
+    answers = {f"d{place}": "a text" for place in range(22)}
+    whole = {"queries": texts, "documents": answers, "qrels": {query: ["d" + query[1:]] for query in texts}}
+    whole["queries"] = [
+        {"id": query, "text": text, "category": "lost" if place < 8 else "most"}
+        for place, (query, text) in enumerate(texts.items())
+    ]
+    run = {query: {"d20": 2.0, "d21" if place < 12 else "d" + query[1:]: 1.0} for place, query in enumerate(texts)}
+    result = visir.evaluate(whole, run, measures=["median_rank", "mean_rank"])
+    by = result.by("category", ["median_rank", "mean_rank"])
+    lost, most = (by[label].values["median_rank"] for label in ("lost", "most"))
+    assert (lost.beyond, lost.last, most.beyond) == (8, 2, 4)
+    assert np.isnan(by["most"].values["mean_rank"].high)
+    assert "lost: median_rank > 2" in repr(by)
+    table = by.to_markdown()
+    assert "\\> 2 (8 of 8 beyond 2)" in table
+    assert "2.0 (4 of 12 beyond 2) | 2.0 … \\> 2" in table
+    assert by.to_arrow()["median_rank_beyond"].to_pylist() == [8, 4]
+    assert result.to_arrow()["mean_rank_beyond"].to_pylist() == [12]
+    differences = result.differences("category", "mean_rank")
+    assert np.isnan(differences["most", "lost"].p)
+    assert "Not tested, because ranks beyond the last answer are not known (queries): most (12)" in str(
+        differences.to_markdown()
+    )
+
+
 def test_a_query_without_a_label_has_a_row_of_its_own() -> None:
     labels = pa.table({"query_id": ["q1"], "category": ["colour"]})
     by = visir.evaluate(task(labels=labels), "bm25").by("category")

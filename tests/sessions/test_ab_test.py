@@ -57,6 +57,31 @@ def test_a_look_every_hour_errs_less_than_promised_and_plain_intervals_more(
     assert plain / 300 > 0.15
 
 
+@pytest.mark.parametrize("rate", [0.97, 0.99])
+def test_outcomes_that_are_nearly_always_1_err_less_than_promised(rate: float) -> None:
+    """A small variant that has not seen a 0 yet has no variance: it is too early then."""
+    draw = np.random.default_rng(1)
+    wrong = 0
+    for _ in range(200):
+        sums = []
+        for units in (400, 3_600):
+            ends = np.linspace(units / 300, units, 300).astype(int)
+            good = np.cumsum(draw.random(units) < rate)[ends - 1].astype(float)
+            sums.append(Sums(ends.astype(float), good, good, good))
+        wrong += difference_over_time(*sums).p[-1] < 0.05
+    assert wrong / 200 <= 0.05
+
+
+def test_too_early_says_which_outcomes_are_missing(tmp_path: Path) -> None:
+    """Every visitor buys: there are outcomes enough, and none of 0."""
+    lines = [{"session": f"s{k}", "variant": "ab"[k % 2], "outcome": 1} for k in range(100)]
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(map(json.dumps, lines)))
+    assert sentences(ab_test(log)) == [
+        "b against a: too early. Each variant needs 10 sessions with an outcome other than 0, and 10 with 0."
+    ]
+
+
 AMOUNTS = {
     "spread 0.5": lambda draw, size: np.exp(0.5 * draw.normal(size=size)),
     "spread 1.5": lambda draw, size: np.exp(1.5 * draw.normal(size=size)),

@@ -15,7 +15,9 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.evaluation.clusters import clusters_of
 from visir.evaluation.intervals import measure_interval
+from visir.evaluation.measures import base_of
 from visir.evaluation.measures.measure import aggregate
+from visir.evaluation.significance import NO_INTERVAL
 from visir.evaluation.typical_measures import typical_measures
 from visir.records import GROUP, Result
 
@@ -27,12 +29,31 @@ class LabelMean(NamedTuple):
     """A measure as `evaluate` prints it (of `median_rank` the median), its 95 % interval, and what chance reaches.
 
     NaN where there is none of these.
+
+    Attributes:
+        mean: The mean, or the median. A rank that is not known counts as one below the last.
+        low: The lower end.
+        high: The upper end.
+        chance: What chance reaches.
+        beyond: Of how many queries the rank is not known, because nothing right is among the answers.
+        last: The last rank that was looked at, where there are such queries: a median or an end behind it is not known.
     """
 
     mean: float
     low: float
     high: float
     chance: float = float("nan")
+    beyond: int = 0
+    last: int | None = None
+
+    def text(self, value: float, known: str) -> str:
+        """A value as it is shown, such as "> 10" where it is not known.
+
+        Args:
+            value: The mean or an end.
+            known: How it is shown if it is known.
+        """
+        return known if self.last is None or not value > self.last else f"> {self.last:,}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +94,9 @@ class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
     def __repr__(self) -> str:
         lines = [
             f"{row.task} {row.label}: "
-            + ", ".join(f"{name} {value.mean:.4g}" for name, value in list(row.values.items())[:3])
+            + ", ".join(
+                f"{name} {value.text(value.mean, f'{value.mean:.4g}')}" for name, value in list(row.values.items())[:3]
+            )
             for row in self.rows
         ]
         return brief(self, f"{self.system} by {self.label}: {counted(len(self.rows), 'rows')}", *lines)
@@ -93,7 +116,7 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
     """Measure the queries of each value of a label.
 
     The intervals are those of `visir.evaluation.intervals.measure_interval`; queries of one image, or of one item, are
-    one unit.
+    one unit. A mean of ranks has no interval where some are not known.
 
     Args:
         result: The result, with labels.
@@ -116,6 +139,7 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
         table = result.per_query[task]
         present = [name for name in names if name in table.column_names]
         clusters, chance = clusters_of(result, task), result.chance.get(task)
+        deepest = {name: result.last_rank(task, name) for name in present}
         items = pc.fill_null(labels[GROUP], "") if GROUP in labels.column_names else labels["query_id"]
         for value, chosen in queries_by_value(labels, label):
             part = table.select(["query_id", *present]).take(pa.array(chosen))
@@ -123,11 +147,14 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
             values = {}
             for name in present:
                 units = None if clusters is None else clusters[chosen]
-                low, high = measure_interval(name, part[name].to_numpy(), units)
+                column, last = part[name].to_numpy(), deepest[name]
+                beyond = 0 if last is None else int((column > last).sum())
+                has_interval = not beyond or base_of(name) == "median_rank"
+                low, high = measure_interval(name, column, units) if has_interval else NO_INTERVAL
                 expected = float("nan")
                 if chance is not None and name in chance.column_names:
                     expected = float(np.mean(chance[name].to_numpy()[chosen]))
-                values[name] = LabelMean(means[name], low, high, expected)
+                values[name] = LabelMean(means[name], low, high, expected, beyond, last if beyond else None)
             distinct = pc.count_distinct(items.take(pa.array(chosen))).as_py()
             rows.append(LabelRow(task, value, len(chosen), distinct, values))
     return ByLabel(result.system, label, tuple(names), tuple(rows))

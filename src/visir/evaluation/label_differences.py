@@ -38,6 +38,7 @@ class LabelDifference:
         low: The 95 % interval of the difference, its lower end; NaN where there is none.
         high: Its upper end.
         p: The p-value, corrected for all pairs of the task (Holm); NaN where it cannot be tested.
+        beyond: Of how many queries of both values the rank is not known; then there is no p.
     """
 
     task: str
@@ -50,6 +51,7 @@ class LabelDifference:
     low: float
     high: float
     p: float
+    beyond: int = 0
 
     @property
     def difference(self) -> float:
@@ -109,7 +111,8 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
     that of its mean over the images which both languages have. So photos that are hard in every language do not widen
     it. Values that share less than half of their images (categories, as a rule) are compared as two independent
     samples. Before the correction for all pairs, p is below 5 % exactly where the interval leaves out 0
-    (`visir.evaluation.intervals`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval.
+    (`visir.evaluation.intervals`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
+    where a rank is not known, because nothing right is among the answers, there is no p either.
 
     Args:
         result: The result, with labels.
@@ -134,7 +137,8 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
         seen |= dict.fromkeys(values)
         if len(values) > 1:
             measured, clusters = result.per_query[task][measure].to_numpy(), clusters_of(result, task)
-            rows += _rows_of(task, column, values, measured, clusters, of_ranks=base_of(measure) == "mean_rank")
+            of_ranks, last = base_of(measure) == "mean_rank", result.last_rank(task, measure)
+            rows += _rows_of(task, column, values, measured, clusters, of_ranks=of_ranks, last=last)
     names = list(seen)
     if len(names) < 2:
         known = sorted({name for labels in result.labels.values() for name in labels.column_names[1:]})
@@ -155,17 +159,21 @@ def _rows_of(
     clusters: NDArray[np.int64] | None,
     *,
     of_ranks: bool,
+    last: int | None = None,
 ) -> list[LabelDifference]:
     """Both directions of every pair of values of one task."""
     units = np.arange(len(column)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     of_value = {value: (measured[column == value], units[column == value]) for value in values}
     pairs = list(itertools.combinations(values, 2))
     compared = [value_difference(*of_value[a], *of_value[b], of_ranks=of_ranks) for a, b in pairs]
-    p_values = corrected([outcome[-1] for outcome in compared])
+    unknown = {value: 0 if last is None else int((own > last).sum()) for value, (own, _) in of_value.items()}
+    beyond = [unknown[a] + unknown[b] for a, b in pairs]
+    p_values = corrected([nan if queries else outcome[-1] for queries, outcome in zip(beyond, compared, strict=True)])
     rows = []
-    for (a, b), (number, paired, first, second, low, high, _), p in zip(pairs, compared, p_values, strict=True):
-        rows.append(LabelDifference(task, a, b, number, paired, first, second, low, high, float(p)))
-        rows.append(LabelDifference(task, b, a, number, paired, second, first, -high, -low, float(p)))
+    for (a, b), outcome, queries, p in zip(pairs, compared, beyond, p_values, strict=True):
+        number, paired, first, second, low, high, _ = outcome
+        rows.append(LabelDifference(task, a, b, number, paired, first, second, low, high, float(p), queries))
+        rows.append(LabelDifference(task, b, a, number, paired, second, first, -high, -low, float(p), queries))
     return rows
 
 

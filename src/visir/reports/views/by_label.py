@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from visir.evaluation.by_label import ByLabel
+from visir.evaluation.by_label import ByLabel, LabelMean
 from visir.reports.blocks import Block
 from visir.reports.svg import MARKERS, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, between, one_line
@@ -40,13 +40,23 @@ def table(shown: ByLabel) -> Table:
             if value is not None:
                 interval = between(scale * value.low, scale * value.high, column)
                 shown_values = [scale * value.mean, interval, scale * value.chance]
+                if value.last is not None:
+                    shown_values[:2] = _with_unknown_ranks(value, row.queries, column)
             cells += shown_values if by_chance[name] else shown_values[:2]
         rows.append(cells)
     return Table.of(columns, rows, caption=f"{shown.system} by {shown.label}")
 
 
+def _with_unknown_ranks(value: LabelMean, queries: int, column: Column) -> list[Cell]:
+    """The median or mean of ranks, some of which are not known, with their count, and its interval."""
+    mean = value.text(value.mean, column.text(value.mean))
+    low, high = (value.text(end, column.text(end)) for end in (value.low, value.high))
+    interval = between(value.low, value.high, column) if isnan(value.low) else low if low == high else f"{low} … {high}"
+    return [f"{mean} ({value.beyond:,} of {queries:,} beyond {value.last:,})", interval]
+
+
 def arrow(shown: ByLabel) -> pa.Table:
-    """One row for each task and value, and each measure with `_low`, `_high` and `_chance`."""
+    """One row for each task and value, and each measure with `_low`, `_high`, `_chance`, and `_beyond` if any is."""
     columns: dict[str, pa.Array] = {
         "task": pa.array([row.task for row in shown.rows], pa.string()),
         shown.label: pa.array([row.label for row in shown.rows], pa.string()),
@@ -58,6 +68,9 @@ def arrow(shown: ByLabel) -> pa.Table:
         for ending, place in (("", 0), ("_low", 1), ("_high", 2), ("_chance", 3)):
             numbers = [None if value is None else value[place] for value in values]
             columns[f"{name}{ending}"] = pa.array(numbers, pa.float64())
+        unknown = [None if value is None else value.beyond for value in values]
+        if any(unknown):
+            columns[f"{name}_beyond"] = pa.array(unknown, pa.int64())
     return pa.table(columns)
 
 

@@ -47,10 +47,15 @@ def table(shown: Result | Evaluation) -> Table:
 
 
 def arrow(shown: Result | Evaluation) -> pa.Table:
-    """One row per task, with a column for every measure: fractions from 0 to 1, rsum in points."""
-    aggregates = _result(shown).aggregates
+    """One row per task, with a column for every measure: fractions from 0 to 1, rsum in points.
+
+    A rank with queries whose rank is not known has a second column, `_beyond`, which counts them.
+    """
+    aggregates, beyond = _result(shown).aggregates, _result(shown).beyond
     measures = dict.fromkeys(name for values in aggregates.values() for name in values)
     columns = {name: pa.array([values.get(name) for values in aggregates.values()], pa.float64()) for name in measures}
+    for name in dict.fromkeys(name for counts in beyond.values() for name in counts):
+        columns[f"{name}_beyond"] = pa.array([beyond.get(task, {}).get(name, 0) for task in aggregates], pa.int64())
     return pa.table({"task": pa.array(aggregates), **columns})
 
 

@@ -41,6 +41,9 @@ def table(shown: LabelDifferences) -> Table:
     unpaired = [row for row in shown.rows if not row.paired]
     notes = ["Both means are over the images that have queries of both." if not unpaired else
              "Values without common images are compared as independent samples."]  # fmt: skip
+    if untested := [f"{row.first} ({row.beyond:,})" for row in shown.rows
+                    if row.second == shown.reference and row.beyond]:  # fmt: skip
+        notes += [f"Not tested, because ranks beyond the last answer are not known (queries): {', '.join(untested)}."]
     caption = f"{shown.system}: {shown.measure} by {shown.label}, against {shown.reference}"
     return Table.of(columns, rows, caption=caption, notes=notes)
 

@@ -12,7 +12,9 @@ Pekelis and Walsh 2022), whose p-value is p = √(tρ² + 1) · exp(−t²ρ²d�
 leaves 0 out. ρ only decides at which t the interval is narrowest: ρ² = (−2 log α + log(1 − 2 log α)) / t* for t* units.
 
 The theorem is of large samples. Where outcomes are rare, few of them are none: nothing is concluded before each variant
-has `LEAST_OUTCOMES` units with an outcome other than 0.
+has `LEAST_OUTCOMES` units with an outcome other than 0. Where all outcomes are 0 or 1, it also needs as many with 0:
+a small variant that has no 0 yet has no variance, and at a rate of 99 % and a share of .1 an interval without this
+left out 0 in 27 % of tests without a difference.
 
 **Amounts.** Of amounts with a long tail a small variant has often not seen the large ones yet. Then its mean and its
 variance are both too small, and with shares of .1 and .9 it was called worse in up to 30 % of tests without a
@@ -42,7 +44,7 @@ PLANNED = 10_000
 """Units at which the interval is narrowest, by default."""
 
 LEAST_OUTCOMES = 10
-"""Units with an outcome other than 0 that each variant needs before anything is concluded."""
+"""Units with an outcome other than 0, and of 0 where all are 0 or 1, that a variant needs before a conclusion."""
 
 CONCENTRATION = 100.0
 """k of the sample ratio test: a prior worth so many units."""
@@ -121,10 +123,18 @@ def difference_over_time(
         variance = t * (spreads[0] / first.units + spreads[1] / second.units)
         width = np.sqrt(variance * 2 * (t * rho + 1) / (t**2 * rho) * np.log(np.sqrt(t * rho + 1) / error))
         log_p = np.log(t * rho + 1) / 2 - t**2 * rho * difference**2 / (2 * variance * (t * rho + 1))
-    known = (np.minimum(first.other, second.other) >= LEAST_OUTCOMES) & (variance > 0)
+    least = np.minimum(first.other, second.other)
+    zeros = np.minimum(first.units - first.other, second.units - second.other)
+    least = np.where(_are_amounts(first, second), least, np.minimum(least, zeros))
+    known = (least >= LEAST_OUTCOMES) & (variance > 0)
     p = np.minimum.accumulate(np.where(known, np.exp(np.minimum(log_p, 0.0)), 1.0))
     width = np.where(known, width, np.inf)
     return DifferenceOverTime(difference, difference - width, difference + width, p)
+
+
+def _are_amounts(first: Sums, second: Sums) -> NDArray[np.bool_]:
+    """Whether an outcome so far is neither 0 nor 1."""
+    return np.asarray((first.yy != first.y) | (second.yy != second.y))
 
 
 def _spreads(first: Sums, second: Sums) -> tuple[Floats, Floats]:
@@ -133,8 +143,7 @@ def _spreads(first: Sums, second: Sums) -> tuple[Floats, Floats]:
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = sum(side.units - 1 for side in sides)
         pooled = sum((side.units - 1) * side.variance for side in sides) / freedom
-    amounts = np.any([side.yy != side.y for side in sides], axis=0)
-    least = np.where(amounts, pooled, 0.0)
+    least = np.where(_are_amounts(first, second), pooled, 0.0)
     return np.maximum(first.variance, least), np.maximum(second.variance, least)
 
 

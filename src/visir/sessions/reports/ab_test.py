@@ -33,9 +33,10 @@ def sentences(test: AbTest) -> list[str]:
 
 def _sentence(test: AbTest, effect: VariantEffect) -> str:
     if effect.low is None or effect.high is None:
+        zeros = "" if test.amounts else f", and {LEAST_OUTCOMES} with 0"
         return (
             f"{effect.variant} against {test.control}: too early. Each variant needs {LEAST_OUTCOMES} {test.unit} "
-            "with an outcome."
+            f"with an outcome other than 0{zeros}."
         )
     sized = f"{effect.difference:+.4g} per {test.unit[:-1]} ({effect.low:+.4g} to {effect.high:+.4g})"
     if effect.verdict == "open":
