@@ -144,3 +144,12 @@ def test_systems_that_score_in_different_ways_are_comparable() -> None:
     cosine, dot = (visir.evaluate(COLLECTION, random_pair(COLLECTION), similarity=s) for s in ("cosine", "dot"))  # type: ignore[arg-type]
     comparison = visir.compare(cosine, dot)
     assert comparison.system_differences["similarity"] == ("cosine", "dot") and not comparison.allowed
+
+
+def test_runs_of_other_depths_are_comparable_saved_or_not(tmp_path: Path) -> None:
+    judged = {f"q{n}": {"a": 1} for n in range(12)}
+    deep = {query: {"b": 0.9, "a": 0.8, "c": 0.1} for query in judged}
+    flat = {query: {"a": 0.9, "c": 0.2} for query in judged}
+    folders = [visir.evaluate(judged, run).save(tmp_path / name) for name, run in (("deep", deep), ("flat", flat))]
+    comparison = visir.compare(*folders, measures=["RR"])
+    assert comparison.allowed == {"depth": (3, 2)} and comparison.differences[0].difference == 0.5

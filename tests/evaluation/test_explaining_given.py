@@ -177,3 +177,9 @@ def test_the_mean_rank_of_a_cut_run_is_not_known() -> None:
     whole = visir.evaluate(collection, random_pair(collection, noise=1.5), tasks="t2i")
     (remark,) = visir.explain(whole, printed).remarks
     assert "mean rank of t2i (9.1) is below the median (11): the mark of a run that was cut at about 10" in remark
+
+
+def test_a_printed_nought_is_a_value(large: visir.Evaluation) -> None:
+    """Any other value would be infinitely far from it, and so would every reading."""
+    explanation = visir.explain(large, {"t2i R@1": 0.0, "t2i R@5": 99.9})
+    assert all(fit.distance < 1_000 for fit in explanation.fits) and "inf" not in explanation.sentence

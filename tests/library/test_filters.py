@@ -74,7 +74,7 @@ def found(columns: Any, *texts: str, category: str | None = None) -> str:
         ("taken != 2024-05", "bc"), ("taken >= 2024-06-01 00:00:00", "b"),
         ("camera contains canon", "a"), ("camera != canon eos 5d", "bc"), ("camera = 'nikon d7'", "c"),
         ("format in jpeg, png", "ab"), ("format in [\"PNG\"]", "b"),
-        ("name = rex.jpg", "a"), ("path contains /tom", "bc"), ("category = pets", "c"), ("category != best", "bc"),
+        ("name = rex.jpg", "a"), ("path contains /tom", "bc"), ("category = pets", "ac"), ("category != best", "bc"),
         ("caption contains RUN", "a"), ("caption != a cat", "ab"), ("caption contains dog", "a"),
         ("stars >= 2.5", "ab"), ("stars = 5", "a"), ("place contains KÖLN", "a"), ("place = ko\u0308ln", "a"),
     ],

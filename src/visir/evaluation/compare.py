@@ -60,7 +60,9 @@ def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> di
     protocols = [_in_tasks(result.protocol, common) for result in results]
     names = list(dict.fromkeys(name for other in protocols[1:] for name in protocols[0].differences(other)))
     values = {name: tuple(getattr(protocol, name) for protocol in protocols) for name in names}
-    refused = [name for name in names if name not in allow]
+    are_runs = all(not protocol.split and not protocol.captions for protocol in protocols)
+    free = {*allow, "depth"} if are_runs else {*allow}  # runs come as deep as others made them
+    refused = [name for name in names if name not in free]
     if refused:
         lines = [
             f"{name.replace('_', ' ')}: " + " | ".join(_shown(value) for value in values[name]) for name in refused

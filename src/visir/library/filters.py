@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.library.columns import FieldColumns, Mask, RowReader
+from visir.library.columns import FieldColumn, FieldColumns, Mask, RowReader
 from visir.library.database import CATEGORIES
 
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
@@ -215,8 +215,8 @@ def satisfying(
     - Dates are compared as far as the condition's own is written: "taken = 2024-05" is all of May, "taken <= 2024-05"
       goes to its end, "taken > 2024-05" begins in June. They are in UTC where the camera knew its zone, and as the
       camera's clock showed them otherwise.
-    - `category` takes a whole subtree: "holidays" has "holidays/2024" in it, and not "holidays-old". A slash at
-      its end, as shells complete it, says nothing more.
+    - `category`, also in a condition ("category = holidays"), takes a whole subtree: "holidays" has "holidays/2024" in
+      it, and not "holidays-old". A slash at its end, as shells complete it, says nothing more.
 
     Raises `FilterError` that lists every fault: unknown fields (with the nearest), operations and values of the wrong
     type.
@@ -228,9 +228,8 @@ def satisfying(
         hint=_EXAMPLE,
     )
     masks = [_mask(columns, condition, fields[condition.field]) for condition in conditions]
-    if category and (category := category.rstrip("/")):
-        categories = columns.column(CATEGORIES)
-        masks.append(categories.compared("=", [category]) | categories.compared("=", [category + "/"], prefix=True))
+    if category and category.rstrip("/"):
+        masks.append(_below(columns.column(CATEGORIES), [category]))
     return np.logical_and.reduce(masks) if masks else np.ones(len(columns.ids), np.bool_)
 
 
@@ -257,6 +256,12 @@ def fold(text: object) -> str | None:
     )
 
 
+def _below(column: FieldColumn, categories: Sequence[str]) -> Mask:
+    """Which items lie in one of these categories, or below it."""
+    names = [category.rstrip("/") for category in categories]
+    return column.compared("=", names) | column.compared("=", [f"{name}/" for name in names], prefix=True)
+
+
 def _mask(columns: FieldColumns, condition: FieldCondition, field: Field) -> Mask:
     """Which items satisfy a condition that has no faults."""
     place = _OWN.get(field.name) or _Place(field.type, "fields", "value")
@@ -275,7 +280,10 @@ def _mask(columns: FieldColumns, condition: FieldCondition, field: Field) -> Mas
     if condition.op == "contains":
         return column.containing(str(values[0]))
     op = "=" if condition.op in ("in", "!=") else condition.op
-    mask = column.compared(op, values, prefix=field.type == "date")
+    if field.name == "category" and place.table != "fields" and op == "=":
+        mask = _below(column, [str(value) for value in values])
+    else:
+        mask = column.compared(op, values, prefix=field.type == "date")
     return ~mask if condition.op == "!=" else mask
 
 

@@ -63,6 +63,10 @@ class Fit(Displayed):
         return len(own) == len(others) and bool(np.allclose(own, others, rtol=0, atol=_SAME))
 
 
+_OF_NOUGHT = 1.0
+"""How far another value is from a printed 0."""
+
+
 def fit_of(combined: Combined, trials: Trials, both: float | None, fits: bool) -> Fit | None:
     """Show a reading; None if it cannot be computed for every task."""
     values: list[Judgement] = []
@@ -78,7 +82,8 @@ def fit_of(combined: Combined, trials: Trials, both: float | None, fits: bool) -
         candidates[subject] = _sizes(trials, subject, trial.sizes)
     if both is not None and len(combined.by_task) == 2:
         values.append(judge_one("both", "rsum", "rsum", (low + high) / 2, both, trials.decimals))
-    gaps = [abs(value.relative) for value in values if not value.measure.startswith("dcg_cm")]
+    relative = [abs(value.relative) for value in values if not value.measure.startswith("dcg_cm")]
+    gaps = [gap if np.isfinite(gap) else _OF_NOUGHT for gap in relative]
     distance = float(np.mean(gaps)) if gaps else 0.0
     return Fit(combined, tuple(values), distance, candidates, fits)
 
