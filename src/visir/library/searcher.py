@@ -268,7 +268,7 @@ class Searcher:
             within = matching(state, query_state)
         of: CountedOf = "found"
         if within is None or (query_state.by == "both" and not within.any()):
-            of, within = "found" if query_state.lists_all and query_state.by == "words" else "ranked", None
+            of, within = "all" if query_state.lists_all and query_state.by == "words" else "ranked", None
             if query_state.query.like is not None:
                 within = np.ones(len(state.library.columns.ids), np.bool_)
                 within[state.library.columns.rows_of([query_state.query.like])] = False
