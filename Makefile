@@ -5,9 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 DEMO ?= demo
+# Bytecode is kept: many tests start programs, each of which would compile the same modules again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage parts package lint docs bench ledger gpu lock audit install install-demo clean
+.PHONY: help demo test test-slow coverage parts package lint docs bench ledger gpu lock audit install install-demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,11 +18,14 @@ demo: $(VENV)/.demo ## from nothing to a report: collection, encoding, training,
 	$(BIN)/visir demo --out $(DEMO)
 
 test: $(VENV)/.dev lint docs ## lint, build the docs, run the unit tests
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
+	$(PYTEST) -m "not slow and not nightly"
+
+test-slow: $(VENV)/.dev ## the tests that take seconds each: servers, kills, browsers, whole trainings (half an hour)
+	$(PYTEST) -m "slow and not nightly"
 
 coverage: $(VENV)/.dev ## the same tests, with the lines and branches that they reach
 	$(PIP) install --quiet pytest-cov
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow" --cov --cov-report=term --cov-report=html:site/coverage
+	$(PYTEST) -m "not nightly" --cov --cov-report=term --cov-report=html:site/coverage
 
 parts: $(VENV)/.dev ## a browser, Java, linters, an S3 server: what tests run for real (Debian packages when root)
 	$(BIN)/python scripts/parts.py

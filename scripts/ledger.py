@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -139,11 +137,7 @@ def size_of(path: Path, tree: ast.Module, text: str, public: set[str]) -> Size:
 
     walk(tree, is_public=False)
     lines = text.splitlines()
-    comments = {
-        token.start[0]
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT and not lines[token.start[0] - 1][: token.start[1]].strip()
-    }
+    comments = {number for number, line in enumerate(lines, 1) if line.lstrip().startswith("#")}
     count = Counter(
         "docstrings" if kinds.get(number) == "docstrings"
         else "blank" if not line.strip()

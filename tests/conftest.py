@@ -20,6 +20,23 @@ settings.register_profile("visir", deadline=None)
 settings.load_profile("visir")
 
 
+SLOW = Path(__file__).parent / "slow.txt"
+"""The tests that `make test` leaves to `make test-slow`; `scripts/slow_tests.py` writes the list."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is slow. A line that names no test is an error where all tests are collected."""
+    lines = set(SLOW.read_text(encoding="utf-8").splitlines())
+    seen = set()
+    for item in items:
+        names = {item.nodeid, item.nodeid.partition("[")[0]} & lines
+        seen |= names
+        if names and item.get_closest_marker("nightly") is None:
+            item.add_marker("slow")
+    if config.args == config.getini("testpaths") and lines - seen:
+        raise pytest.UsageError(f"tests/slow.txt names tests that are not there: {sorted(lines - seen)}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Where every part was set up, a skip is a failure."""
     if os.environ.get("VISIR_TESTS") == "complete":

@@ -94,7 +94,7 @@ def test_unequal_groups_rare_hits_and_long_tails(rows: str, repetitions: int) ->
     assert few.returncode == 0, few.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_promise_is_kept() -> None:
     everything = calibrate("--quick")
     assert everything.returncode == 0, everything.stderr

@@ -117,7 +117,7 @@ def test_both_searches_answer_alike(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert ours.top("a red ball", 5) == [path.name for path, _ in theirs]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sentence_transformers_tunes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package("sentence-transformers")
     pytest.importorskip("accelerate")

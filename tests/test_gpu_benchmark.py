@@ -49,7 +49,7 @@ def test_a_section_runs_on_the_cores_and_nothing_is_overwritten(tmp_path: Path) 
     assert json.loads(out.read_text()) == written
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_of_it_runs_on_the_cores(tmp_path: Path) -> None:
     out = tmp_path / "gpu.json"
     done = run("--device", "cpu", "--quick", "--out", str(out))

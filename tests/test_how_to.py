@@ -344,7 +344,7 @@ def test_few_blocks_are_not_run_and_each_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in SETUPS]
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] if name in SLOW else []) for name in SETUPS]
 )
 def test_the_page_runs(name: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "here"

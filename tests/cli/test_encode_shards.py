@@ -104,7 +104,7 @@ def launch(tmp_path: Path, *launcher: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "launcher",
     [
@@ -121,7 +121,7 @@ def test_under_a_launcher(tmp_path: Path, single: bytes, launcher: tuple[str, ..
     assert "joined with the others already" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_accelerate_on_the_cpu_starts_one_process_and_that_is_refused(tmp_path: Path) -> None:
     done = launch(tmp_path, "accelerate.commands.launch", "--cpu", "--num_processes", "2")
     assert done.returncode != 0
@@ -129,7 +129,7 @@ def test_accelerate_on_the_cpu_starts_one_process_and_that_is_refused(tmp_path: 
     assert "torchrun --nproc-per-node 2 -m visir" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_after_kill_9_a_process_goes_on_inside_its_shard(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "visir", "encode", "scenes:3000?size=64", *SCENES[1:3], *SCENES[5:]]
 

@@ -54,7 +54,7 @@ def test_the_sheet_escapes_what_is_said(tmp_path: Path) -> None:
     assert page == again
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_from_vectors_to_words(tmp_path: Path) -> None:
     """Scenes through `pixels` and `bow`: trained for an epoch, asked for words of images, captions and a text."""
     if packaged_model() is None:

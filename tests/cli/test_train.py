@@ -172,7 +172,7 @@ def test_tensorboard_has_every_point_once_after_a_resumption(recipe: Path, tmp_p
     assert rsums == pytest.approx([one["validation"]["rsum"] for one in curve], rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_torchrun_trains_with_two_processes_and_one_writes(recipe: Path, tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     out = tmp_path / "out"

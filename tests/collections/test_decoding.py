@@ -224,7 +224,7 @@ def test_many_threads_read_the_same_bytes(write) -> None:
     assert wrong == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_decoding_is_as_fast_as_plain_pillow(data_dir) -> None:
     from visir.collections import open_collection
 

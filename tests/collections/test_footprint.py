@@ -51,7 +51,7 @@ SLOW: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks of memory are read from /proc")
-@pytest.mark.parametrize("name", [*FAST, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)])
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(one, marks=pytest.mark.nightly) for one in SLOW)])
 def test_no_decoder_takes_more_than_was_reckoned(tmp_path: Path, name: str) -> None:
     mode, form, options = {**FAST, **SLOW}[name]
     try:

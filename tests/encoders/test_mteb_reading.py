@@ -17,7 +17,7 @@ from visir.collections.images import to_rgb
 from visir.encoders import load_cross_encoder
 from visir.encoders.loading import load
 
-pytestmark = pytest.mark.slow  # importing mteb alone takes ten seconds
+pytestmark = pytest.mark.nightly  # importing mteb alone takes ten seconds
 COUNT = 6
 TASK = SimpleNamespace(name="Captions", type="Retrieval", simplified_task_type="retrieval")
 ARGUMENTS = {"task_metadata": TASK, "hf_split": "test", "hf_subset": "default", "show_progress_bar": False}

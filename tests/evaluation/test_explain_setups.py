@@ -21,7 +21,7 @@ RIGHT = ("first", "among several")
 VECTORS = ("val for test", "dot for cosine")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_wrong_set_ups_are_named_and_never_falsely() -> None:
     images, captions = 600, 5
     collection = make_collection(images, captions)

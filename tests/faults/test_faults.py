@@ -1,6 +1,6 @@
 """Every verb that writes: killed, on a full and a read-only disk, by two at once, read meanwhile, over all it finds.
 
-In the fast suite a few points of each; `-m slow` takes every operation on files.
+In the fast suite a few points of each; `-m nightly` takes every operation on files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_nothing_is_lost(name: str, tmp_path: Path) -> None:
     assert [line.split(": ")[-2] for line in told.splitlines()] == [fault.split(":")[0] for fault in SAMPLE]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ACTS)
 def test_nothing_is_lost_at_any_operation(name: str, tmp_path: Path) -> None:
     told = hold(name, EVERY, tmp_path / "trial", 7200)

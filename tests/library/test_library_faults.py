@@ -75,7 +75,7 @@ def said(at: Path) -> Any:
 
 @pytest.mark.parametrize(
     "changes",
-    [["remove"], *(pytest.param([one], marks=pytest.mark.slow) for one in CHANGES)],
+    [["remove"], *(pytest.param([one], marks=pytest.mark.nightly) for one in CHANGES)],
     ids=lambda one: one[0],
 )
 def test_a_kill_at_any_moment_loses_nothing(changes: list[str], tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def limited(code: str, *arguments: object, most: int) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize(
-    "most", [200, 20_000, *(pytest.param(one, marks=pytest.mark.slow) for one in (3_000, 50_000, 60_000))]
+    "most", [200, 20_000, *(pytest.param(one, marks=pytest.mark.nightly) for one in (3_000, 50_000, 60_000))]
 )
 def test_a_disk_that_is_full(most: int, photos: Path, tmp_path: Path) -> None:
     """No file grows beyond the limit: journals, vectors, thumbnails, the database or the manifest fail in turn."""
@@ -268,7 +268,7 @@ except VisirError as fault:
     assert update(None, at).items == 12 and check(at) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_from_outside_again_and_again(photos: Path, tmp_path: Path) -> None:
     """Kills at any time, not only where Python touches a file: the work goes on, and ends."""
     at = tmp_path / "library"

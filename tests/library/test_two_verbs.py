@@ -54,7 +54,7 @@ def test_a_second_verb_after_a_kill_ends_right(tmp_path: Path, first: str, secon
     assert len(printed.splitlines()) == len(seconds)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "first",
     [

@@ -222,7 +222,7 @@ def test_the_sentences_of_figure_7_2() -> None:
     assert TREND_CHECKS["figure-7-2"]({}) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_training_goes_on_and_ends_in_the_same(tmp_path: Path) -> None:
     cells = [f'system = "{one}", quantity = "{one.lower()}", {SMALL}' for one in ("Same tree", "Different tree")]
     path, out = toy(tmp_path / "toy.toml", "thesis-table-7-2", *cells), tmp_path / "out"

@@ -88,7 +88,7 @@ set = ["data.collection=scenes:60?size=64", "optimiser.epochs=1", "expansion.var
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_terms_and_times_of_one_head(tmp_path: Path) -> None:
     cells = '    { system = "D2S (η=1e-3, exp=c)", count = 2 },'
     (tmp_path / "words.toml").write_text(

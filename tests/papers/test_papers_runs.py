@@ -178,7 +178,7 @@ set = ["data.collection=scenes:60?size=64", "optimiser.epochs=1"]
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.toml").write_text(TRAINING)
@@ -209,7 +209,7 @@ def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
         assert str(tmp_path) not in one.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_training_that_outlives_its_study_is_waited_for(tmp_path: Path) -> None:
     path, out = tmp_path / "toy.toml", tmp_path / "out"
     path.write_text(TRAINING.replace("epochs=1", "epochs=4"))

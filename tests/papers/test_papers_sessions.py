@@ -256,7 +256,7 @@ def test_what_the_text_says_of_a_figure_stands_beside_it_and_in_the_drawing(tmp_
     assert "47.25" not in as_diagram.svg
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(
     not (data_directory() / "sessions").is_dir(), reason="needs the real logs of sessions: VISIR_DATA/sessions"
 )

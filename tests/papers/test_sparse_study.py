@@ -173,7 +173,7 @@ def test_trials_of_a_recipe() -> None:
     assert "η -1.0: 0 or more" in str(fault.value) and "seeds [0, 0]: at least one, each once" in str(fault.value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_small_study_really(tmp_path: Path) -> None:
     whole = visir.open("scenes:60?size=64")
     rng = np.random.default_rng(0)

@@ -53,7 +53,7 @@ def test_the_grids_are_those_of_section_4_5(name: str, chosen: set[str]) -> None
             read_recipe(find_recipe(one.recipe), (*one.set, *choice))  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_validation_chooses_and_the_test_split_is_measured(tmp_path: Path) -> None:
     (tmp_path / "toy.toml").write_text(STUDY)
     out = tmp_path / "out"

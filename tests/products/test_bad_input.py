@@ -105,7 +105,7 @@ def test_a_broken_picture_stops_encoding_by_name_or_counts_as_absent(shop: Path)
     assert np.isfinite(vectors.images.vectors).all()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_train_and_evaluate_from_end_to_end(shop: Path, tmp_path: Path) -> None:
     few = ["--folds", 3, "--image-model", "pixels", "--text-model", "bow", "--set", "optimiser.epochs=1"]
     few += ["--set", "optimiser.batch=8", "--recipe", "clip-ita"]

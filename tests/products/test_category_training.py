@@ -183,7 +183,7 @@ def test_planted_structure_is_found(tmp_path: Path) -> None:
     assert roots["IA"]["roots"] == pytest.approx(roots["I"]["roots"], abs=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_planted_structure_is_found_by_real_encoders(tmp_path: Path) -> None:
     from visir.files import data_directory
 

@@ -368,9 +368,9 @@ ALL_CHANGES = ["build", "add few", "add many", "delete few", "delete most"]
     ("name", "changes"),
     [
         ("exact", ["add few"]),
-        *(pytest.param(one, ALL_CHANGES, marks=pytest.mark.slow) for one in EVERY if one not in SLOWEST),
+        *(pytest.param(one, ALL_CHANGES, marks=pytest.mark.nightly) for one in EVERY if one not in SLOWEST),
         # Half a second, and seconds, for each kill.
-        *(pytest.param(one, ["add many", "delete most"], marks=pytest.mark.slow) for one in EVERY if one in SLOWEST),
+        *(pytest.param(one, ["add many", "delete most"], marks=pytest.mark.nightly) for one in EVERY if one in SLOWEST),
     ],
 )
 def test_a_kill_at_any_moment_leaves_an_index_that_loads(name: str, changes: list[str], tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_empty_parts_are_passed_over(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="the highest memory is read from /proc")
 def test_memory_does_not_grow_with_the_parts(tmp_path: Path) -> None:
     same = picture(1)

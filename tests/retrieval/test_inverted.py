@@ -109,7 +109,7 @@ def test_a_query_of_more_terms_than_sums_have_room_for() -> None:
     check(vectors("image", documents), vectors("text", np.vstack([np.ones(many), np.arange(many) % 7])), 5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_more_terms_than_16_bits_number() -> None:
     """Kernels are compiled once more for them, which is what takes long."""
     rng = np.random.default_rng(11)

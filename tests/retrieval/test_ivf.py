@@ -265,7 +265,7 @@ def test_codes_of_a_killed_build_that_were_damaged_since_are_made_anew(
     assert same_run(index.search(queries, 10), build_index(documents, "ivf", rescore=10, probes=2).search(queries, 10))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("small_parts")
 def test_a_kill_at_any_moment_leaves_a_build_that_goes_on(tmp_path: Path) -> None:
     documents, queries = clusters(250, 12)

@@ -166,7 +166,7 @@ def test_who_goes_away_gives_back_what_waited(folder: Path) -> None:
     service.close()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_under_attack_stays_below_a_gibibyte_and_a_half(folder: Path) -> None:
     """64 one-bit PNGs of 32 megapixels in one request took 8.7 GiB, 150 uploads 8.6 GiB; and bombs, and conditions.
 

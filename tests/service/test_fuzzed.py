@@ -149,7 +149,7 @@ def test_a_few_hundred_cases(fuzzed: Fuzzed, mode: GenerationMode, token: bool) 
     fuzzed.run(mode, 12 if token else 3, token=token)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_thousands_of_cases(fuzzed: Fuzzed, mode: GenerationMode) -> None:
     fuzzed.run(mode, 250, token=True)

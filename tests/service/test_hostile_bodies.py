@@ -155,7 +155,7 @@ def test_of_many_frames_the_first_is_taken(service: Service) -> None:
     assert service.ask("POST", f"{AT}/search/photo", files={"photo": ("x", profile)}).status_code in (200, 422)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_largest_photo_takes_half_a_gibibyte(folder: Path) -> None:
     """16 bytes for each of 32 million pixels, in a process of its own; one pixel more is refused."""
     side = 5656  # 5656² = 31,990,336

@@ -274,7 +274,7 @@ def test_requests_without_end(running: Running) -> None:
     assert said.count(b"HTTP/1.1 200 OK") == 21  # that much is nobody's harm, and in order
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_address_does_not_hold_all(running: Running) -> None:
     with process(running.folder, kind=running.name, connections_per_address=2) as (_, port):
         held = [connect(port), connect(port)]  # taken in this order, before any other

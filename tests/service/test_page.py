@@ -646,7 +646,7 @@ STATES: dict[str, tuple[str, Any]] = {
     [
         ("light", 1200),
         ("dark", 360),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in [("dark", 1200), ("light", 360)]),
+        *(pytest.param(*one, marks=pytest.mark.nightly) for one in [("dark", 1200), ("light", 360)]),
     ],
 )
 def test_every_state_is_accessible(browser: Any, service: str, scheme: str, width: int) -> None:

@@ -109,7 +109,7 @@ def test_sigterm_lets_requests_finish(folder: Path) -> None:
         assert running.wait(20) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sigterm_does_not_wait_for_ever(folder: Path) -> None:
     with process(folder, grace=1.0) as (running, port):
         waiting = connect(port)
@@ -141,7 +141,7 @@ def test_slow_clients_are_left(running: int) -> None:
     assert said.startswith(b"HTTP/1.1 400") and b'"code":"bad_request"' in said
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_there_are_only_so_many_connections(folder: Path) -> None:
     with process(folder, connections=2) as (_, port):
         held = [connect(port), connect(port)]
@@ -165,7 +165,7 @@ def test_who_goes_away_frees_a_place(running: int) -> None:
     assert 'status="500"' not in metrics(running)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_while_serving_and_updating(folder: Path, tmp_path: Path) -> None:
     """Killed in the middle of an update: the library opens, nothing is lost, and the next update does the rest."""
     library, source = tmp_path / "photos", folder.parent / "source"

@@ -171,7 +171,7 @@ def test_columns_are_whole_numbers(tmp_path: Path) -> None:
     assert found.purchase.dtype == bool
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "sample",
     [

@@ -101,7 +101,7 @@ def test_history_of_a_log_changes_what_is_said_of_its_customers(model: Path, log
     assert alone["probability"] != again["probability"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_study_leaves_no_process_and_goes_on(log_folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "visir", "sessions", "predict", str(log_folder), "--out", str(tmp_path / "study")]
     command += ["--min-pages", "4", "--folds", "3", "--classifier", "gbdt", "--folds-by", "grouped", "--jobs", "2"]

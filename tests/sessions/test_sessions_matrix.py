@@ -107,7 +107,7 @@ def test_a_log_that_tells_everything(tmp_path: Path) -> None:
     assert found["Figure 6.7"][0].startswith("yes; anonymous: ")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(
     not (data_directory() / "sessions").is_dir(), reason="needs the real logs of sessions: VISIR_DATA/sessions"
 )

@@ -350,7 +350,7 @@ def test_a_task_that_is_tried_again_replaces_what_it_wrote(tmp_path: Path, spark
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cluster_of_two_workers_finds_the_same_in_a_million_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,7 +114,7 @@ def test_what_fails_is_named_with_its_log(tmp_path: Path) -> None:
     DualEncoderTrial("one", Recipe.model_validate(advised)).check_same(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_audit_end_to_end_and_again_from_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
     out = tmp_path / "out"
@@ -128,7 +128,7 @@ def test_an_audit_end_to_end_and_again_from_what_is_there(tmp_path: Path, monkey
     assert np.array_equal(first.without, again.without)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
     small = ["--set", "data.collection=scenes:60?size=64", "--set", "optimiser.epochs=1", "--set", "image.width=8"]

@@ -133,13 +133,13 @@ def test_the_published_rise(published, column):
     assert_follows(published, column, 20_000)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("column", BOUNDS)
 def test_the_whole_published_trajectory(published, column):
     assert_follows(published, column, 265_534)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_published_multiplier_was_clamped_at_reading(published):
     """Projected, λ is 0 in a fifth of training with η = 0.2; published it is 0 in 95 %."""
     multipliers, losses = published

@@ -157,7 +157,7 @@ print(kills)
 """
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_training_killed_again_and_again_is_as_if_nothing_had_been(tmp_path: Path, seed: int) -> None:
     arguments = [sys.executable, "-c", KILLER, str(tmp_path), str(Path(__file__).parent), str(seed)]
     told = subprocess.run(arguments, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True, capture_output=True)

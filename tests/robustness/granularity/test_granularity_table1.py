@@ -35,7 +35,7 @@ DEPTH_OF_NOUNS = {"Flickr30k": 8.87, "Flickr30k-FG": 8.85, "MS-COCO": 9.01, "MS-
 
 @pytest.mark.parametrize(
     "name",
-    ["Flickr30k", "Flickr30k-FG", *(pytest.param(one, marks=pytest.mark.slow) for one in ("MS-COCO", "MS-COCO-FG"))],
+    ["Flickr30k", "Flickr30k-FG", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("MS-COCO", "MS-COCO-FG"))],
 )
 def test_paper_profile(data_dir: Path, name: str) -> None:
     pytest.importorskip("HanTa")

@@ -108,14 +108,14 @@ def test_morphy_by_exceptions_by_endings_and_not_at_all(net: WordNet) -> None:
     assert net.base_forms("zorgles", "n") == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_file_is_made_anew_byte_for_byte(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[3] / "scripts")
     build: Any = __import__("build_wordnet")
     assert build.build(database) == FILE.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_database_that_contradicts_itself_is_refused(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_database_that_contradicts_itself_is_refused(
     assert str(fault.value).startswith(f"{tmp_path}: no database of WordNet that is whole: KeyError(('a_cappella', ")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nltk_reads_the_same(net: WordNet, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nltk = pytest.importorskip("nltk")
     from nltk.corpus.reader.wordnet import WordNetCorpusReader

@@ -78,7 +78,7 @@ def test_synonym_adj_given_the_word_the_authors_tagger_chose(logs: Path, collect
     assert reached >= least
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("collection", ["f30k", "f30k_fg"])
 def test_synonym_adj_with_our_tagger(logs: Path, collection: str) -> None:
     """Whole queries that agree, the tagger's differences and all."""
@@ -130,7 +130,7 @@ def test_nouns_and_adjectives_are_shuffled_among_spacys_tokens(logs: Path, colle
         assert Counter(joined.split(" ")) == Counter(after.split(" "))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "least"), [("shuffle_nouns_and_adj", 0.99), ("shuffle_allbut_nouns_and_adj", 0.97)])
 def test_what_stays_in_place_is_what_our_tagger_says(logs: Path, name: str, least: float) -> None:
     """Share of the tokens that ought to stay and do: the rest are words that the authors' tagger takes for others."""
