@@ -3,8 +3,8 @@
     .venv/bin/pytest -m 'not nightly' --durations=0 --durations-min=0 -vv > times.txt
     python scripts/slow_tests.py times.txt      # writes tests/slow.txt anew
 
-A test is slow from `LIMIT` seconds of a call on. One that runs a verb from end to end is quick up to `OF_VERBS`, so that
-`make test` tries something of every verb. A function whose cases are mostly slow stands there once, without them.
+A test is slow from `LIMIT` seconds of a call on. One that runs a verb from end to end is quick up to `OF_VERBS`: of
+every verb `make test` tries something. A function whose cases are mostly slow stands there once, without them.
 """
 
 from __future__ import annotations
