@@ -118,6 +118,7 @@ def options() -> Iterator[str]:
 
 def recipes() -> Iterator[str]:
     """What each setting of a recipe is where nothing is said of it."""
+    packages = ("visir.products", "visir.sparse", "visir.training")  # others may be imported, too, or not
     for module in ("visir.products.model.recipe", "visir.sparse.recipe", "visir.training.recipe"):
         importlib.import_module(module)
     from visir.training.settings import Settings
@@ -127,7 +128,8 @@ def recipes() -> Iterator[str]:
             yield inner
             yield from below(inner)
 
-    for kind in sorted({*below(Settings)}, key=lambda kind: (kind.__module__, kind.__qualname__)):
+    kinds = {kind for kind in below(Settings) if kind.__module__.startswith(packages)}
+    for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
         for name, field in kind.model_fields.items():
             value = None if field.is_required() else field.get_default(call_default_factory=True)
             shown = type(value).__name__ if isinstance(value, Settings) else _shown(value)

@@ -334,6 +334,17 @@ def test_exif_is_read_and_pictures_stand_upright(tmp_path: Path) -> None:
         assert (b.width, b.height, b.taken, b.camera) == (48, 64, "2024-05-01T12:30:00", "NIKON D80")
 
 
+def test_a_picture_on_its_side_changes_height_and_width(tmp_path: Path) -> None:
+    from visir.library.exif import read_exif
+
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        Image.new("RGB", (20, 10)).save(tmp_path / "a.jpg", exif=exif)
+        with Image.open(tmp_path / "a.jpg") as picture:
+            assert read_exif(picture).sideways is (orientation >= 5), orientation
+
+
 def test_times_that_make_no_sense_are_left_out() -> None:
     from visir.library.exif import _camera, _taken
 

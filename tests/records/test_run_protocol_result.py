@@ -18,6 +18,7 @@ def test_ranked_sorts_by_score_and_breaks_ties_by_document_id() -> None:
     assert run.to_arrow()["rank"].to_pylist() == [1, 2, 3]
     assert [d for d, _ in run.cut(2).answer("q")] == ["b", "a"]
     assert run.cut(2).depth == 2
+    assert run.cut(50).depth == run.depth == 3  # no deeper than it was searched
 
 
 def test_a_run_reads_like_a_dictionary_of_answers() -> None:

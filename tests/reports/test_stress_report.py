@@ -109,7 +109,11 @@ def test_tables(study: Stress) -> None:
     assert len(decrease_table([study, other]).columns) == 3 and len(refined_table([study, other]).columns) == 5
     lost = {row[0]: row[1] for row in decrease_table([study]).rows}
     assert lost["Missing Character"] == pytest.approx(-study.effect("missing_char").overall.percent)
-    assert per_query(study).num_rows == 3 * 48 + 24
+    queries = per_query(study)
+    assert queries.num_rows == 3 * 48 + 24
+    first = queries.slice(0, 48)  # of missing_char, which costs something
+    assert first["rsum_before"].to_pylist() == list(study.effects[0].before)
+    assert sum(first["rsum_before"].to_pylist()) > sum(first["rsum_after"].to_pylist())
     assert as_dict(study)["family"] == 4
 
 

@@ -110,6 +110,13 @@ def test_noise_has_the_deviation_it_says_and_the_grain_of_the_input() -> None:
     assert np.array_equal(large[::2, ::2], changed("gaussian_noise", grey, 1))
 
 
+def test_noise_stays_in_the_range_of_a_picture() -> None:
+    """Half of the grains of white would be whiter: they are white, not black."""
+    for grey, beyond in ((255, "white"), (0, "black")):
+        made = changed("gaussian_noise", Image.new("RGB", (64, 64), (grey,) * 3), 1).astype(float)
+        assert 0.45 < (made == grey).mean() < 0.6 and abs(made - grey).max() < 128, beyond
+
+
 def test_jpeg_is_pillows() -> None:
     """By reference: saved at quality 15 and read again."""
     import io

@@ -314,3 +314,14 @@ def test_the_page(tmp_path: Path) -> None:
     assert "Can the test be trusted?" in page
     assert "visir sessions ab-test a.jsonl" in page
     assert json.loads(json.dumps(test.to_dict()))["effects"][0]["verdict"] == "better"
+
+
+def test_several_variants_share_the_error(tmp_path: Path) -> None:
+    """Of three differences with one control each has a third of the 5 % (Bonferroni)."""
+    log = DecisionLog(tmp_path / "log.jsonl")
+    for k in range(400):
+        log.decide(f"s{k}", "abcd"[k % 4], visitor=f"v{k}", time=k)
+        log.outcome(f"s{k}", k % 3 == 0)
+    effects = ab_test(tmp_path / "log.jsonl", control="a").effects
+    assert [effect.variant for effect in effects] == ["b", "c", "d"]
+    assert [effect.error for effect in effects] == pytest.approx([0.05 / 3] * 3)
