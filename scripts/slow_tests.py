@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "slow.txt"
-LIMIT, OF_VERBS = 2.0, 10.0
+LIMIT, OF_VERBS = 1.0, 8.0
 _LINE = re.compile(r"([0-9.]+)s call +(\S.*)")
 _VERBS = re.compile(r"tests/cli/|_verbs?\.py|tests/test_readme")
 

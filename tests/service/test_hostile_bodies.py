@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import io
 import json
@@ -237,7 +238,9 @@ HOSTILE_EVENTS = {
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     made = Scores(KINDS["sessions"].make(tmp_path_factory.mktemp("hostile-events")))
+    gc.freeze()  # a service of its own has no gigabytes of other tests that each collection would go through
     yield made
+    gc.unfreeze()
     made.close()
 
 
