@@ -234,6 +234,16 @@ def test_synonyms() -> None:
     assert index.search("tee").ids == () and index.search("chemise", spelling=False).ids == ()
 
 
+@pytest.mark.parametrize("sign", [", ", " => "])
+def test_a_short_file_of_synonyms_does_not_fill_the_memory(sign: str) -> None:
+    """A rule of n words makes n² pairs: 70 kB would be 25 million, and gigabytes."""
+    words = [f"word{number}" for number in range(2_500)]
+    half = ", ".join(words)
+    with pytest.raises(ConfigurationError, match=r"line 2: .* more than 2,000,000 pairs"):
+        Synonyms.of(["sofa, couch", half + sign + half])
+    assert len(Synonyms.of([", ".join(words[:300])]).same) == 300
+
+
 def test_faulty_synonyms_are_named_all_at_once(tmp_path: Path) -> None:
     path = tmp_path / "synonyms.txt"
     path.write_text("sofa, couch\nalone\na => b => c\n=> shirt\nred,,blue\n")

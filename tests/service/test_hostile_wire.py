@@ -181,6 +181,24 @@ def test_headers_that_go_too_far(running: Running) -> None:
     assert running.fine()
 
 
+@pytest.mark.parametrize("ending", ["0\r\nx: ", "1;x="], ids=["trailer", "extension"])
+def test_what_comes_between_the_pieces_of_a_body_and_after_it(running: Running, ending: str) -> None:
+    """Trailers and extensions of chunks are no body that is counted: they are held to the bytes of headers."""
+    begun = f"{running.head}Transfer-Encoding: chunked\r\n\r\n1\r\n[\r\n{ending}".encode()
+    with contextlib.closing(connect(running.port)) as client:
+        sent = client.send(begun)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(400):
+                sent += client.send(b"y" * 10_000)
+                time.sleep(0.001)  # an answer, and the end of the connection, have time to come
+        answer = everything(client)
+    assert sent < 3_000_000
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431")  # a reset may take the answer with it
+    pieces = "".join(f"1\r\n{letter}\r\n" for letter in running.body.decode()) + "0\r\nx: y\r\n\r\n"
+    short = f"{running.head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n{pieces}"
+    assert running.said_to(short.encode()).startswith(b"HTTP/1.1 200")
+
+
 def test_slow_headers_and_slow_bodies(running: Running) -> None:
     """40 clients that send a byte now and then are left after a second or so; others are answered meanwhile."""
     held = [connect(running.port) for _ in range(40)]

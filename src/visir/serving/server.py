@@ -259,12 +259,11 @@ def protocol(settings: FrontSettings) -> type[asyncio.Protocol]:
             self._watch()
 
         def data_received(self, data: bytes) -> None:
-            if self._body_since is None:
-                if self._headers_since is None:
-                    self._headers_since = self.loop.time()
-                self._header_bytes += len(data)
+            if self._body_since is None and self._headers_since is None:
+                self._headers_since = self.loop.time()
+            self._header_bytes += len(data)
             super().data_received(data)
-            if self._headers_since is not None and self._header_bytes > _HEADER_BYTES:
+            if self._header_bytes > _HEADER_BYTES:
                 self._leave(HttpError(431, f"the headers are larger than {_HEADER_BYTES:,} bytes."))
 
         def on_header(self, name: bytes, value: bytes) -> None:
@@ -281,11 +280,12 @@ def protocol(settings: FrontSettings) -> type[asyncio.Protocol]:
                 self._leave(HttpError(429, f"more than {_WAITING} requests wait on this connection."))
 
         def on_message_complete(self) -> None:
-            self._body_since = None
+            self._body_since, self._header_bytes = None, 0
             if self.cycle is not None:
                 super().on_message_complete()
 
         def on_body(self, body: bytes) -> None:
+            self._header_bytes = 0  # what comes between pieces of a body, or after it, is headers too (trailers)
             if self.cycle is not None:
                 super().on_body(body)
 

@@ -13,6 +13,10 @@ from visir.retrieval.text.words import Language, words_of
 Phrase = tuple[str, ...]
 """The words of a synonym, in order."""
 
+MOST_PAIRS = 2_000_000
+"""Pairs of phrases that rules may make: some 300 MB. A rule of n phrases makes n² of them, and a short file from
+somebody else would fill the memory; 100,000 rules of three words make 900,000."""
+
 
 @dataclass(frozen=True)
 class Synonyms:
@@ -63,16 +67,23 @@ class Synonyms:
             name: Where they come from, for messages.
 
         Raises:
-            ConfigurationError: Lines are faulty; the message names them all.
+            ConfigurationError: Lines are faulty; the message names them all. Or they make too many pairs.
         """
         same: dict[Phrase, dict[Phrase, None]] = {}
         instead: dict[Phrase, dict[Phrase, None]] = {}
         faults = []
+        pairs = 0
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             left, arrow, right = line.partition("=>")
             sides = [_phrases(side) for side in ([left, right] if arrow else [left])]
+            pairs += len(sides[0]) * len(sides[-1])
+            if pairs > MOST_PAIRS:
+                raise ConfigurationError(
+                    f"{name}: line {number}: its rules up to this one make more than {MOST_PAIRS:,} pairs of words.",
+                    hint="a rule of n words makes n × n pairs: leave words out of the longest rules",
+                )
             if "=>" in right:
                 faults.append(f"line {number}: more than one =>: {line.strip()!r}")
             elif any(() in side for side in sides):
