@@ -246,6 +246,8 @@ REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("st", "sentence_bert_config.json", {"tokenizer_args": {"gguf_file": "words.gguf"}}),
     ("st", "sentence_bert_config.json", {"model_kwargs": {"adapter_kwargs": {"_adapter_model_path": "/etc"}}}),
     ("st", "config.json", {"backbone": "//server/share"}),
+    ("clip", "config.json", {"text_config": {"num_hidden_layers": 10**7}}),
+    ("clip", "processor_config.json", {"image_processor": {"crop_size": {"height": 60_000, "width": 60_000}}}),
     ("st", "adapter_config.json", {"peft_type": "LORA", "base_model_name_or_path": "/home/somebody/model"}),
     ("openclip", "tokenizer_config.json", {"trust_remote_code": True}),
     ("openclip", "tokenizer_config.json", {"x": "https://example.org/words"}),

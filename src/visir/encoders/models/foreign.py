@@ -30,6 +30,7 @@ CONFIGURATIONS = ("*config*.json", "modules.json", "*.index.json")
 
 _CODE = "runs code that comes with the model, or from elsewhere"
 _PLACE = "names a place outside the folder of the model"
+_TOO_MUCH = "would take this machine's time or memory before it is compared with the weights"
 _UNKNOWN = "is handed to a library as it is, and no such setting is known here"
 
 _REFUSED = {
@@ -42,6 +43,14 @@ _REFUSED = {
     **dict.fromkeys(("cache_dir", "cache_file", "covariance_file", "offload_folder", "shadow_model"), _PLACE),
 }
 """Keys that may only be empty, at any depth: what timm, transformers, sentence-transformers and peft do with them."""
+_MOST = {
+    **dict.fromkeys(
+        ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"), 1_000
+    ),
+    **dict.fromkeys(("layers", "depth"), 1_000),
+    **dict.fromkeys(("height", "width"), 16_384),
+}
+"""Numbers that cost time or memory before anything else of the model is looked at, and the most that is believed."""
 _KERNELS = "_implementation"
 """`attn_implementation: "OWNER/NAME"` and its kin fetch compiled code from the hub."""
 _ACTIVATIONS = frozenset({"activation_fn", "activation_function", "default_activation_function"})
@@ -183,6 +192,8 @@ def _faults(path: Path, content: Any, base_elsewhere: bool = False) -> list[str]
         if reason := next((_REFUSED[part] for part in keys if part in _REFUSED), None):
             if value:
                 faults.append(_fault(shown, value, reason))
+        elif isinstance(value, int | float) and value > _MOST.get(key, value):
+            faults.append(_fault(shown, value, _TOO_MUCH))
         elif not isinstance(value, str) or not value:
             continue
         elif path.name == "adapter_config.json" and not _ADAPTER_TEXTS.intersection(keys):
