@@ -117,6 +117,26 @@ def test_an_unmounted_disk_leaves_an_empty_folder(place: Path, other_disk: Path)
     assert update(None, place / "library").items == 6  # without link or folder nothing says that it may come back
 
 
+def test_a_picture_behind_a_link_that_leads_nowhere_is_said_and_kept(place: Path) -> None:
+    """As git-annex leaves pictures that are not fetched; links to single files on a disk that is away."""
+    link, target = place / "photos" / "linked.png", place / "elsewhere" / "linked.png"
+    link.symlink_to(target)
+    assert "1 passed over that cannot be read: linked.png (a link" in open_collection(place / "photos").source
+    assert update(None, place / "library").items == 6
+    draw(place / "elsewhere", [7])
+    next((place / "elsewhere").rglob("*.png")).rename(target)
+    assert update(None, place / "library").items == 7
+    target.rename(place / "away.png")
+    for _ in range(2):
+        did = update(None, place / "library")
+        assert did.items == 7 and dict(did.unavailable) == {"linked.png": "a link that leads nowhere"}
+    (place / "away.png").rename(target)
+    did = update(None, place / "library")
+    assert did.same and not did.unavailable
+    link.unlink()
+    assert update(None, place / "library").items == 6
+
+
 def until(true: Callable[[], bool]) -> None:
     began = time.monotonic()
     while not true():

@@ -1,8 +1,9 @@
 """Pictures that are away, not gone: in a folder that cannot be looked into, or on a disk that is not there.
 
-An unmounted disk leaves an empty folder, or a link that leads nowhere. A library remembers which of its folders lay on
-another disk than the place itself; one of them that is empty now, and no other disk any more, is taken for unmounted.
-An empty folder that was always on the place's own disk is one whose pictures were deleted.
+An unmounted disk leaves an empty folder, or links, to a folder or to pictures, that lead nowhere. A library remembers
+which of its folders lay on another disk than the place itself; one of them that is empty now, and no other disk any
+more, is taken for unmounted. An empty folder that was always on the place's own disk is one whose pictures were
+deleted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import orjson
 
+from visir.collections.readers.locate import LEADS_NOWHERE
 from visir.library.database import Database
 from visir.library.product_source import ShopTable
 from visir.library.scan import Scan
@@ -22,7 +24,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 
 def keep_unavailable(source: PhotoSource, database: Database, scanned: Scan) -> dict[str, str]:
-    """Leave the pictures of folders that are away as they were known; those folders, and why."""
+    """Leave pictures that are away, or whose folders are, as they were known; those folders and pictures, and why."""
     if isinstance(source, ShopTable):  # a product is gone when the table no longer has it
         return {}
     root, disks = Path(source.collection.root), _disks(database)
@@ -34,10 +36,12 @@ def keep_unavailable(source: PhotoSource, database: Database, scanned: Scan) -> 
         parent = str(PurePosixPath(place).parent)
         if parent not in reasons:
             reasons[parent] = _reason(root, parent, disks)
-        if reasons[parent]:
+        if not reasons[parent] and _leads_nowhere(root / place):
+            reasons[place] = LEADS_NOWHERE
+        if reasons[parent] or reasons.get(place):
             scanned.items[path] = item
             scanned.entries[path] = SourceEntry(-1, path, mark, name, place, archive, category)
-    return {folder: reason for folder, reason in sorted(reasons.items()) if reason}
+    return {where: reason for where, reason in sorted(reasons.items()) if reason}
 
 
 def disks_of(source: PhotoSource, database: Database, scanned: Scan) -> str:
@@ -79,6 +83,10 @@ def _is_left(folder: Path) -> bool:
         return False
 
 
+def _leads_nowhere(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
 def _reason(root: Path, parent: str, disks: frozenset[str]) -> str:
     """Why a folder is away; empty where it is there, or gone."""
     try:
@@ -88,8 +96,8 @@ def _reason(root: Path, parent: str, disks: frozenset[str]) -> str:
             return fault.strerror or str(fault)
     for above in _upwards(parent):
         folder = root / above
-        if folder.is_symlink() and not folder.exists():
-            return "a link that leads nowhere"
+        if _leads_nowhere(folder):
+            return LEADS_NOWHERE
         if str(above) in disks and _is_left(folder):
             return "its disk is not there"
     return ""

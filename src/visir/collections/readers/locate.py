@@ -133,8 +133,8 @@ def walk(
     Args:
         folder: The folder.
         depth: How many folders deep; None for all.
-        unread: Takes what cannot be looked at (a folder that may not be read, a disk that fails, a link to itself): its
-            path, and why.
+        unread: Takes what cannot be looked at (a folder that may not be read, a disk that fails, a link to itself
+            or to nothing): its path, and why.
         folders: Takes the folders that are looked into.
 
     Raises:
@@ -170,7 +170,7 @@ def walk(
             if entry.name.startswith("."):
                 continue
             try:
-                is_folder, is_file = entry.is_dir(), entry.is_file()
+                is_folder, is_file, is_link = entry.is_dir(), entry.is_file(), entry.is_symlink()
             except OSError as fault:  # a link to itself, a disk that fails
                 unread[prefix + entry.name] = fault.strerror or str(fault)
                 continue
@@ -181,6 +181,8 @@ def walk(
                     )
             elif is_file:
                 yield prefix + entry.name
+            elif is_link:
+                unread[prefix + entry.name] = LEADS_NOWHERE
 
     yield from visit(Path(folder), "", depth)
 
@@ -196,6 +198,9 @@ def _drawn_by_the_system() -> set[int]:
                 devices.add(os.makedev(int(major), int(minor)))
     return devices
 
+
+LEADS_NOWHERE = "a link that leads nowhere"
+"""Why a link is passed over whose file or folder is not there: moved, not fetched, or on a disk that is away."""
 
 _DRAWN = frozenset(
     ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs", "securityfs", "configfs", "bpf",
