@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "snapshots"
@@ -118,17 +118,19 @@ def options() -> Iterator[str]:
 
 def recipes() -> Iterator[str]:
     """What each setting of a recipe is where nothing is said of it."""
-    packages = ("visir.products", "visir.sparse", "visir.training")  # others may be imported, too, or not
-    for module in ("visir.products.model.recipe", "visir.sparse.recipe", "visir.training.recipe"):
-        importlib.import_module(module)
+    from visir.products.model.recipe import CategoriesRecipe
+    from visir.sparse.recipe import SparseRecipe
+    from visir.training.recipe import Recipe
     from visir.training.settings import Settings
 
-    def below(kind: Any) -> Iterator[Any]:
-        for inner in kind.__subclasses__():
-            yield inner
-            yield from below(inner)
-
-    kinds = {kind for kind in below(Settings) if kind.__module__.startswith(packages)}
+    kinds: set[Any] = set()
+    waiting: list[Any] = [Recipe, SparseRecipe, CategoriesRecipe]
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)  # of unions and of what is annotated
+        if inspect.isclass(kind) and issubclass(kind, Settings) and kind not in kinds:
+            kinds.add(kind)
+            waiting += [field.annotation for field in kind.model_fields.values()]
     for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
         for name, field in kind.model_fields.items():
             value = None if field.is_required() else field.get_default(call_default_factory=True)
