@@ -16,7 +16,7 @@ ALLOWED = {
     r"VISIR_DATA|no log at |no manifest|no MNIST|no authors' runs": "data that we may not pass on",
     r"this file system refuses such names|there is no second file system": "a property of the machine",
     r"needs root|only root gives files away|root may look into every folder": "a property of the user",
-    r"may not mount|nothing can be mounted": "containers may not mount",
+    r"may not mount|nothing can be mounted|may mount nothing": "containers may not mount",
     r"no /dev/full|this system has no poll|no pseudo-terminals|RLIMIT_FSIZE is POSIX": "another system",
     r"peaks of memory are read from /proc|needs a C compiler, and Linux": "another system",
     r"the cells of PyTerrier run where it is installed": "a peer on one page of the documents, with a stack of its own",

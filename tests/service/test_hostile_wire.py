@@ -102,10 +102,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         assert found.poll() is None
 
 
-def of_pictures(running: Running) -> None:
-    """Passes over what asks for pictures, or for searches."""
-    if running.kind.scope != "search":
-        pytest.skip("it has no pictures")
+of_pictures = pytest.mark.parametrize("running", ["library"], indirect=True)  # what only the library's service has
 
 
 NO_REQUESTS = [
@@ -243,10 +240,10 @@ def test_bodies_that_are_sent_half(running: Running) -> None:
     assert running.fine()
 
 
+@of_pictures
 @pytest.mark.skipif(not hasattr(select, "poll"), reason="this system has no poll")
 def test_answers_that_nobody_takes(running: Running) -> None:
     """20 clients ask for a photo of 4 MB three times and read nothing: they are dropped after a second or so."""
-    of_pictures(running)
     asked = f"GET {running.large} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 3
     held = [running.stubborn() for _ in range(20)]
     for one in held:
@@ -261,9 +258,9 @@ def test_answers_that_nobody_takes(running: Running) -> None:
     assert running.fine()
 
 
+@of_pictures
 def test_who_reads_slowly_gets_everything(running: Running) -> None:
     """A small answer, then 4 MB over five times the patience with one that takes nothing: all of it comes."""
-    of_pictures(running)
     with contextlib.closing(running.stubborn()) as asked:
         for path in ("/v1/health", running.large):
             close = "Connection: close\r\n" if path == running.large else ""
@@ -302,9 +299,9 @@ def test_one_address_does_not_hold_all(running: Running) -> None:
         until(lambda: httpx.get(f"http://127.0.0.1:{port}/v1/health").status_code == 200)
 
 
+@of_pictures
 def test_nobody_is_called(running: Running) -> None:
     """URLs in every field, in names and in headers (SSRF): a listener waits for a visit that never comes."""
-    of_pictures(running)
     visits: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.2)
