@@ -1,4 +1,4 @@
-"""Every example in a docstring runs, in an empty folder, and prints what it says."""
+"""Every example runs, in an empty folder, and prints what it says: those of docstrings, and those of internals beside."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import visir
 
 SOURCE = Path(visir.__file__).parent
 WITH_EXAMPLES = sorted(path for path in SOURCE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
+OF_INTERNALS = sorted((Path(__file__).parent / "examples").glob("*.txt"))
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def test_there_are_examples() -> None:
-    assert WITH_EXAMPLES
+    assert WITH_EXAMPLES and OF_INTERNALS
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -24,5 +26,19 @@ def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    outcome = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    outcome = doctest.testmod(module, optionflags=FLAGS)
     assert outcome.attempted and not outcome.failed
+
+
+@pytest.mark.parametrize("path", OF_INTERNALS, ids=lambda path: path.stem)
+def test_examples_of_internals_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two empty lines part the examples of one function from those of the next, which share nothing with them."""
+    runner, parser = doctest.DocTestRunner(optionflags=FLAGS), doctest.DocTestParser()
+    line = 0
+    for number, block in enumerate(path.read_text(encoding="utf-8").split("\n\n\n")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        runner.run(parser.get_doctest(block, {}, block.partition("\n")[0], str(path), line))
+        line += block.count("\n") + 3
+    assert runner.tries and not runner.failures

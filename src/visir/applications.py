@@ -15,46 +15,35 @@ from visir.plugins import APPLICATIONS, BUILT_IN, left_out, load_target, plugins
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of the command line.
+    """A verb of the command line."""
 
-    Args:
-        name: As it is typed: "search" in `visir search`.
-        target: "module:attribute" of a function with typer's annotations, or of a `typer.Typer` with verbs of its own.
-            The module is imported for `visir --help`: import what is heavy inside functions.
-        group: The heading of `visir --help` under which it is listed: find, measure, train, analyse, applications or
-            set-up. Default: that of the verb that it follows, or applications.
-        after: The verb that it follows there; by default it comes last.
-        extends: Whether it takes the place of the verb of this name, which it calls for what is not its own.
-    """
-
-    name: str
+    name: str  # as it is typed: "search" in `visir search`
+    # "module:attribute" of a function with typer's annotations, or of a `typer.Typer` with verbs of its own. The module
+    # is imported for `visir --help`: import what is heavy inside functions.
     target: str
+    # The heading of `visir --help` under which it is listed: find, measure, train, analyse, applications or set-up.
+    # Default: that of the verb that it follows, or applications.
     group: str = ""
-    after: str = ""
-    extends: bool = False
+    after: str = ""  # the verb that it follows there; by default it comes last
+    extends: bool = False  # whether it takes the place of the verb of this name, which it calls for what is not its own
 
 
 @dataclass(frozen=True)
 class Application:
-    """What an application adds; its entry point in the group "visir.applications" names one of these.
+    """What an application adds; its entry point in the group "visir.applications" names one of these."""
 
-    Args:
-        name: That of the entry point.
-        verbs: Its verbs.
-        experiments: Kinds of experiments of studies: the word of a study's file (`experiment = "…"`) → "module:class"
-            of a `visir.studies.experiment.Experiment`.
-        trend_checks: What papers say of figures: name → "module:function" from `visir.studies.trend_check.Means` to a
-            list of `TrendCheck`.
-        drawings: How figures are drawn: name → "module:function", see `visir.studies.trend_check.DrawFigure`.
-        formats: Formats of its sources, which `visir data formats` lists: title → "module:registry" of
-            `visir.collections.descriptor.Format`.
-    """
-
-    name: str
-    verbs: tuple[Verb, ...] = ()
+    name: str  # that of the entry point
+    verbs: tuple[Verb, ...] = ()  # its verbs
+    # Kinds of experiments of studies: the word of a study's file (`experiment = "…"`) → "module:class" of a
+    # `visir.studies.experiment.Experiment`.
     experiments: Mapping[str, str] = field(default_factory=dict)
+    # What papers say of figures: name → "module:function" from `visir.studies.trend_check.Means` to a list of
+    # `TrendCheck`.
     trend_checks: Mapping[str, str] = field(default_factory=dict)
+    # How figures are drawn: name → "module:function", see `visir.studies.trend_check.DrawFigure`.
     drawings: Mapping[str, str] = field(default_factory=dict)
+    # Formats of its sources, which `visir data formats` lists: title → "module:registry" of
+    # `visir.collections.descriptor.Format`.
     formats: Mapping[str, str] = field(default_factory=dict)
 
 

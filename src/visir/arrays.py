@@ -31,28 +31,8 @@ class ArrayFileError(VisirError, ValueError):
 
 
 def load_array(path: Path, *, mapped: bool = False, hint: str = "is the download complete?") -> NDArray[Any]:
-    """The array of an NPY file, in memory or memory-mapped.
-
-    Args:
-        path: The file. One that visir wrote is held against its manifest, unless it is mapped: that costs a reading.
-        mapped: Whether it stays on disk; an array of no bytes, which cannot be mapped, is read.
-        hint: The next action, for a file that is damaged.
-
-    Raises:
-        ArrayFileError: It is no NPY file, damaged, cut, or an array of Python objects.
-
-    Example:
-        >>> from pathlib import Path
-        >>> np.save("numbers.npy", np.arange(3))
-        >>> load_array(Path("numbers.npy")).tolist()
-        [0, 1, 2]
-        >>> _ = Path("numbers.npy").write_bytes(Path("numbers.npy").read_bytes()[:-1])
-        >>> load_array(Path("numbers.npy"))
-        Traceback (most recent call last):
-            ...
-        visir.arrays.ArrayFileError: numbers.npy: says 24 bytes of numbers, and holds 23.
-          → is the download complete?
-    """
+    """The array of an NPY file, in memory or memory-mapped."""
+    # mapped: Whether it stays on disk; an array of no bytes, which cannot be mapped, is read.
     if not mapped:
         check_written(path)
     try:
@@ -84,23 +64,7 @@ def array_of_bytes(data: bytes, where: str, *, hint: str = "is the download comp
 
 
 class ArrayArchive(Mapping[str, NDArray[Any]]):
-    """The arrays of an NPZ file by name, each read when it is looked up. Use it as a context.
-
-    Args:
-        path: The file. One that visir wrote is held against its manifest.
-        hint: The next action, for a file that is damaged.
-
-    Raises:
-        ArrayFileError: It is no NPZ file. Looking up an array raises it too, where that is damaged, cut, larger than
-            its bytes can be, or made of Python objects.
-
-    Example:
-        >>> from pathlib import Path
-        >>> np.savez("two.npz", image=np.ones((2, 3)), image_ids=np.array(["a", "b"]))
-        >>> with ArrayArchive(Path("two.npz")) as arrays:
-        ...     sorted(arrays), arrays["image"].shape
-        (['image', 'image_ids'], (2, 3))
-    """
+    """The arrays of an NPZ file by name, each read when it is looked up. Use it as a context."""
 
     def __init__(self, path: Path, *, hint: str = "is the download complete?") -> None:
         check_written(path)

@@ -15,31 +15,13 @@ from numpy.typing import NDArray
 
 
 def integer_array(values: NDArray[np.integer]) -> pa.Array:
-    """(n,) an array of the same type of integers, on the same memory where Arrow can read it.
-
-    Example:
-        >>> integer_array(np.array([3, 1], np.int32))
-        <pyarrow.lib.Int32Array object at ...>
-        [
-          3,
-          1
-        ]
-    """
+    """(n,) an array of the same type of integers, on the same memory where Arrow can read it."""
     plain = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), len(plain), [None, pa.py_buffer(plain)])
 
 
 def text_array(values: Sequence[str]) -> pa.StringArray:
-    """(n,) an array of strings, without nulls.
-
-    Raises:
-        UnicodeEncodeError: One is no valid text (half of a surrogate pair).
-        OverflowError: They are more than 2 GiB together.
-
-    Example:
-        >>> text_array(["a", "ü"]).to_pylist()
-        ['a', 'ü']
-    """
+    """(n,) an array of strings, without nulls."""
     encoded = [value.encode() for value in values]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     if ends[-1] > np.iinfo(np.int32).max:
@@ -49,11 +31,6 @@ def text_array(values: Sequence[str]) -> pa.StringArray:
 
 
 def numpy_integers(array: pa.Array) -> NDArray[Any]:
-    """(n,) integers without nulls as NumPy's, on the same memory, read-only.
-
-    Example:
-        >>> numpy_integers(integer_array(np.array([3, 1]))[1:])
-        array([1])
-    """
+    """(n,) integers without nulls as NumPy's, on the same memory, read-only."""
     values = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype(), len(array) + array.offset)
     return values[array.offset :]

@@ -12,9 +12,10 @@ from visir.terminal import safe
 
 
 class Console(RichConsole):
-    """As Rich's own. Rich makes segments of text and style, and only then escape sequences of the styles: here, in
-    between, what is text is made safe.
-    """
+    """As Rich's own."""
+
+    # Rich makes segments of text and style, and only then escape sequences of the styles: here, in between, what is
+    # text is made safe.
 
     @property
     def file(self) -> IO[str]:

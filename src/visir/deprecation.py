@@ -23,19 +23,12 @@ class VisirDeprecationWarning(FutureWarning):
 
 @dataclass(frozen=True)
 class Deprecation:
-    """One thing that goes.
+    """One thing that goes."""
 
-    Args:
-        name: What goes, as a user writes it: "visir.evaluate(pool=…)".
-        since: The version that announces it: "0.3".
-        removal: The version in which it is gone: "0.4" or later.
-        instead: What to write instead; "" when there is nothing.
-    """
-
-    name: str
-    since: str
-    removal: str
-    instead: str = ""
+    name: str  # what goes, as a user writes it: "visir.evaluate(pool=…)"
+    since: str  # the version that announces it: "0.3"
+    removal: str  # the version in which it is gone: "0.4" or later
+    instead: str = ""  # what to write instead; "" when there is nothing
 
     @property
     def message(self) -> str:
@@ -44,11 +37,7 @@ class Deprecation:
         return f"{self.name} is deprecated since visir {self.since} and goes in {self.removal}.{instead}"
 
     def warn(self, stacklevel: int = 2) -> None:
-        """Warn at the line of the caller.
-
-        Args:
-            stacklevel: 2 is the line that calls the function that calls `warn`.
-        """
+        """Warn at the line of the caller."""
         warnings.warn(self.message, VisirDeprecationWarning, stacklevel=stacklevel + 1)
 
 
@@ -59,23 +48,7 @@ DEPRECATIONS: list[Deprecation] = []
 def deprecated(
     *, since: str, removal: str, instead: str = "", name: str = ""
 ) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
-    """A decorator of a function or method that goes: each call warns.
-
-    Args:
-        since: The version that announces it.
-        removal: The version in which it is gone.
-        instead: What to write instead.
-        name: What a user writes; by default the qualified name.
-
-    Example:
-        >>> @deprecated(since="0.2", removal="0.4", instead="visir.open(…)", name="visir.open_dataset")
-        ... def open_dataset(path: str) -> str:
-        ...     return path
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     warnings.simplefilter("always")
-        ...     open_dataset("photos"), str(caught[0].message)[:60]
-        ('photos', 'visir.open_dataset is deprecated since visir 0.2 and goes in')
-    """
+    """A decorator of a function or method that goes: each call warns."""
 
     def decorate(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         notice = Deprecation(name or f"{function.__module__}.{function.__qualname__}", since, removal, instead)
@@ -94,25 +67,7 @@ def deprecated(
 def renamed_parameters(
     *, since: str, removal: str, **names: str
 ) -> Callable[[Callable[..., Returned]], Callable[..., Returned]]:
-    """A decorator of a function whose parameters have new names: the old ones work, and warn.
-
-    Args:
-        since: The version that announces it.
-        removal: The version in which the old names are gone.
-        **names: Old name → new name.
-
-    Raises:
-        TypeError: At the call: the old and the new name of one parameter are both there.
-
-    Example:
-        >>> @renamed_parameters(since="0.2", removal="0.4", pool="gallery")
-        ... def evaluate(gallery: str = "split") -> str:
-        ...     return gallery
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     evaluate(pool="collection")
-        'collection'
-    """
+    """A decorator of a function whose parameters have new names: the old ones work, and warn."""
 
     def decorate(function: Callable[..., Returned]) -> Callable[..., Returned]:
         where = f"{function.__module__}.{function.__qualname__}"

@@ -77,16 +77,10 @@ _NUMBER = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?$")
 
 
 def cell_for_people(value: Any) -> Any:
-    """A cell of a CSV or TSV table that people open: text that a spreadsheet would run is marked as text.
-
-    Text that begins with = + - @, a tab or the end of a line gets an apostrophe before it, as OWASP advises. Numbers,
-    also those that are written out, stay numbers. What programs read back (runs, judgements, queries for an engine) is
-    not written through this: it keeps every character.
-
-    Example:
-        >>> [cell_for_people(cell) for cell in ("=HYPERLINK(1)", "a - b", "-0.5", -0.5, "@home")]
-        ["'=HYPERLINK(1)", 'a - b', '-0.5', -0.5, "'@home"]
-    """
+    """A cell of a CSV or TSV table that people open: text that a spreadsheet would run is marked as text."""
+    # Text that begins with = + - @, a tab or the end of a line gets an apostrophe before it, as OWASP advises. Numbers,
+    # also those that are written out, stay numbers. What programs read back (runs, judgements, queries for an engine)
+    # is not written through this: it keeps every character.
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.match(value):
         return f"'{value}"
     return value
@@ -121,19 +115,13 @@ class Columnar(Displayed):
         return table
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the columns as a pandas DataFrame.
-
-        Raises:
-            MissingPackageError: pandas is not installed.
-        """
+        """Return the columns as a pandas DataFrame."""
         require("pandas", extra="interop", purpose="a DataFrame")
         return self.to_arrow().to_pandas()
 
     def to_csv(self) -> str:
-        """Return the columns as comma-separated values, numbers in full precision; missing values are empty.
-
-        For programs: every character is kept. A spreadsheet runs text that begins with "=" or "@".
-        """
+        """Return the columns as comma-separated values, numbers in full precision; missing values are empty."""
+        # For programs: every character is kept. A spreadsheet runs text that begins with "=" or "@".
         return csv_of(self.to_arrow(), for_people=False).decode("utf-8")
 
 
@@ -143,11 +131,9 @@ class Tabular(Columnar):
     __slots__ = ()
 
     def to_csv(self) -> str:
-        """Return the columns as comma-separated values, numbers in full precision; missing values are empty.
-
-        For people: text that a spreadsheet would run as a formula begins with an apostrophe ("'=2+3"). For programs
-        there is `to_arrow`.
-        """
+        """Return the columns as comma-separated values, numbers in full precision; missing values are empty."""
+        # For people: text that a spreadsheet would run as a formula begins with an apostrophe ("'=2+3"). For programs
+        # there is `to_arrow`.
         return csv_of(self.to_arrow()).decode("utf-8")
 
     def to_latex(self) -> str:
@@ -171,13 +157,7 @@ class Plotted(Displayed):
 
 
 def brief(thing: object, head: str, *lines: str) -> str:
-    """A `repr`: the name of the class, `head` in brackets, and indented lines below, cut to what is allowed.
-
-    Example:
-        >>> print(brief(Displayed(), "toy: 2 images", "ids: a, b"))
-        Displayed(toy: 2 images)
-          ids: a, b
-    """
+    """A `repr`: the name of the class, `head` in brackets, and indented lines below, cut to what is allowed."""
     first = f"{type(thing).__name__}({head})" if head else type(thing).__name__
     rest = [f"  {line}" for line in lines if line]
     if len(rest) >= LINES:
@@ -199,23 +179,13 @@ def cut(text: str, width: int = WIDTH) -> str:
 
 
 def cut_path(path: object, width: int = WIDTH) -> str:
-    """A path on one line, at most so wide: the end of it, which has the name of the file.
-
-    Example:
-        >>> cut_path("/home/ada/photos/red.png", 16)
-        '…/photos/red.png'
-    """
+    """A path on one line, at most so wide: the end of it, which has the name of the file."""
     line = one_line(str(path))
     return line if len(line) <= width else f"…{line[len(line) - width + 1 :]}"
 
 
 def listed(names: Iterable[object], total: int, *, limit: int = 3, width: int = 40) -> str:
-    """The first few of many names, texts in quotes: "a, b, c, …".
-
-    Example:
-        >>> listed(["a", "b", "c", "d"], 4), listed(["a"], 1), quoted("a dog", 4)
-        ('a, b, c, …', 'a', "'a d…'")
-    """
+    """The first few of many names, texts in quotes: "a, b, c, …"."""
     shown = [cut(str(name), width) for name, _ in zip(names, range(limit), strict=False)]
     return ", ".join(shown) + (", …" if total > len(shown) else "")
 
@@ -244,12 +214,7 @@ _SINGULAR = {"are": "is", "were": "was", "have": "has"}
 
 
 def named(name: str, reason: str) -> str:
-    """A reason with the name of what it is about, once: many reasons begin with it, or with a path that ends so.
-
-    Example:
-        >>> named("a.tar", "it is gone"), named("a.tar", "in/a.tar: it is gone")
-        ('a.tar: it is gone', 'in/a.tar: it is gone')
-    """
+    """A reason with the name of what it is about, once: many reasons begin with it, or with a path that ends so."""
     head = reason.partition(": ")[0]
     is_named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", head)
     return reason if is_named else f"{name}: {reason}"

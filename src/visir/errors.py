@@ -39,10 +39,9 @@ class VisirError(Exception):
         super().__init__(f"{message}\n  → {hint}" if hint else message)
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows in place of a traceback through visir: the caller's line, the fault, the next action.
-
-        With the environment variable `VISIR_TRACEBACK` (in a notebook: `%env VISIR_TRACEBACK=1`) it is the traceback.
-        """
+        """What a notebook shows in place of a traceback through visir: the caller's line, the fault, the next
+        action."""
+        # With the environment variable `VISIR_TRACEBACK` (in a notebook: `%env VISIR_TRACEBACK=1`) it is the traceback.
         if os.environ.get("VISIR_TRACEBACK"):
             return traceback.format_exception(self)
         places = [place for place in traceback.extract_tb(self.__traceback__) if not _is_own(place.filename)]
@@ -51,12 +50,7 @@ class VisirError(Exception):
 
 
 def docs_page(name: str) -> str:
-    """The address of a page of the documents, for hints: who has installed visir has no docs/.
-
-    Example:
-        >>> docs_page("background/libraries")
-        'https://visir-project.github.io/visir/background/libraries/'
-    """
+    """The address of a page of the documents, for hints: who has installed visir has no docs/."""
     return f"https://visir-project.github.io/visir/{name}/"
 
 
@@ -101,12 +95,7 @@ class CollectionError(VisirError):
 
 
 class ImageError(CollectionError):
-    """One image's bytes are missing, broken, or refused.
-
-    Attributes:
-        lasting: Whether the bytes themselves are at fault: the same decoder refuses them again. Anything else (a right,
-            a disk that is away, too little memory) may pass, and is worth another try.
-    """
+    """One image's bytes are missing, broken, or refused."""
 
     def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:
         super().__init__(message, hint=hint)

@@ -34,11 +34,9 @@ def literal_root(path: Path) -> tuple[Path, str]:
 
 
 def digest_of(path: Path) -> tuple[int, str]:
-    """(size, BLAKE2b) of a file; of what is nothing but zeros only where it stands is hashed, whole MiB at a time.
-
-    Some engines' files are mostly holes, which take no time to leave out; a copy in which they are filled in has the
-    same digest. Of a file without any it is the digest of its bytes.
-    """
+    """(size, BLAKE2b) of a file; of what is nothing but zeros only where it stands is hashed, whole MiB at a time."""
+    # Some engines' files are mostly holes, which take no time to leave out; a copy in which they are filled in has the
+    # same digest. Of a file without any it is the digest of its bytes.
     with path.open("rb") as stream:
         return digest_of_stream(stream)
 
@@ -80,12 +78,7 @@ def next_data(file: int, offset: int) -> int | None:
 
 
 def is_there(path: str | Path) -> bool:
-    """Whether there is such a file or folder. A name that no file can have (too long, a null character) has none.
-
-    Example:
-        >>> is_there("."), is_there("a dog on a beach " * 1000)
-        (True, False)
-    """
+    """Whether there is such a file or folder. A name that no file can have (too long, a null character) has none."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):
@@ -98,12 +91,8 @@ def find_file(path: Path) -> Path | None:
 
 
 def nearest_folder(path: str | Path) -> str | None:
-    """The folder that a path with a slip in it may mean: each of its parts is there, or nearly; None when one is not.
-
-    Example:
-        >>> nearest_folder("/usr/lob")
-        '/usr/lib'
-    """
+    """The folder that a path with a slip in it may mean: each of its parts is there, or nearly; None when one is
+    not."""
     whole = Path(path)
     folder = Path(whole.anchor)
     for part in whole.relative_to(whole.anchor).parts:
@@ -165,11 +154,9 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def iter_lines(path: str | Path) -> Iterator[bytes]:
-    """The lines of `read_lines` one by one, as bytes: for files that are larger than memory should hold.
-
-    A byte order mark is left out. Whether a line is UTF-8 is for the caller to see. A file that cannot be decompressed
-    to its end raises only where it breaks, after the lines before.
-    """
+    """The lines of `read_lines` one by one, as bytes: for files that are larger than memory should hold."""
+    # A byte order mark is left out. Whether a line is UTF-8 is for the caller to see. A file that cannot be
+    # decompressed to its end raises only where it breaks, after the lines before.
     with open_binary(path) as stream:
         try:
             for number, line in enumerate(stream):
@@ -180,12 +167,8 @@ def iter_lines(path: str | Path) -> Iterator[bytes]:
 
 
 def is_comment(line: str, is_entry: Callable[[str], bool]) -> bool:
-    """Whether a line of a table of ids is a comment: "#" and a space before it, and no entry. Ids may begin with "#".
-
-    Example:
-        >>> [is_comment(line, lambda line: len(line.split()) == 4) for line in ("# by hand", "#1 a 1", "# 0 a 1")]
-        [True, False, False]
-    """
+    """Whether a line of a table of ids is a comment: "#" and a space before it, and no entry."""
+    # Ids may begin with "#".
     begin = line.lstrip()[:2]
     return begin[:1] == "#" and not begin[1:].strip("#! \t") and not is_entry(line)
 

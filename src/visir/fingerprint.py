@@ -15,13 +15,11 @@ DIGEST_BYTES = 16
 
 
 def hash_columns(columns: Iterable[pa.Array | pa.ChunkedArray], *, sort: bool = True) -> str:
-    """Hash equal-length columns row by row: 32 hexadecimal digits.
-
-    With `sort` the rows are first ordered by all columns from left to right, so the hash does not depend on the order
-    in which a file happened to list them. Strings enter as their UTF-8 bytes with their lengths (so "ab","c" differs
-    from "a","bc"); null differs from the empty string. Normalisation forms are *not* unified: a caption in NFC and one
-    in NFD are different texts to a tokenizer.
-    """
+    """Hash equal-length columns row by row: 32 hexadecimal digits."""
+    # With `sort` the rows are first ordered by all columns from left to right, so the hash does not depend on the order
+    # in which a file happened to list them. Strings enter as their UTF-8 bytes with their lengths (so "ab","c" differs
+    # from "a","bc"); null differs from the empty string. Normalisation forms are *not* unified: a caption in NFC and
+    # one in NFD are different texts to a tokenizer.
     arrays = [_plain(column) for column in columns]
     if sort and arrays and len(arrays[0]) > 1:
         table = pa.table({str(i): array for i, array in enumerate(arrays)})

@@ -21,20 +21,7 @@ _compilers: set[int] = set()
 
 
 def njit(*relaxed: str) -> Callable[[Function], Function]:
-    """Decorate a loop: compiled with its first call and kept on disk; the interpreter's lock is free while it runs.
-
-    Args:
-        relaxed: What the compiler may do with sums: "reassoc" (another order, as vector units like it; one order, fixed
-            when compiled) and "contract" (multiply and add in one rounding).
-
-    Example:
-        >>> import numpy as np
-        >>> from visir.retrieval import kernels
-        >>> lengths = np.empty(1)
-        >>> kernels.lengths(np.array([[3, 4]], np.float32), lengths)
-        >>> lengths.tolist()
-        [5.0]
-    """
+    """Decorate a loop: compiled with its first call and kept on disk; the interpreter's lock is free while it runs."""
 
     def decorate(function: Function) -> Function:
         return CompiledLoop(function, frozenset(relaxed))  # type: ignore[return-value]  # called like the function
@@ -43,12 +30,7 @@ def njit(*relaxed: str) -> Callable[[Function], Function]:
 
 
 class CompiledLoop:
-    """A function that is compiled when it, or another of its file, is first called.
-
-    Args:
-        function: The function.
-        relaxed: As of `njit`.
-    """
+    """A function that is compiled when it, or another of its file, is first called."""
 
     def __init__(self, function: Callable[..., Any], relaxed: frozenset[str]) -> None:
         self.function, self.relaxed = function, relaxed
@@ -80,11 +62,9 @@ class CompiledLoop:
 
 
 def pays(numbers: int) -> bool:
-    """Whether so many multiplications are worth the import of numba, or it is imported already.
-
-    Where it is not, or another thread is `compiling`, the same is computed in NumPy (`visir.retrieval.few`): the first
-    answer of a new process then comes half a second earlier, and none waits for the compiler.
-    """
+    """Whether so many multiplications are worth the import of numba, or it is imported already."""
+    # Where it is not, or another thread is `compiling`, the same is computed in NumPy (`visir.retrieval.few`): the
+    # first answer of a new process then comes half a second earlier, and none waits for the compiler.
     ready = threading.get_ident() in _compilers if _compilers else "numba" in sys.modules
     return numbers > FEW or ready
 

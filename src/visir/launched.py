@@ -12,11 +12,9 @@ from visir.errors import ConfigurationError
 
 
 def launched() -> tuple[int, int]:
-    """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1).
-
-    For several processes on the CPU take `torchrun`. There `accelerate launch` leaves them to MPI, and starts
-    a single one without it: told to meet others at `MASTER_PORT`, but not how many. That raises `ConfigurationError`.
-    """
+    """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1)."""
+    # For several processes on the CPU take `torchrun`. There `accelerate launch` leaves them to MPI, and starts a
+    # single one without it: told to meet others at `MASTER_PORT`, but not how many. That raises `ConfigurationError`.
     if "ACCELERATE_USE_CPU" in os.environ and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ:
         raise ConfigurationError(
             "accelerate launch was asked for several processes, but started this one alone, as it does on the CPU.",

@@ -10,17 +10,7 @@ from typing import Any
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package whose public names are imported when first used.
-
-    Args:
-        package: The name of the package.
-        modules: Public name → the module that defines it; a subpackage → its own full name.
-
-    Example:
-        >>> import visir
-        >>> "evaluate" in dir(visir), visir.evaluate.__module__
-        (True, 'visir.evaluation.evaluate')
-    """
+    """The functions `__getattr__` and `__dir__` of a package whose public names are imported when first used."""
 
     def __getattr__(name: str) -> Any:
         if name not in modules:

@@ -8,18 +8,8 @@ from typing import Any
 
 
 def release(array: Any) -> None:
-    """Give back the pages of an array that is mapped read-only from a file; of another array, do nothing.
-
-    The system may keep the pages in its cache, so reading them again costs no disk.
-
-    Example:
-        >>> import numpy as np
-        >>> np.save("vectors.npy", np.arange(6).reshape(3, 2))
-        >>> vectors = np.load("vectors.npy", mmap_mode="r")
-        >>> release(vectors)
-        >>> vectors[1].tolist()
-        [2, 3]
-    """
+    """Give back the pages of an array that is mapped read-only from a file; of another array, do nothing."""
+    # The system may keep the pages in its cache, so reading them again costs no disk.
     _advise(array, "MADV_DONTNEED")
 
 

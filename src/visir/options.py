@@ -18,23 +18,7 @@ def parse_pairs(
     error: type[VisirError] = ConfigurationError,
     hint: str = "",
 ) -> dict[str, str]:
-    """The names and values of some texts NAME=VALUE.
-
-    Args:
-        pairs: The texts. A value is taken as it stands, equals signs and spaces included.
-        title: Where they stand, for errors: "--set".
-        known: The names that there are; None leaves this to the caller.
-        allow_empty: Whether a value may be empty ("NAME=").
-        error: What is raised.
-        hint: What to do about a fault.
-
-    Raises:
-        VisirError: Listing every fault: an unknown name (with the nearest one), a name without a value, a name twice.
-
-    Example:
-        >>> parse_pairs(["m=16", "ef-search=64"], "--set")
-        {'m': '16', 'ef-search': '64'}
-    """
+    """The names and values of some texts NAME=VALUE."""
     options: dict[str, str] = {}
     faults = []
     for pair in pairs:
@@ -57,25 +41,10 @@ def split_options(
     allow_empty: bool = False,
     error: type[VisirError] = ConfigurationError,
 ) -> tuple[str, dict[str, str]]:
-    """A name without its options, and the options as written.
-
-    Options follow a question mark (see `split_mark`) as `key=value`, joined by `&`; a value is taken as it stands
-    (spaces, braces and equals signs included; nothing is percent-decoded). They are part of the name on purpose: what
-    changes the vectors is then in every place where the name is.
-
-    Args:
-        name: The name with its options.
-        known: The options that there are; None leaves this to the caller.
-        allow_empty: Whether a value may be empty ("key=").
-        error: What is raised.
-
-    Raises:
-        VisirError: Listing every fault: an unknown option (with the nearest one), one without a value, one given twice.
-
-    Example:
-        >>> split_options("ViT-B-32?pretrained=openai&precision=bf16")
-        ('ViT-B-32', {'pretrained': 'openai', 'precision': 'bf16'})
-    """
+    """A name without its options, and the options as written."""
+    # Options follow a question mark (see `split_mark`) as `key=value`, joined by `&`; a value is taken as it stands
+    # (spaces, braces and equals signs included; nothing is percent-decoded). They are part of the name on purpose: what
+    # changes the vectors is then in every place where the name is.
     bare, tail = split_mark(name)
     return bare, parse_pairs(
         filter(None, tail.split("&")),
@@ -88,19 +57,9 @@ def split_options(
 
 
 def split_mark(name: str) -> tuple[str, str]:
-    """A name and the text of its options, split at the question mark between them.
-
-    That is the first one, unless what stands before a later one, or the whole name, is a file or folder: a question
-    mark may stand in a path ("holidays?/model").
-
-    Example:
-        >>> split_mark("ViT-B-32?pretrained=openai"), split_mark("ViT-B-32")
-        (('ViT-B-32', 'pretrained=openai'), ('ViT-B-32', ''))
-        >>> from pathlib import Path
-        >>> Path("what?").mkdir()
-        >>> split_mark("what?"), split_mark("st:what??prompt=query")
-        (('what?', ''), ('st:what?', 'prompt=query'))
-    """
+    """A name and the text of its options, split at the question mark between them."""
+    # That is the first one, unless what stands before a later one, or the whole name, is a file or folder: a question
+    # mark may stand in a path ("holidays?/model").
     marks = [position for position, letter in enumerate(name) if letter == "?"]
     for mark in (*marks, len(name)) if marks else ():
         if any(path and is_there(path) for path in (name[:mark], name[:mark].partition(":")[2])):
@@ -112,10 +71,5 @@ def split_mark(name: str) -> tuple[str, str]:
 
 
 def with_option(name: str, option: str, value: str) -> str:
-    """A name with one more option.
-
-    Example:
-        >>> with_option("MODEL", "dimension", "64"), with_option("MODEL?prompt=query", "dimension", "64")
-        ('MODEL?dimension=64', 'MODEL?prompt=query&dimension=64')
-    """
+    """A name with one more option."""
     return f"{name}{'&' if split_mark(name)[1] else '?'}{option}={value}"

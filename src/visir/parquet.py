@@ -19,15 +19,8 @@ class ParquetFileError(VisirError, pa.ArrowInvalid):  # type: ignore[misc]
 
 
 def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = None) -> pa.Table:
-    """One file, or these columns of it in their order. One that visir wrote is held against its manifest.
-
-    pyarrow's own `read_table` imports pandas, which takes a while.
-
-    Args:
-        source: The path of the file, or of a folder of files that are read as one, as Spark writes them (names of
-            folders below it are no columns); or the file opened, read in this thread alone (see `open_stream`).
-        columns: Their names; None for all.
-    """
+    """One file, or these columns of it in their order. One that visir wrote is held against its manifest."""
+    # pyarrow's own `read_table` imports pandas, which takes a while.
     if not isinstance(source, str | Path):
         table = open_stream(source).read(columns=columns, use_threads=False)
     elif Path(source).is_dir():
@@ -51,13 +44,8 @@ def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
 def reading_parquet(
     path: str | Path, error: type[VisirError] = ParquetFileError, *, title: str = "Parquet"
 ) -> Iterator[None]:
-    """Around code that reads a Parquet (or Arrow) file: whatever its readers raise over a damaged byte names the file.
-
-    Args:
-        path: The file.
-        error: What is raised.
-        title: Of the format.
-    """
+    """Around code that reads a Parquet (or Arrow) file: whatever its readers raise over a damaged byte names the
+    file."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as fault:
@@ -68,27 +56,14 @@ def reading_parquet(
 
 
 def open_stream(stream: IO[bytes], *, checked: bool = False) -> pq.ParquetFile:
-    """A Parquet file in a file object of Python; read it with `use_threads=False`.
-
-    Arrow's threads have to enter Python to read such a stream. One that does so while the process ends, which is soon
-    after a short read, aborts the process (status 134). A file of a path has no such fault, and is read with threads.
-
-    Args:
-        stream: The file, to be read at any place in it.
-        checked: Whether the checksums of its pages are verified.
-    """
+    """A Parquet file in a file object of Python; read it with `use_threads=False`."""
+    # Arrow's threads have to enter Python to read such a stream. One that does so while the process ends, which is soon
+    # after a short read, aborts the process (status 134). A file of a path has no such fault, and is read with threads.
     return pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=checked)
 
 
 def read_columns(path: Path, columns: Mapping[str, pa.DataType], error: type[VisirError], hint: str) -> pa.Table:
-    """These columns of a file, without nulls, and its metadata.
-
-    Args:
-        path: Of the file.
-        columns: From the name of each to its type.
-        error: What is raised for a file that is missing, damaged, or has not these columns.
-        hint: The next action, for that error.
-    """
+    """These columns of a file, without nulls, and its metadata."""
     if not path.is_file():
         raise error(f"{path}: missing.", hint=hint)
     try:

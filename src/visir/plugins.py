@@ -37,10 +37,8 @@ def load_target(target: str) -> Any:
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:
-    """(name, object) of every entry point that other packages have in a group, in alphabetical order.
-
-    One that cannot be loaded is left out with a warning that names it: a broken package must not take visir with it.
-    """
+    """(name, object) of every entry point that other packages have in a group, in alphabetical order."""
+    # One that cannot be loaded is left out with a warning that names it: a broken package must not take visir with it.
     from importlib.metadata import entry_points  # slow to import, and most commands need it once or never
 
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):

@@ -37,11 +37,10 @@ def pace(rate: float) -> str:
 
 
 class Progress:
-    """Progress to be advanced by hand: `with Progress("encoding", n, "images") as advance: advance(64)`.
+    """Progress to be advanced by hand: `with Progress("encoding", n, "images") as advance: advance(64)`."""
 
-    Of several processes that a launcher started, the first one on each machine speaks; bars of all would overwrite one
-    another.
-    """
+    # Of several processes that a launcher started, the first one on each machine speaks; bars of all would overwrite
+    # one another.
 
     def __init__(self, title: str, total: int | None, unit: str = "") -> None:
         self.title, self.total, self.unit = title, total, unit
@@ -126,10 +125,9 @@ def in_notebook() -> bool:
 
 
 class _NotebookBar:
-    """A bar in the output of the running cell: it appears when work takes long, and goes when the work is done.
+    """A bar in the output of the running cell: it appears when work takes long, and goes when the work is done."""
 
-    What was stopped, by an error or by hand, leaves a line that says how far it was.
-    """
+    # What was stopped, by an error or by hand, leaves a line that says how far it was.
 
     def __init__(self) -> None:
         self._handle: Any = None

@@ -13,14 +13,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Named things of one kind, in the order they were added; those of other packages come last.
-
-    Args:
-        kind: What they are, for messages: "measure", "format", …
-        group: The group of entry points by which other packages add theirs; "" for none. They are looked for when a
-            name is unknown or everything is listed, so that known names cost no search.
-        of: The class of which they are, which is checked of what other packages add.
-    """
+    """Named things of one kind, in the order they were added; those of other packages come last."""
 
     def __init__(self, kind: str, *, group: str = "", of: type[T] | None = None) -> None:
         self.kind = kind

@@ -53,11 +53,10 @@ class UnreachableError(VisirError):
 
 
 class RemoteFolder:
-    """A folder elsewhere. Nothing need exist there before the first `put`.
+    """A folder elsewhere. Nothing need exist there before the first `put`."""
 
-    What `visir.storage.SharedFolder` offers on a disk it offers too: files that many machines make without locks. An
-    object appears whole.
-    """
+    # What `visir.storage.SharedFolder` offers on a disk it offers too: files that many machines make without locks. An
+    # object appears whole.
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -84,10 +83,8 @@ class RemoteFolder:
         return data
 
     def read_at_most(self, name: str, most: int) -> bytes | None:
-        """The content of one small file; None when there is none, or when it has more than so many bytes.
-
-        No more than these are held in memory, whatever a server answers.
-        """
+        """The content of one small file; None when there is none, or when it has more than so many bytes."""
+        # No more than these are held in memory, whatever a server answers.
         path = f"{self._path}/{name}"
         with reaching(f"{self.url}/{name}"):
             try:
@@ -131,11 +128,10 @@ class RemoteFolder:
         return stream
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a new small file; False where there is one of this name already.
-
-        Of several processes only one succeeds, where the store has conditional writes and fsspec knows them (S3, Google
-        Cloud Storage); elsewhere it is looked whether there is a file, and two at the same moment may both succeed.
-        """
+        """Write a new small file; False where there is one of this name already."""
+        # Of several processes only one succeeds, where the store has conditional writes and fsspec knows them (S3,
+        # Google Cloud Storage); elsewhere it is looked whether there is a file, and two at the same moment may both
+        # succeed.
         path = f"{self._path}/{name}"
         with reaching(f"{self.url}/{name}"):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -186,10 +182,8 @@ class RemoteFolder:
         return sorted(parts[-2] for parts in parts_of_files if parts[-1] == file)
 
     def put(self, folder: Path, name: str, files: Sequence[str]) -> None:
-        """Copy these files of a local folder into `name`, in this order.
-
-        Object stores cannot rename: the last file says that the others are there, so readers look for it first.
-        """
+        """Copy these files of a local folder into `name`, in this order."""
+        # Object stores cannot rename: the last file says that the others are there, so readers look for it first.
         with reaching(f"{self.url}/{name}"):
             self._files.makedirs(f"{self._path}/{name}", exist_ok=True)
             if self._files.exists(marker := f"{self._path}/{name}/{files[-1]}"):
@@ -210,13 +204,11 @@ class RemoteFolder:
 
 
 def local_copy(url: str) -> Path:
-    """A copy of a file or folder elsewhere, made once: it lies in the cache under what it is (size, tag or time).
-
-    Its files carry the time of the originals where that is known, so every machine that copies them gives them the same
-    marks, and finds the same vectors. What has changed there is copied anew; older copies can be deleted at any time.
-
-    Raises `VisirError` when the place cannot be reached or there is nothing.
-    """
+    """A copy of a file or folder elsewhere, made once: it lies in the cache under what it is (size, tag or time)."""
+    # Its files carry the time of the originals where that is known, so every machine that copies them gives them the
+    # same marks, and finds the same vectors. What has changed there is copied anew; older copies can be deleted at any
+    # time.
+    # Raises `VisirError` when the place cannot be reached or there is nothing.
     url = url.rstrip("/")
     files, path = _file_system(url)
     with reaching(url):
@@ -245,11 +237,7 @@ def local_copy(url: str) -> Path:
 
 
 def remote_files(url: str) -> tuple[str, dict[str, tuple[int, str]]]:
-    """The files of a folder elsewhere, of a pattern (`s3://bucket/laion/*.tar`), or a single one. Nothing is opened.
-
-    Returns:
-        The address of the folder, and for each name below it the size and what changes when the file does.
-    """
+    """The files of a folder elsewhere, of a pattern (`s3://bucket/laion/*.tar`), or a single one. Nothing is opened."""
     with reaching(url):
         files, path = _file_system(url)
         files.invalidate_cache()

@@ -14,11 +14,9 @@ def seed_of(*parts: int) -> np.uint64:
 
 
 def splitmix64(seed: np.uint64, positions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The numbers at `positions` of SplitMix64's sequence from `seed`.
-
-    Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. Its n-th state is seed + n·γ, so
-    any place is reached at once, for a whole batch in one go.
-    """
+    """The numbers at `positions` of SplitMix64's sequence from `seed`."""
+    # Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. Its n-th state is seed + n·γ,
+    # so any place is reached at once, for a whole batch in one go.
     state = (positions.astype(np.uint64) + np.uint64(1)) * _GAMMA + seed  # modulo 2^64: unsigned arrays wrap around
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

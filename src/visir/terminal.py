@@ -40,11 +40,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 class SafeStream:
-    """A text stream that what is written passes through `safe`.
+    """A text stream that what is written passes through `safe`."""
 
-    `rich_proxied_file` is where Rich writes, and `trusted` whoever makes escape sequences on purpose: both see to it
-    themselves that no text of others is in them unescaped.
-    """
+    # `rich_proxied_file` is where Rich writes, and `trusted` whoever makes escape sequences on purpose: both see to it
+    # themselves that no text of others is in them unescaped.
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream

@@ -22,13 +22,7 @@ _PIECE = 16
 
 
 def spread(work: Callable[[Share], None], rows: int | None = None) -> None:
-    """Call `work` once per core, each with its share, and wait; results must not depend on where shares are cut.
-
-    Args:
-        work: Takes a share.
-        rows: What `piece` cuts into shares. As many cores work as there are pieces: handing a query alone to another
-            core takes as long as many a search.
-    """
+    """Call `work` once per core, each with its share, and wait; results must not depend on where shares are cut."""
     n = cores() if rows is None or rows > _PIECE else 1
     if n == 1:
         work((0.0, 1.0))
@@ -44,10 +38,8 @@ def spread(work: Callable[[Share], None], rows: int | None = None) -> None:
 
 
 def spread_parts(n: int, work: Callable[[int, int], None]) -> None:
-    """Call `work(first, last)` on a fixed number of parts of [0, n), on every core, and wait.
-
-    The cuts are the same for any number of cores: for work whose results depend on them (sums, in their last bits).
-    """
+    """Call `work(first, last)` on a fixed number of parts of [0, n), on every core, and wait."""
+    # The cuts are the same for any number of cores: for work whose results depend on them (sums, in their last bits).
     edges = [n * part // _PARTS for part in range(_PARTS + 1)]
     parts = [(first, last) for first, last in pairwise(edges) if first < last]
     if cores() == 1:
@@ -65,12 +57,10 @@ def piece(n: int, share: Share) -> tuple[int, int]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep matrix products on the thread that asks for them, while every core asks for its own.
-
-    A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
-    whatever comes next. The number of threads is one for the whole process: the first thread that enters sets it, and
-    the last that leaves sets it back.
-    """
+    """Keep matrix products on the thread that asks for them, while every core asks for its own."""
+    # A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
+    # whatever comes next. The number of threads is one for the whole process: the first thread that enters sets it, and
+    # the last that leaves sets it back.
     _limit.enter()
     try:
         yield
@@ -121,11 +111,9 @@ _limit = _BlasLimit()
 
 
 def _set_threads(library: Any, threads: int) -> None:
-    """Set the number of a BLAS's threads.
-
-    threadpoolctl 3.8 takes numbers for OpenBLAS from the first thread that set one, until this is cleared; from any
-    other thread it takes none, and says nothing.
-    """
+    """Set the number of a BLAS's threads."""
+    # threadpoolctl 3.8 takes numbers for OpenBLAS from the first thread that set one, until this is cleared; from any
+    # other thread it takes none, and says nothing.
     clear = getattr(library, "clear_controlling_thread", lambda *, force: None)
     clear(force=True)
     library.set_num_threads(threads)
@@ -134,9 +122,9 @@ def _set_threads(library: Any, threads: int) -> None:
 
 @cache
 def _blas() -> list[Any]:
-    """The loaded BLAS libraries. Looking for them takes 7 ms, a search among thousands 1 ms; the one that NumPy
-    multiplies with is there from NumPy's import on.
-    """
+    """The loaded BLAS libraries."""
+    # Looking for them takes 7 ms, a search among thousands 1 ms; the one that NumPy multiplies with is there from
+    # NumPy's import on.
     import numpy  # noqa: F401
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 

@@ -201,11 +201,7 @@ class TarArchive:
 
     @cached_property
     def index(self) -> dict[str, tuple[int, int]]:
-        """Name to (offset of the data, size) of every plain file, in the order of the tar.
-
-        Raises:
-            CollectionError: The tar is damaged, or cut: within a member, or before the mark of its end (`TarHeaders`).
-        """
+        """Name to (offset of the data, size) of every plain file, in the order of the tar."""
         status = self.path.stat()
         # The time of change of its entry too: another tar may lie there, of the same size and time.
         about: dict[str, Any] = {"path": str(self.path.resolve()), "size": self._file.size}

@@ -17,15 +17,7 @@ _PIXELS = 89_478_485
 
 
 def pixel_limit() -> int | None:
-    """Return how many pixels a picture may have: `VISIR_MAX_PIXELS`, otherwise 89 million; None for any number.
-
-    Raises:
-        ConfigurationError: The variable is neither a number nor "none".
-
-    Example:
-        >>> f"{pixel_limit():,}"
-        '89,478,485'
-    """
+    """Return how many pixels a picture may have: `VISIR_MAX_PIXELS`, otherwise 89 million; None for any number."""
     text = os.environ.get(LIMIT_VARIABLE, "").strip().lower().replace("_", "")
     if not text:
         return _PIXELS
@@ -43,15 +35,11 @@ def pixel_limit() -> int | None:
 
 
 class Budget:
-    """How many bytes decoders may take together, and how many bytes of decoded pictures may wait.
+    """How many bytes decoders may take together, and how many bytes of decoded pictures may wait."""
 
-    Decoders wait for their turn, first come, first served. A decoder gives back its bytes soon, and asks for nothing
-    else in the meantime. A picture that needs more than the limit is decoded alone. Decoded pictures that wait may take
-    a quarter of the limit (`hold`). They never wait for room, so no two holders wait for each other.
-
-    Args:
-        limit: Bytes in all.
-    """
+    # Decoders wait for their turn, first come, first served. A decoder gives back its bytes soon, and asks for nothing
+    # else in the meantime. A picture that needs more than the limit is decoded alone. Decoded pictures that wait may
+    # take a quarter of the limit (`hold`). They never wait for room, so no two holders wait for each other.
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -18,10 +18,9 @@ from visir.parquet import reading_parquet
 
 
 class ArrowArchive:
-    """An Arrow file with images as values: member "column#row", the value being bytes or a struct {bytes, path}.
+    """An Arrow file with images as values: member "column#row", the value being bytes or a struct {bytes, path}."""
 
-    The form in which the `datasets` library keeps image columns. The file is memory-mapped.
-    """
+    # The form in which the `datasets` library keeps image columns. The file is memory-mapped.
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,10 +51,9 @@ class ArrowArchive:
 
 
 class ParquetArchive:
-    """A Parquet file with images as values, as on the Hugging Face hub: member "column#row", as in `ArrowArchive`.
+    """A Parquet file with images as values, as on the Hugging Face hub: member "column#row", as in `ArrowArchive`."""
 
-    Row groups are decompressed whole; the last few are kept, so that reading in order costs nothing extra.
-    """
+    # Row groups are decompressed whole; the last few are kept, so that reading in order costs nothing extra.
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -88,19 +86,12 @@ class ParquetArchive:
 
 @dataclass(frozen=True)
 class PictureCells:
-    """Pictures in the cells of a Parquet file.
+    """Pictures in the cells of a Parquet file."""
 
-    Args:
-        file: The file.
-        column: The column of pictures.
-        others: The other columns.
-        present: (n,) whether each row has a picture.
-    """
-
-    file: Path
-    column: str
-    others: list[str]
-    present: list[bool]
+    file: Path  # the file
+    column: str  # the column of pictures
+    others: list[str]  # the other columns
+    present: list[bool]  # (n,) whether each row has a picture
 
     @classmethod
     def of(cls, file: Path, name: str | None) -> PictureCells | None:

@@ -23,15 +23,7 @@ _NO_CAPTIONS = pa.table({name: pa.array([], pa.string()) for name in ("id", "tex
 
 
 def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bool, workers: int | None) -> None:
-    """Add what is wrong with pictures to a report.
-
-    Args:
-        report: The report.
-        images: A table with `id`, `path`, `archive` and `split`.
-        root: The folder to which paths and archives are relative.
-        decoding: Whether every picture is read and decoded, or only looked for.
-        workers: Threads that decode; None for one per core.
-    """
+    """Add what is wrong with pictures to a report."""
     images = _unique(images)
     missing = images.filter(pc.is_null(images["path"]))["id"].to_pylist()
     everything = len(missing) == images.num_rows

@@ -20,29 +20,16 @@ Missing = Literal["drop", "fault"]
 
 @dataclass(frozen=True)
 class ChoiceItem:
-    """One item of a choice task.
+    """One item of a choice task."""
 
-    Args:
-        id: Its id.
-        pictures: The id of each picture, and its row in the draft's `names`.
-        captions: The id of each caption, and its text.
-        right: For each picture the positions of its right captions.
-        labels: What is known of the item: "category", …
-    """
-
-    id: str
-    pictures: Mapping[str, int]
-    captions: Mapping[str, str]
-    right: Sequence[Sequence[int]]
-    labels: Mapping[str, str | None]
+    id: str  # its id
+    pictures: Mapping[str, int]  # the id of each picture, and its row in the draft's `names`
+    captions: Mapping[str, str]  # the id of each caption, and its text
+    right: Sequence[Sequence[int]]  # for each picture the positions of its right captions
+    labels: Mapping[str, str | None]  # what is known of the item: "category", …
 
     def choices(self, task: str) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Each query of the item in one task, with its candidates and those that are right.
-
-        Args:
-            task: "i2t": each picture chooses among the captions. "t2i": each right caption chooses among the pictures.
-                "t2t": each right caption chooses among the other captions, of which the right ones say the same.
-        """
+        """Each query of the item in one task, with its candidates and those that are right."""
         pictures, captions = list(self.pictures), list(self.captions)
         of_picture = [[captions[position] for position in positions] for positions in self.right]
         if task == "i2t":
@@ -61,26 +48,18 @@ class ChoiceItem:
 
 @dataclass
 class ChoiceDraft(SourceDraft):
-    """Items of a choice task before they are checked.
+    """Items of a choice task before they are checked."""
 
-    An item whose pictures are not at hand cannot be measured. It is left out, counted and named in the notes, or is a
-    fault; all items stay when nobody looked for pictures.
+    # An item whose pictures are not at hand cannot be measured. It is left out, counted and named in the notes, or is a
+    # fault; all items stay when nobody looked for pictures.
 
-    Args:
-        items: The items by id.
-        measures: The measures of the tasks.
-        also_texts: Whether the right captions also search the other captions (the text-only task of SugarCrepe++).
-        missing: What becomes of items whose pictures are not at hand: "drop" or "fault".
-        obtain: Where the pictures are to be had.
-        remarks: What a reader of the numbers must know; notes of the source too.
-    """
-
-    items: dict[str, ChoiceItem] = field(default_factory=dict)
-    measures: tuple[str, ...] = ("all_first",)
+    items: dict[str, ChoiceItem] = field(default_factory=dict)  # the items by id
+    measures: tuple[str, ...] = ("all_first",)  # the measures of the tasks
+    # Whether the right captions also search the other captions (the text-only task of SugarCrepe++).
     also_texts: bool = False
-    missing: Missing = "drop"
-    obtain: str = ""
-    remarks: list[str] = field(default_factory=list)
+    missing: Missing = "drop"  # what becomes of items whose pictures are not at hand: "drop" or "fault"
+    obtain: str = ""  # where the pictures are to be had
+    remarks: list[str] = field(default_factory=list)  # what a reader of the numbers must know; notes of the source too
 
     def add(
         self,
@@ -94,18 +73,9 @@ class ChoiceDraft(SourceDraft):
         crop: Part | None = None,
         fragment: str = "",
     ) -> None:
-        """Add one item.
-
-        Args:
-            identifier: Its id.
-            pictures: What each picture is called in the item ("" for the only one), and its file name.
-            captions: What each caption is called in the item, and its text.
-            right: For each picture the positions of its right captions.
-            labels: What is known of it.
-            cells: Where the pictures are known to be, as (path, archive).
-            crop: The part of the pictures that belongs to the item, as (left, top, width, height); None for all of it.
-            fragment: What stands behind the paths of the pictures and says how their files are read.
-        """
+        """Add one item."""
+        # cells: Where the pictures are known to be, as (path, archive).
+        # crop: The part of the pictures that belongs to the item, as (left, top, width, height); None for all of it.
         if identifier in self.items:
             self.fault(f"item {identifier!r} stands twice")
             return

@@ -13,70 +13,42 @@ from visir.errors import CollectionError, nearest, raise_faults
 
 @dataclass(frozen=True)
 class Option:
-    """A named choice of a reader.
+    """A named choice of a reader."""
 
-    Args:
-        name: As it is written in `"PATH?name=value"`.
-        about: What it chooses, in one line.
-        default: Its value when it is not given.
-        parse: Turns text into its value; raises `ValueError` for text that it does not take.
-    """
-
-    name: str
-    about: str
-    default: Any = None
-    parse: Callable[[str], Any] = str
+    name: str  # as it is written in `"PATH?name=value"`
+    about: str  # what it chooses, in one line
+    default: Any = None  # its value when it is not given
+    parse: Callable[[str], Any] = str  # turns text into its value; raises `ValueError` for text that it does not take
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A layout of files that can be read: of collections, catalogues, judgements or tasks.
+    """A layout of files that can be read: of collections, catalogues, judgements or tasks."""
 
-    Args:
-        name: By which it is called in `format="…"` and in `"name:path"`.
-        title: Its name for people.
-        layout: The files as their makers distribute them.
-        reference: Where the format comes from.
-        obtain: Where its makers publish it, or a command that gets it; "" where people make it themselves.
-        sniff: Whether a path looks like it. It must be quick and never raise.
-        read: `read(path, **options)` returns a draft (`visir.collections.draft`), or what is read as it is.
-        options: What can be chosen.
-        last: Whether it is tried only when no file in a folder is a source by itself.
-        one_file: Whether it is always a file, never a folder.
-        advice: What to do with a path that does not look like it, and could be read if its options were given: a line
-            that works. "" for any other path.
-    """
-
-    name: str
-    title: str
-    layout: str
-    reference: str
-    sniff: Callable[[Path], bool]
+    name: str  # by which it is called in `format="…"` and in `"name:path"`
+    title: str  # its name for people
+    layout: str  # the files as their makers distribute them
+    reference: str  # where the format comes from
+    sniff: Callable[[Path], bool]  # whether a path looks like it. It must be quick and never raise.
+    # `read(path, **options)` returns a draft (`visir.collections.draft`), or what is read as it is.
     read: Callable[..., Any]
-    options: tuple[Option, ...] = ()
-    last: bool = False
-    one_file: bool = False
+    options: tuple[Option, ...] = ()  # what can be chosen
+    last: bool = False  # whether it is tried only when no file in a folder is a source by itself
+    one_file: bool = False  # whether it is always a file, never a folder
+    # What to do with a path that does not look like it, and could be read if its options were given: a line that works.
+    # "" for any other path.
     advice: Callable[[Path], str] = lambda path: ""
-    obtain: str = ""
+    obtain: str = ""  # where its makers publish it, or a command that gets it; "" where people make it themselves
 
     def lacks(self, path: Path, *missing: str) -> CollectionError:
-        """The error for a path that is not this layout.
-
-        Args:
-            path: What was given.
-            *missing: What it lacks: "no folder caption/".
-        """
+        """The error for a path that is not this layout."""
         return CollectionError(
             f"{path}: not the layout of {self.name}: {', '.join(missing)}.",
             hint="; ".join(filter(None, [f"layout: {self.layout}", f"get it: {self.obtain}" if self.obtain else ""])),
         )
 
     def resolve(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options with defaults filled in and text parsed.
-
-        Raises:
-            CollectionError: Naming every unknown option (with the nearest name) and every value that is not taken.
-        """
+        """The options with defaults filled in and text parsed."""
         by_name = {option.name: option for option in self.options}
         resolved = {option.name: option.default for option in self.options}
         faults: list[tuple[str, str]] = []
@@ -98,14 +70,10 @@ class Format:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgementFormat(Format):
-    """A layout of relevance judgements: `read(path, collection, **options)` returns `Judged` rows.
-
-    Args:
-        sets: The names of the sets that it adds.
-    """
+    """A layout of relevance judgements: `read(path, collection, **options)` returns `Judged` rows."""
 
     read: Callable[..., Judged]
-    sets: str = ""
+    sets: str = ""  # the names of the sets that it adds
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

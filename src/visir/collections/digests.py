@@ -15,19 +15,7 @@ def content_id(data: bytes) -> str:
 
 
 def picture_digests(source: HasImages) -> list[str]:
-    """(n,) the hash of the bytes of each picture.
-
-    Args:
-        source: A collection, or items with images.
-
-    Raises:
-        ImageError: A picture cannot be read.
-
-    Example:
-        >>> from visir.collections import open_collection
-        >>> len(set(picture_digests(open_collection("scenes:3?size=64"))))
-        3
-    """
+    """(n,) the hash of the bytes of each picture."""
     reader = ImageReader(source)
     digests = []
     with Progress("comparing", len(reader), "images") as advance:

@@ -23,36 +23,28 @@ NOT_LOOKED_FOR = "images not looked for"
 
 @dataclass
 class SourceDraft(ABC):
-    """What a reader hands over: a source before it is checked, whatever it becomes.
+    """What a reader hands over: a source before it is checked, whatever it becomes."""
 
-    A reader appends what it can read and writes down what it cannot, so that all faults of a source are known at once.
-    Pictures are listed in one of two ways. A source that names its pictures without saying where they lie fills
-    `names`; `visir.collections.readers.locate.place_images` turns them into `paths` and `archives`. A source that knows
-    the place fills `paths` and `archives` itself and leaves `names` empty.
+    # A reader appends what it can read and writes down what it cannot, so that all faults of a source are known at
+    # once. Pictures are listed in one of two ways. A source that names its pictures without saying where they lie fills
+    # `names`; `visir.collections.readers.locate.place_images` turns them into `paths` and `archives`. A source that
+    # knows the place fills `paths` and `archives` itself and leaves `names` empty.
 
-    Args:
-        name: The name of what it becomes.
-        root: The folder to which `paths` and `archives` are relative.
-        source: Where it comes from, in words.
-        ids: (n,) what has a picture: images, or products.
-        names: (n,) the file name of each picture (parts of a path allowed), None where there is none; or empty.
-        paths: (n,) where each picture lies, None where it is not at hand; or empty.
-        archives: (n,) the zip or tar in which it lies, None for plain files; or empty.
-        fragments: By row, of pictures that are named: what stands behind the path once it is known
-            (`visir.collections.picture_fragments`).
-        faults: What cannot be read.
-        notes: What else is worth knowing; they become part of the `source` of the record.
-    """
-
-    name: str
-    root: Path
-    source: str
-    ids: list[str] = field(default_factory=list)
+    name: str  # the name of what it becomes
+    root: Path  # the folder to which `paths` and `archives` are relative
+    source: str  # where it comes from, in words
+    ids: list[str] = field(default_factory=list)  # (n,) what has a picture: images, or products
+    # (n,) the file name of each picture (parts of a path allowed), None where there is none; or empty.
     names: list[str | None] = field(default_factory=list)
+    # (n,) where each picture lies, None where it is not at hand; or empty.
     paths: list[str | None] = field(default_factory=list)
+    # (n,) the zip or tar in which it lies, None for plain files; or empty.
     archives: list[str | None] = field(default_factory=list)
+    # By row, of pictures that are named: what stands behind the path once it is known
+    # (`visir.collections.picture_fragments`).
     fragments: dict[int, str] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)  # what cannot be read
+    # What else is worth knowing; they become part of the `source` of the record.
     notes: list[str] = field(default_factory=list)
 
     def fault(self, text: str) -> None:
@@ -85,23 +77,17 @@ class SourceDraft(ABC):
 
 @dataclass
 class Draft(SourceDraft):
-    """A collection before it is checked: `build` raises all faults together, `visir.collections.check` reports them.
+    """A collection before it is checked: `build` raises all faults together, `visir.collections.check` reports them."""
 
-    Args:
-        splits: (n,) the split of each image, "" for none.
-        caption_ids: (m,) the id of each caption; `texts` (m,) what it says; `caption_images` (m,) the id of its image.
-        languages: (m,) the language of each caption, None where it is unknown; empty where none is known.
-        judgements: Judgements beside the links, as in `Collection`.
-        facts: Further columns by image, and `caption_facts` by caption, as in `Collection`.
-    """
-
-    splits: list[str] = field(default_factory=list)
+    splits: list[str] = field(default_factory=list)  # (n,) the split of each image, "" for none
+    # (m,) the id of each caption; `texts` (m,) what it says; `caption_images` (m,) the id of its image.
     caption_ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     caption_images: list[str] = field(default_factory=list)
+    # (m,) the language of each caption, None where it is unknown; empty where none is known.
     languages: list[str | None] = field(default_factory=list)
-    judgements: pa.Table | None = None
-    facts: pa.Table | None = None
+    judgements: pa.Table | None = None  # judgements beside the links, as in `Collection`
+    facts: pa.Table | None = None  # further columns by image, and `caption_facts` by caption, as in `Collection`
     caption_facts: pa.Table | None = None
 
     def add_image(self, identifier: str, name: str | None, split: str = "") -> None:
@@ -128,19 +114,7 @@ class Draft(SourceDraft):
         ids: Sequence[object] = (),
         languages: Sequence[str | None] = (),
     ) -> int:
-        """The captions that one row of a table gives an image; what is wrong with them is a fault.
-
-        Args:
-            place: The row, for faults.
-            image: The id of the image.
-            texts: The captions.
-            first: The number of the first, which is part of its id where `ids` gives none.
-            ids: Their ids.
-            languages: Their languages.
-
-        Returns:
-            The number of the next caption of the image.
-        """
+        """The captions that one row of a table gives an image; what is wrong with them is a fault."""
         for what, cells in (("caption ids", ids), ("languages", languages)):
             if cells and len(cells) != len(texts):
                 self.fault(f"{place}: {len(texts)} captions, but {len(cells)} {what}")

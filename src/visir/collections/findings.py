@@ -14,45 +14,28 @@ EXAMPLES = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of thing that is wrong, or worth knowing.
+    """One kind of thing that is wrong, or worth knowing."""
 
-    Args:
-        level: How grave it is.
-        kind: What it is, in words: "captions without text".
-        count: How many there are.
-        examples: The first few.
-    """
-
-    level: Level
-    kind: str
-    count: int
-    examples: tuple[str, ...] = ()
+    level: Level  # how grave it is
+    kind: str  # what it is, in words: "captions without text"
+    count: int  # how many there are
+    examples: tuple[str, ...] = ()  # the first few
 
 
 @dataclass(repr=False)
 class Report(Tabular, view="visir.reports.views.check"):
-    """What a check found. `ok` is whether there is no error; warnings and notes are for the reader to judge.
+    """What a check found. `ok` is whether there is no error; warnings and notes are for the reader to judge."""
 
-    Args:
-        name: The name of the source, and `source` where it comes from.
-        counts: How much there is: "images" → 31,783.
-        captions_per_image: Number of captions → number of images with so many.
-        decoded: How many pictures were decoded.
-        formats: Format of pictures → how many have it.
-        sizes: The range of widths and heights, in words.
-        pictures_looked_for: Whether there are places of pictures, which were looked at.
-        findings: What was found, in the order of the checks.
-    """
-
-    name: str
+    name: str  # the name of the source, and `source` where it comes from
     source: str
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # how much there is: "images" → 31,783
+    # Number of captions → number of images with so many.
     captions_per_image: dict[int, int] = field(default_factory=dict)
-    decoded: int = 0
-    formats: dict[str, int] = field(default_factory=dict)
-    sizes: str = ""
-    pictures_looked_for: bool = False
-    findings: list[Finding] = field(default_factory=list)
+    decoded: int = 0  # how many pictures were decoded
+    formats: dict[str, int] = field(default_factory=dict)  # format of pictures → how many have it
+    sizes: str = ""  # the range of widths and heights, in words
+    pictures_looked_for: bool = False  # whether there are places of pictures, which were looked at
+    findings: list[Finding] = field(default_factory=list)  # what was found, in the order of the checks
 
     def __repr__(self) -> str:
         shown = [f"{finding.level}: {finding.kind}: {finding.count:,}" for finding in self.findings[:3]]

@@ -27,10 +27,8 @@ def pixels_of(image: Image) -> int:
 
 
 def bytes_of(image: Image, scans: int = 1) -> int:
-    """The most that decoding an opened picture, and bringing it to upright RGB, takes at any moment.
-
-    `scans`: of a JPEG, the passes in which it is drawn
-    """
+    """The most that decoding an opened picture, and bringing it to upright RGB, takes at any moment."""
+    # `scans`: of a JPEG, the passes in which it is drawn
     width, height = image.size
     pixels, bands = width * height, len(image.getbands())
     stored = _STORED.get(image.mode, 4)
@@ -47,11 +45,9 @@ def bytes_of(image: Image, scans: int = 1) -> int:
 
 
 def icon_pixels(data: bytes) -> int:
-    """The pixels of the largest frame of a Windows icon; 0 for anything else.
-
-    Pillow decodes an icon as soon as it is opened, and its directory, which has a byte for each side, need not say what
-    lies in it.
-    """
+    """The pixels of the largest frame of a Windows icon; 0 for anything else."""
+    # Pillow decodes an icon as soon as it is opened, and its directory, which has a byte for each side, need not say
+    # what lies in it.
     if not data.startswith(_ICON) or len(data) < 6:
         return 0
     most = 0

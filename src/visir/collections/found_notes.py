@@ -10,29 +10,12 @@ _FOUND = re.compile(r"images: [\d,]+ of [\d,]+ found in ([^;]+)")
 
 
 def found_note(number: int, count: int, where: str) -> str:
-    """The note.
-
-    Args:
-        number: How many pictures were found.
-        count: How many were looked for.
-        where: The folders and archives in which they are; "" where nobody said where to look and none was found.
-    """
+    """The note."""
     return f"images: {number:,} of {count:,} found" + (f" in {where}" if where else " (none beside it)")
 
 
 def no_picture(where: str, source: str) -> ImageError:
-    """The error for a picture without a path.
-
-    Args:
-        where: The picture, as errors name it.
-        source: Of its collection: the note in it says where other pictures were found.
-
-    Example:
-        >>> print(no_picture("image 'c'", "; ".join(["mine.csv", found_note(2, 3, "photos/")])).message)
-        image 'c': not found in photos/, where others are.
-        >>> print(no_picture("image 'c'", "mine.csv").message)
-        image 'c': only its metadata is at hand.
-    """
+    """The error for a picture without a path."""
     option = "(--images; in a recipe data.images)"
     note = _FOUND.search(source)
     if note is None:

@@ -11,18 +11,8 @@ from visir.errors import CollectionError
 
 
 def columns_of(value: Any) -> dict[str, list[Any]] | None:
-    """Return the columns of a table in memory as lists by name; None for anything that is no table.
-
-    Missing values (NaN in pandas) become None.
-
-    Args:
-        value: A pandas or polars DataFrame, an Arrow table or batch, or any object with `__arrow_c_stream__`.
-
-    Example:
-        >>> import pyarrow as pa
-        >>> columns_of(pa.table({"image": ["a.jpg"], "caption": ["a dog"]}))
-        {'image': ['a.jpg'], 'caption': ['a dog']}
-    """
+    """Return the columns of a table in memory as lists by name; None for anything that is no table."""
+    # Missing values (NaN in pandas) become None.
     if isinstance(value, (pa.Table, pa.RecordBatch)):
         return _listed(value)
     package = type(value).__module__.partition(".")[0]
@@ -39,18 +29,7 @@ def columns_of(value: Any) -> dict[str, list[Any]] | None:
 
 
 def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Go through columns row by row.
-
-    Args:
-        table: The columns by name.
-        where: What the table is, for errors.
-
-    Returns:
-        Each row with its place: "row 1", "row 2", …
-
-    Raises:
-        CollectionError: The columns differ in length.
-    """
+    """Go through columns row by row."""
     lengths = {name: len(values) for name, values in table.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())

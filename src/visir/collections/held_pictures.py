@@ -44,15 +44,8 @@ class HeldPictures:
 
 
 def held_under(key: str, cells: Callable[[], Iterable[bytes]]) -> Path:
-    """The Arrow file of pictures, written unless it was written before under the same key.
-
-    Args:
-        key: Of everything that determines the pictures.
-        cells: Makes the bytes of each picture, when they are needed.
-
-    Returns:
-        The file, with the pictures in the column "image".
-    """
+    """The Arrow file of pictures, written unless it was written before under the same key."""
+    # cells: Makes the bytes of each picture, when they are needed.
     store = ContentStore(HELD)
     if store.find(key, hashed=lambda name: False) is None:
         with store.writing(key, waiting="another process is writing the same pictures; waiting for it") as change:
@@ -71,15 +64,8 @@ def _batches(cells: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def encoded_picture(picture: Any, where: str) -> bytes:
-    """The bytes of a picture: those it came with, or a PNG.
-
-    Args:
-        picture: A PIL picture, an array, encoded bytes, a path, or {"bytes": …, "path": …}.
-        where: Its place, for errors.
-
-    Raises:
-        CollectionError: It is no picture, or no such file is there.
-    """
+    """The bytes of a picture: those it came with, or a PNG."""
+    # picture: A PIL picture, an array, encoded bytes, a path, or {"bytes": …, "path": …}.
     if isinstance(picture, (bytes, bytearray)):
         return bytes(picture)
     if isinstance(picture, Mapping):

@@ -70,35 +70,25 @@ class TooLargeError(ImageError):
 
 @dataclass(frozen=True)
 class Undecoded:
-    """An image of which only the header was read.
+    """An image of which only the header was read."""
 
-    Args:
-        image: With size, mode, format and metadata.
-        pixels: How many are decoded.
-        size: Bytes of memory that decoding takes.
-        data: The bytes of the file.
-        where: The name of the file in errors.
-    """
-
-    image: Image.Image
-    pixels: int
-    size: int
-    data: bytes
-    where: str
+    image: Image.Image  # with size, mode, format and metadata
+    pixels: int  # how many are decoded
+    size: int  # bytes of memory that decoding takes
+    data: bytes  # the bytes of the file
+    where: str  # the name of the file in errors
 
 
 def to_rgb(image: Image.Image, *, on_screen: bool = False) -> Image.Image:
-    """The picture as a person sees it in a viewer: upright, on white, 8-bit RGB. Calling it twice changes nothing.
-
-    - EXIF orientation is applied (the bare `convert("RGB")` of many loaders leaves phone photos lying on their side).
-    - Transparency (alpha channel or a transparent palette entry) is laid over white; `convert("RGB")` would show
-      whatever colour the invisible pixels happen to have, mostly black.
-    - 16-bit greys are scaled by 1/257 (`convert("RGB")` clips them to white). Integers and floats of undeclared range
-      are stretched from their own minimum and maximum.
-    - Of an animation the frame it is at: the first, when just opened.
-    - Colour profiles are applied for people only (`on_screen`): the models' own loaders ignore them. Otherwise the
-      numbers stay, and `info["icc_profile"]` says what they mean, as long as they are red, green and blue.
-    """
+    """The picture as a person sees it in a viewer: upright, on white, 8-bit RGB. Calling it twice changes nothing."""
+    # - EXIF orientation is applied (the bare `convert("RGB")` of many loaders leaves phone photos lying on their side).
+    # - Transparency (alpha channel or a transparent palette entry) is laid over white; `convert("RGB")` would show
+    #   whatever colour the invisible pixels happen to have, mostly black.
+    # - 16-bit greys are scaled by 1/257 (`convert("RGB")` clips them to white). Integers and floats of undeclared range
+    #   are stretched from their own minimum and maximum.
+    # - Of an animation the frame it is at: the first, when just opened.
+    # - Colour profiles are applied for people only (`on_screen`): the models' own loaders ignore them. Otherwise the
+    #   numbers stay, and `info["icc_profile"]` says what they mean, as long as they are red, green and blue.
     image.load()
     # Parsing metadata costs a tenth of decoding a small JPEG; most have none, and Pillow says so in `info`.
     bare = image.format == "JPEG" and not any(key in image.info for key in _METADATA)
@@ -143,21 +133,10 @@ def _orientation(image: Image.Image) -> int:
 def opened(
     data: bytes, where: str, *, max_pixels: int | None = PROCESS_LIMIT, max_bytes: int | None = None
 ) -> Iterator[Image.Image]:
-    """The picture in the bytes of one image, upright RGB, for the length of a block.
-
-    Its memory counts in the budget of the process (`visir.collections.budget`) until the block ends: bring it to the
-    size that is needed inside, and open no other there.
-
-    Args:
-        data: The bytes of a file of any of `FORMATS`, whatever its name ends in.
-        where: The name of the image in errors.
-        max_pixels: Larger pictures are not decoded (decompression bombs). By default the environment variable
-            `VISIR_MAX_PIXELS` says how many, otherwise 89 million; None sets no limit.
-        max_bytes: The same for memory.
-
-    Raises:
-        ImageError: For empty, foreign, broken and truncated files alike.
-    """
+    """The picture in the bytes of one image, upright RGB, for the length of a block."""
+    # Its memory counts in the budget of the process (`visir.collections.budget`) until the block ends: bring it to the
+    # size that is needed inside, and open no other there.
+    # data: The bytes of a file of any of `FORMATS`, whatever its name ends in.
     with (
         header(data, where, max_pixels=max_pixels, max_bytes=max_bytes) as undecoded,
         upright(undecoded) as picture,
@@ -168,15 +147,7 @@ def opened(
 def decode(
     data: bytes, where: str, *, max_pixels: int | None = PROCESS_LIMIT, max_bytes: int | None = None
 ) -> Image.Image:
-    """The picture in the bytes of one image, upright RGB; arguments and errors as of `opened`.
-
-    Example:
-        >>> import io
-        >>> stream = io.BytesIO()
-        >>> Image.new("RGB", (40, 30), "red").save(stream, "PNG")
-        >>> decode(stream.getvalue(), "a red picture").size
-        (40, 30)
-    """
+    """The picture in the bytes of one image, upright RGB; arguments and errors as of `opened`."""
     with opened(data, where, max_pixels=max_pixels, max_bytes=max_bytes) as picture:
         return picture
 
@@ -215,14 +186,9 @@ def header(
 
 @contextlib.contextmanager
 def upright(undecoded: Undecoded, *, least: int | None = None, on_screen: bool = False) -> Iterator[Image.Image]:
-    """The picture behind a `header`, upright RGB, in the budget of the process until the block ends.
-
-    Args:
-        undecoded: What `header` gave.
-        least: A JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as long
-            as it keeps so many; None decodes it whole.
-        on_screen: Whether people look at it, as of `to_rgb`.
-    """
+    """The picture behind a `header`, upright RGB, in the budget of the process until the block ends."""
+    # least: A JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as long as
+    # it keeps so many; None decodes it whole.
     image = undecoded.image
     with DECODING.reserve(undecoded.size):
         with _faults(undecoded.data, undecoded.where):

@@ -36,22 +36,12 @@ class _Entry:
 
 
 def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
-    """Read images and captions that are in memory.
-
-    Pictures in memory are written into visir's cache once, without loss, under a hash of their content; files stay
-    where they are. An image id is the path as it was written; pictures in memory are numbered from 0.
-
-    Args:
-        source: A list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption(s)}` or
-            `{id: image}`; a DataFrame or an Arrow table; anything with a length whose entries are such pairs, as the
-            data sets of torchvision. An image is a path, a PIL picture, an array (height, width, 3), or encoded bytes.
-        name: The name of the collection.
-        **columns: Of a table: the columns of images, captions, ids, caption ids, splits and languages, where they have
-            no usual names (`image`, `caption`, `id`, `caption_id`, `split_column`, `language_column`).
-
-    Raises:
-        CollectionError: For anything else; for files that are not there, all at once.
-    """
+    """Read images and captions that are in memory."""
+    # Pictures in memory are written into visir's cache once, without loss, under a hash of their content; files stay
+    # where they are. An image id is the path as it was written; pictures in memory are numbered from 0.
+    # source: A list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption(s)}` or
+    # `{id: image}`; a DataFrame or an Arrow table; anything with a length whose entries are such pairs, as the data
+    # sets of torchvision. An image is a path, a PIL picture, an array (height, width, 3), or encoded bytes.
     table = table_in_memory(source)
     if table is not None:
         return _of_table(table, name or "table", columns)

@@ -11,21 +11,8 @@ from visir.errors import ImageError
 
 
 def encoded_frame(data: bytes, where: str) -> bytes:
-    """The picture in a NumPy file, as the bytes of a BMP.
-
-    Args:
-        data: The bytes of the file.
-        where: Its place, for errors.
-
-    Raises:
-        ImageError: It is no NumPy file, or its array is no picture of three channels of bytes.
-
-    Example:
-        >>> stream = io.BytesIO()
-        >>> np.save(stream, np.full((2, 3, 3), (255, 0, 0), np.uint8))
-        >>> Image.open(io.BytesIO(encoded_frame(stream.getvalue(), "a frame"))).getpixel((0, 0))
-        (0, 0, 255)
-    """
+    """The picture in a NumPy file, as the bytes of a BMP."""
+    # data: The bytes of the file.
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)

@@ -286,13 +286,7 @@ def attach_judgements(collection: Collection, path_or_spec: Any, **options: Any)
 
 
 def task_in_memory(value: Any, images: object, options: Mapping[str, Any]) -> TaskDraft | TaskSetDraft:
-    """A task, or several by name, that are in memory, before they are checked; see `read_task`.
-
-    Args:
-        value: The task or the tasks.
-        images: Where pictures are that are named.
-        options: `name`, and those of the format "beir".
-    """
+    """A task, or several by name, that are in memory, before they are checked; see `read_task`."""
     known = FORMATS.get("beir").resolve({key: option for key, option in options.items() if key != "name"})
     given = {key: option for key, option in known.items() if key not in ("subset", "only")}
     reading = read_task if is_task(value) else read_task_set

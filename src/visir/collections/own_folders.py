@@ -34,12 +34,7 @@ _KINDS = {
 
 
 def check_no_own_folder(path: str | Path, wanted: str = "a collection") -> None:
-    """Raise `CollectionError` for a folder of a kind that holds no source; nothing of it is copied.
-
-    Args:
-        path: A file or folder, or nothing; or an address.
-        wanted: What is wanted instead.
-    """
+    """Raise `CollectionError` for a folder of a kind that holds no source; nothing of it is copied."""
     elsewhere = kind_elsewhere(str(path)) if is_url(path) else None
     if not is_url(path) and (Path(path) / MANIFEST).is_file():
         Manifest.read(Path(path))  # a damaged one tells no kind
@@ -52,17 +47,7 @@ def check_no_own_folder(path: str | Path, wanted: str = "a collection") -> None:
 
 
 def kind_elsewhere(url: str) -> str | None:
-    """The kind of the folder at an address, by one small file in it, `visir.json`.
-
-    Args:
-        url: The address, with or without options behind a question mark.
-
-    Returns:
-        None for what visir did not make, and for an address that does not answer: whoever reads it says that.
-
-    Raises:
-        VisirError: Its `visir.json` is damaged.
-    """
+    """The kind of the folder at an address, by one small file in it, `visir.json`."""
     try:
         manifest = manifest_elsewhere(url)
     except UnreachableError:
@@ -71,17 +56,8 @@ def kind_elsewhere(url: str) -> str | None:
 
 
 def manifest_elsewhere(url: str) -> Manifest | None:
-    """What the `visir.json` of a folder at an address says; None where there is none that visir wrote.
-
-    Some servers answer any address with some page, or with the file that is meant: that is none.
-
-    Args:
-        url: The address, with or without options behind a question mark.
-
-    Raises:
-        UnreachableError: The address does not answer.
-        VisirError: The file is damaged.
-    """
+    """What the `visir.json` of a folder at an address says; None where there is none that visir wrote."""
+    # Some servers answer any address with some page, or with the file that is meant: that is none.
     folder, answers = url.partition("?")[0], _answers.get()
     if answers is None:
         return _asked(folder)

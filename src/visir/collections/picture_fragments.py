@@ -37,22 +37,13 @@ def part_fragment(part: Sequence[int]) -> str:
 
 
 def file_of(path: str) -> str:
-    """The path of the file, without fragments.
-
-    Example:
-        >>> file_of("a.jpg#xywh=1,2,3,4"), file_of("a.npy#bgr"), file_of("no #1.jpg")
-        ('a.jpg', 'a.npy', 'no #1.jpg')
-    """
+    """The path of the file, without fragments."""
     whole = part_of(path)
     return (path if whole is None else whole[0]).removesuffix(FRAME)
 
 
 def cut(picture: Image.Image, part: Part, where: str) -> bytes:
-    """The bytes of a part of a picture, as BMP; what lies beyond the edge is left out.
-
-    Raises:
-        ImageError: Nothing of the part is in the picture.
-    """
+    """The bytes of a part of a picture, as BMP; what lies beyond the edge is left out."""
     left, top, width, height = part
     box = (left, top, min(left + width, picture.width), min(top + height, picture.height))
     if box[0] >= box[2] or box[1] >= box[3]:

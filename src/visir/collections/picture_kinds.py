@@ -32,12 +32,7 @@ def picture_endings() -> frozenset[str]:
 
 
 def is_picture_name(name: str) -> bool:
-    """Whether a file of this name is taken for a picture.
-
-    Example:
-        >>> is_picture_name("holiday/IMG_01.JPG"), is_picture_name("notes.txt")
-        (True, False)
-    """
+    """Whether a file of this name is taken for a picture."""
     return PurePosixPath(name).suffix.lower() in picture_endings()
 
 
@@ -102,18 +97,7 @@ _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 
 
 def left_out(names: Iterable[str]) -> str:
-    """Return how many files of which kind were left out, and how the kinds that matter could be read.
-
-    Args:
-        names: The names of the files that are not read.
-
-    Returns:
-        "left out: 2 .mov, 1 .txt"; "" when there are none.
-
-    Example:
-        >>> left_out(["a.mov", "b.MOV", "notes.txt", "c.cr2"])
-        'left out: 1 .cr2 (camera RAW: save them as JPEG first), 2 .mov, 1 .txt'
-    """
+    """Return how many files of which kind were left out, and how the kinds that matter could be read."""
     counts = Counter(PurePosixPath(name).suffix.lower() or "without ending" for name in names)
     if not counts:
         return ""

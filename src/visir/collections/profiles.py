@@ -27,14 +27,8 @@ Paint: TypeAlias = Callable[[Image.Image], Image.Image]
 
 
 def to_screen(image: Image.Image, paint: Paint) -> Paint | None:
-    """What makes RGB for a screen of the bands of a picture; None where its numbers are for a screen already.
-
-    A profile that is broken, or of another kind of colours than the picture, is passed over, as viewers do.
-
-    Args:
-        image: The picture, with its metadata.
-        paint: What makes RGB of its bands as the numbers are.
-    """
+    """What makes RGB for a screen of the bands of a picture; None where its numbers are for a screen already."""
+    # A profile that is broken, or of another kind of colours than the picture, is passed over, as viewers do.
     profile = image.info.get("icc_profile")
     if isinstance(profile, bytes) and 128 < len(profile) <= LARGEST:
         kind = _SPACES.get(profile[16:20], "")

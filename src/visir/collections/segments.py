@@ -29,12 +29,8 @@ _TOKEN = re.compile(rb"(?:\s|#[^\r\n]*[\r\n])*[^\s#]+")
 
 
 def check_segments(data: bytes, where: str) -> None:
-    """Raise `ImageError` for a picture whose header is made to keep a decoder busy.
-
-    Args:
-        data: The bytes of the file.
-        where: The name of the picture in errors.
-    """
+    """Raise `ImageError` for a picture whose header is made to keep a decoder busy."""
+    # data: The bytes of the file.
     fault = ""
     if data[:2] == b"\xff\xd8":
         fault = _jpeg(data)

@@ -21,11 +21,10 @@ SHARD_BYTES = 1 << 30
 
 
 def copy_images(collection: Collection, change: FolderChange, *, shard_bytes: int = SHARD_BYTES) -> Collection:
-    """Copy every picture's bytes, unchanged, into images-00000.zip, …; the collection then points there.
-
-    Stored, not compressed: pictures are compressed already, and a stored member is read with one seek. Generated scenes
-    are rendered to PNG. Pictures that are metadata only stay so. All that cannot be read are named in one `ImageError`.
-    """
+    """Copy every picture's bytes, unchanged, into images-00000.zip, …; the collection then points there."""
+    # Stored, not compressed: pictures are compressed already, and a stored member is read with one seek. Generated
+    # scenes are rendered to PNG. Pictures that are metadata only stay so. All that cannot be read are named in one
+    # `ImageError`.
     reader = ImageReader(collection)
     names = _names(collection)
     paths: list[str | None] = []

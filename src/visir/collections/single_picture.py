@@ -11,11 +11,7 @@ from visir.records import HasImages
 
 
 def picture_of(source: HasImages, id: str) -> Image.Image:
-    """The picture of an id, upright RGB.
-
-    Raises:
-        CollectionError: There is no image of this id.
-    """
+    """The picture of an id, upright RGB."""
     row = pc.index(source.images["id"], id).as_py()
     if row < 0:
         ids = source.images["id"].slice(0, 10_000).to_pylist()

@@ -34,37 +34,24 @@ _OF_ALL = ("images", "judgements", "split", "split_by", "language")
 
 @dataclass(frozen=True)
 class SourceKind(Generic[AnyFormat]):
-    """A kind of source.
+    """A kind of source."""
 
-    Args:
-        name: "collection"; `plural`: "collections".
-        formats: Its formats, in the order in which they are tried.
-        how_to_name: How a format is named when it cannot be told from the content.
-        where_listed: Which command explains the formats.
-        without_path: What needs no path: "generated scenes need none: scenes:2000".
-    """
-
-    name: str
+    name: str  # "collection"; `plural`: "collections"
     plural: str
-    formats: Registry[AnyFormat]
+    formats: Registry[AnyFormat]  # its formats, in the order in which they are tried
+    # How a format is named when it cannot be told from the content.
     how_to_name: str = "put its name before it (FORMAT:PATH), or format= in Python"
-    where_listed: str = "visir data formats explains them"
-    without_path: str = ""
+    where_listed: str = "visir data formats explains them"  # which command explains the formats
+    without_path: str = ""  # what needs no path: "generated scenes need none: scenes:2000"
 
 
 @dataclass(frozen=True)
 class FoundSource(Generic[AnyFormat]):
-    """Where a source lies and how it is read.
+    """Where a source lies and how it is read."""
 
-    Args:
-        format: Its format.
-        path: The file or folder.
-        options: What stood behind the question mark, as text.
-    """
-
-    format: AnyFormat
-    path: Path
-    options: dict[str, Any]
+    format: AnyFormat  # its format
+    path: Path  # the file or folder
+    options: dict[str, Any]  # what stood behind the question mark, as text
 
     def take(self, name: str, value: Any = None) -> Any:
         """Take an option out: `value` unless that is None, else what the text says, else None."""
@@ -72,17 +59,7 @@ class FoundSource(Generic[AnyFormat]):
         return written if value is None else value
 
     def read(self, *arguments: object, images: object = None, **options: Any) -> Any:
-        """What the format reads: a draft with its pictures placed, or a record that needs no draft.
-
-        Args:
-            *arguments: Passed on to the format's reader, after the path.
-            images: Where the pictures are, see `visir.collections.readers.locate.place_images`.
-            **options: Options of the format; they come before those of the text.
-
-        Raises:
-            CollectionError: Where the source cannot be read, an option is unknown, or `images` says where pictures are
-                of a source that holds its own.
-        """
+        """What the format reads: a draft with its pictures placed, or a record that needs no draft."""
         with gc_paused():
             contents = self.format.read(self.path, *arguments, **self.format.resolve({**self.options, **options}))
         if isinstance(contents, SourceDraft):
@@ -95,18 +72,7 @@ class FoundSource(Generic[AnyFormat]):
 def find_source(
     spec: str, kind: SourceKind[AnyFormat], format: str | None = None, given: Collection[str] = ()
 ) -> FoundSource[AnyFormat]:
-    """Find out what a text names; what lies elsewhere is copied into the cache first.
-
-    Args:
-        spec: A path, `"format:path"`, `"path?option=value"`, or a place elsewhere (`"s3://bucket/photos.tar"`).
-        kind: Which formats there are.
-        format: The name of the format; by default the text names it, else the content of the path decides.
-        given: Options that are given beside the text. They may tell the format of a file that looks like none.
-
-    Raises:
-        CollectionError: Where there is nothing, several sources lie in one folder, or no format fits.
-        VisirError: Where a format of this name is unknown, or a place elsewhere cannot be reached.
-    """
+    """Find out what a text names; what lies elsewhere is copied into the cache first."""
     spec = _copied_here(spec, f"a {kind.name}")
     prefix, text = _prefix(spec, kind)
     if prefix is not None and format is not None and prefix != format:

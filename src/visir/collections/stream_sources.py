@@ -55,10 +55,8 @@ def content_faults(place: str, source: Source) -> Iterator[None]:
 
 
 def decompressed(stream: IO[bytes]) -> IO[bytes]:
-    """What a compressed tar holds, whatever its name. `tarfile` itself stops at the first of several streams.
-
-    pbzip2, lbzip2 and bgzip write them, and whoever puts one compressed file behind the other.
-    """
+    """What a compressed tar holds, whatever its name. `tarfile` itself stops at the first of several streams."""
+    # pbzip2, lbzip2 and bgzip write them, and whoever puts one compressed file behind the other.
     start = stream.read(6)
     stream.seek(0)
     if start.startswith(b"\x1f\x8b"):

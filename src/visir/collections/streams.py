@@ -45,17 +45,12 @@ _SAMPLE, _SAMPLED = "+", 1 << 16
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file as it was listed.
+    """A file as it was listed."""
 
-    Attributes:
-        name: Its path below the folder that was listed.
-        size: Bytes.
-        tag: What changes when its content does: the ETag of an object; of a file the time of its last change, and a
-            hash of a sample of it, because another shard may have its name, size and time.
-    """
-
-    name: str
-    size: int
+    name: str  # its path below the folder that was listed
+    size: int  # bytes
+    # What changes when its content does: the ETag of an object; of a file the time of its last change, and a hash of a
+    # sample of it, because another shard may have its name, size and time.
     tag: str
 
     def is_same(self, size: int, tag: str) -> bool:
@@ -65,36 +60,23 @@ class InputFile:
 
 @dataclass(frozen=True)
 class StreamedPicture:
-    """The bytes of one picture.
+    """The bytes of one picture."""
 
-    Attributes:
-        id: Within its file.
-        where: Its place, for errors.
-        data: The bytes, or why there are none.
-    """
-
-    id: str
-    where: str
-    data: bytes | ImageError
+    id: str  # within its file
+    where: str  # its place, for errors
+    data: bytes | ImageError  # the bytes, or why there are none
 
 
 @dataclass
 class PassedOver:
-    """Pictures of a tar that are passed over.
+    """Pictures of a tar that are passed over."""
 
-    Attributes:
-        count: How many stand behind another of their sample: of several (`a.jpg`, `a.png`) the first is taken.
-        first: The name of the first of them.
-        links: How many are links, hard or symbolic: the tar has their names, and the picture elsewhere or not at all.
-        first_link: The name of the first of them.
-        goes_on: Whether there is more behind the mark of its end, as where one tar was put behind another.
-    """
-
-    count: int = 0
-    first: str = ""
+    count: int = 0  # how many stand behind another of their sample: of several (`a.jpg`, `a.png`) the first is taken
+    first: str = ""  # the name of the first of them
+    # How many are links, hard or symbolic: the tar has their names, and the picture elsewhere or not at all.
     links: int = 0
-    first_link: str = ""
-    goes_on: bool = False
+    first_link: str = ""  # the name of the first of them
+    goes_on: bool = False  # whether there is more behind the mark of its end, as where one tar was put behind another
 
     def add(self, name: str) -> None:
         """Count a picture."""
@@ -114,17 +96,9 @@ class PassedOver:
 
 
 class InputFiles:
-    """The files of pictures of a folder, a pattern (`shards/*.tar`, `{000..099}.tar`) or an address; none is opened.
+    """The files of pictures of a folder, a pattern (`shards/*.tar`, `{000..099}.tar`) or an address; none is opened."""
 
-    Beside tars, Parquet files of the same name are what img2dataset notes about them: they are passed over.
-
-    Args:
-        source: The folder, pattern, file or address.
-
-    Raises:
-        CollectionError: There are none.
-        UnreachableError: An address does not answer.
-    """
+    # Beside tars, Parquet files of the same name are what img2dataset notes about them: they are passed over.
 
     def __init__(self, source: str | Path) -> None:
         self.source = str(source)
@@ -188,13 +162,8 @@ class InputFiles:
             )
 
     def difference(self, file: InputFile, size: int, tag: str) -> str:
-        """In words, in what a file differs from what was listed.
-
-        Args:
-            file: As it was listed.
-            size: Its bytes now.
-            tag: Its tag now.
-        """
+        """In words, in what a file differs from what was listed."""
+        # size: Its bytes now.
         if size != file.size:
             return f"{file.size:,} bytes then, {size:,} now"
         what = "ETag or time of change" if self._remote else "last changed"
@@ -204,16 +173,7 @@ class InputFiles:
         return f"{size:,} bytes as then, but {what} {then or 'unknown'} then, {now or 'unknown'} now"
 
     def pictures(self, file: InputFile, passed: PassedOver | None = None) -> Iterator[StreamedPicture]:
-        """The pictures of a file, one after the other.
-
-        Args:
-            file: The file.
-            passed: Counts the pictures that are passed over.
-
-        Raises:
-            CollectionError: The file is gone, has changed, is truncated, or is no archive.
-            UnreachableError: A place elsewhere does not answer.
-        """
+        """The pictures of a file, one after the other."""
         self.check(file)
         place = self.place(file.name)
         kind = file.name.lower()

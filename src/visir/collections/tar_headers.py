@@ -27,29 +27,11 @@ _BLANK = 8 * ord(" ")
 
 
 class TarHeaders:
-    """Reads the headers of one tar, and remembers the last: `tarfile` takes one that is cut or damaged for the end.
+    """Reads the headers of one tar, and remembers the last: `tarfile` takes one that is cut or damaged for the end."""
 
-    A tar is whole when a block of 512 zeros stands where a header would be. A second one, which the format asks for,
-    is not needed: GNU tar, too, reads a tar with one. Without any, a tar cannot be told from one that was cut between
-    two members, and counts as truncated.
-
-    Args:
-        brief: Whether a plain header may be read for its name and size alone: the other fields (mode, owner, time) then
-            have the values of a new `tarfile.TarInfo`.
-
-    Example:
-        >>> import io, tarfile
-        >>> stream = io.BytesIO()
-        >>> with tarfile.open(fileobj=stream, mode="w") as tar:
-        ...     tar.addfile(tarfile.TarInfo("a.txt"))
-        >>> headers = TarHeaders()
-        >>> cut = io.BytesIO(stream.getvalue()[:512])
-        >>> with tarfile.open(fileobj=cut, tarinfo=headers.kind) as tar:
-        ...     names = tar.getnames()
-        ...     goes_on = headers.check_end(tar)
-        Traceback (most recent call last):
-        tarfile.ReadError: the mark of its end is missing
-    """
+    # A tar is whole when a block of 512 zeros stands where a header would be. A second one, which the format asks for,
+    # is not needed: GNU tar, too, reads a tar with one. Without any, a tar cannot be told from one that was cut between
+    # two members, and counts as truncated.
 
     def __init__(self, *, brief: bool = True) -> None:
         self._last: bytes | bytearray = b""
@@ -81,16 +63,10 @@ class TarHeaders:
         return tarfile.open(fileobj=opened, mode="r|", tarinfo=self.kind)
 
     def check_end(self, tar: tarfile.TarFile) -> bool:
-        """Whether there is more than zeros behind the mark of the end of a tar, all of whose members were read.
-
-        A compressed stream (`open`) is read to its end, also where there is more: its checksum is there, which tells of
-        damage to the members before it. Any other tar is read as far as there are zeros, and up to `PADDING`: further
-        zeros count as more.
-
-        Raises:
-            tarfile.ReadError: The tar is not whole; or it is compressed, and unpacks to too much behind the mark.
-            EOFError, OSError, lzma.LZMAError, zlib.error: It is compressed, and cut or damaged.
-        """
+        """Whether there is more than zeros behind the mark of the end of a tar, all of whose members were read."""
+        # A compressed stream (`open`) is read to its end, also where there is more: its checksum is there, which tells
+        # of damage to the members before it. Any other tar is read as far as there are zeros, and up to `PADDING`:
+        # further zeros count as more.
         if len(self._last) < tarfile.BLOCKSIZE:
             raise tarfile.ReadError(NO_END)
         if self._last.strip(b"\0"):

@@ -16,18 +16,7 @@ _LINKS, _BEHIND = "in tars passed over", "with more behind the mark of the end, 
 
 
 def tar_notes(links: Sequence[str], going_on: Sequence[str]) -> list[str]:
-    """The notes of a source.
-
-    Args:
-        links: The links, hard and symbolic, each with its tar: "0.tar: a.jpg".
-        going_on: The tars with more behind the mark of their end.
-
-    Example:
-        >>> for note in tar_notes(["0.tar: a.jpg"], ["0.tar", "1.tar"]):
-        ...     print(note)  # doctest: +ELLIPSIS
-        1 link in tars passed over, e.g. 0.tar: a.jpg (pack the files themselves: tar --dereference --hard-dereference)
-        2 tars with more behind the mark of the end, not read, e.g. 0.tar (as of tars joined by cat: ...)
-    """
+    """The notes of a source."""
     notes = []
     if links:
         notes.append(f"{counted(len(links), 'links')} {_LINKS}, e.g. {one_line(links[0])} ({LINKS_REMEDY})")
@@ -38,10 +27,5 @@ def tar_notes(links: Sequence[str], going_on: Sequence[str]) -> list[str]:
 
 
 def tar_notes_in(source: str) -> list[str]:
-    """Those of these notes that the `source` of a record has.
-
-    Example:
-        >>> [note.partition(" (")[0] for note in tar_notes_in("; ".join(["a.tar", *tar_notes(["a.tar: b.jpg"], [])]))]
-        ['1 link in tars passed over, e.g. a.tar: b.jpg']
-    """
+    """Those of these notes that the `source` of a record has."""
     return [note for note in source.split("; ") if _LINKS in note or _BEHIND in note]

@@ -27,19 +27,13 @@ Side = Literal["queries", "documents"]
 
 @dataclass
 class TaskSide:
-    """One side of a task before it is checked.
+    """One side of a task before it is checked."""
 
-    Args:
-        ids: (n,) the id of each item.
-        texts: (n,) its text, None where it has none.
-        pictures: (n,) the row of its picture in the draft's `ids`, None where it has none.
-        title: What people call the items: "captions"; "" takes the name of the side.
-    """
-
-    ids: list[str] = field(default_factory=list)
-    texts: list[str | None] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)  # (n,) the id of each item
+    texts: list[str | None] = field(default_factory=list)  # (n,) its text, None where it has none
+    # (n,) the row of its picture in the draft's `ids`, None where it has none.
     pictures: list[int | None] = field(default_factory=list)
-    title: str = ""
+    title: str = ""  # what people call the items: "captions"; "" takes the name of the side
 
     def __post_init__(self) -> None:
         self.known: set[str] = set(self.ids)
@@ -47,39 +41,28 @@ class TaskSide:
 
 @dataclass
 class TaskDraft(SourceDraft):
-    """A task before it is checked. `ids`, `names`, `paths` and `archives` are those of the pictures of both sides.
+    """A task before it is checked. `ids`, `names`, `paths` and `archives` are those of the pictures of both sides."""
 
-    Args:
-        task: How results name the task; "" takes the usual name of its modalities.
-        queries: What is searched with.
-        documents: What is searched.
-        judgements: (split, query, document) → grade, at least 0.
-        candidates: (split, query, document) → None; empty where every document is a candidate.
-        pools: The same as a table, for a reader with very many of them; it comes before `candidates`.
-        galleries: (split, document) → None; empty where all splits have the same documents.
-        unjudged: (split, query) → None: queries whose answers are not published.
-        excluded: (query, document) → None: documents that are no candidates of a query.
-        labels: Name of a label → query → value.
-        submission: The format in which answers are handed in; "" for none.
-        measures: The measures that are taken where nobody names any; () takes the default ones.
-        ties: How equal scores are counted where nobody says.
-        remarks: What a reader of the numbers must know.
-    """
-
-    task: str = ""
-    queries: TaskSide = field(default_factory=TaskSide)
-    documents: TaskSide = field(default_factory=TaskSide)
+    task: str = ""  # how results name the task; "" takes the usual name of its modalities
+    queries: TaskSide = field(default_factory=TaskSide)  # what is searched with
+    documents: TaskSide = field(default_factory=TaskSide)  # what is searched
+    # (split, query, document) → grade, at least 0.
     judgements: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    # (split, query, document) → None; empty where every document is a candidate.
     candidates: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    # The same as a table, for a reader with very many of them; it comes before `candidates`.
     pools: pa.Table | None = None
+    # (split, document) → None; empty where all splits have the same documents.
     galleries: dict[tuple[str, str], None] = field(default_factory=dict)
+    # (split, query) → None: queries whose answers are not published.
     unjudged: dict[tuple[str, str], None] = field(default_factory=dict)
+    # (query, document) → None: documents that are no candidates of a query.
     excluded: dict[tuple[str, str], None] = field(default_factory=dict)
-    labels: dict[str, dict[str, str]] = field(default_factory=dict)
-    submission: str = ""
-    measures: tuple[str, ...] = ()
-    ties: Ties = "id"
-    remarks: list[str] = field(default_factory=list)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)  # name of a label → query → value
+    submission: str = ""  # the format in which answers are handed in; "" for none
+    measures: tuple[str, ...] = ()  # the measures that are taken where nobody names any; () takes the default ones
+    ties: Ties = "id"  # how equal scores are counted where nobody says
+    remarks: list[str] = field(default_factory=list)  # what a reader of the numbers must know
 
     def add_item(
         self,
@@ -90,15 +73,8 @@ class TaskDraft(SourceDraft):
         picture: str | None = None,
         cell: tuple[str, str | None] | None = None,
     ) -> None:
-        """Add one item.
-
-        Args:
-            side: On which side it stands.
-            identifier: Its id, unique on this side.
-            text: Its text; None for none.
-            picture: The file name of its picture, which is looked for later; None for none.
-            cell: Where its picture is known to be, as (path, archive); None for none.
-        """
+        """Add one item."""
+        # cell: Where its picture is known to be, as (path, archive); None for none.
         items = self.queries if side == "queries" else self.documents
         items.known.add(identifier)
         items.ids.append(identifier)
@@ -185,20 +161,12 @@ def _table(pairs: dict[tuple[str, str], None], schema: pa.Schema) -> pa.Table | 
 
 @dataclass
 class TaskSetDraft(SourceDraft):
-    """Several tasks of one source before they are checked. Their pictures are listed together, and looked for once.
+    """Several tasks of one source before they are checked. Their pictures are listed together, and looked for once."""
 
-    Args:
-        parts: The tasks by name, as `add_task` makes them.
-    """
-
-    parts: dict[str, TaskDraft] = field(default_factory=dict)
+    parts: dict[str, TaskDraft] = field(default_factory=dict)  # the tasks by name, as `add_task` makes them
 
     def add_task(self, name: str) -> TaskDraft:
-        """Add a task without any items.
-
-        Args:
-            name: How results name it.
-        """
+        """Add a task without any items."""
         part = TaskDraft(self.name, self.root, self.source, self.ids, self.names, self.paths, self.archives)
         part.faults, part.task = self.faults, name
         self.parts[name] = part

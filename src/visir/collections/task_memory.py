@@ -47,12 +47,7 @@ _Row = tuple[str, dict[str, Any]]
 
 
 def is_task(source: object) -> bool:
-    """Whether an object is meant as a task: a dictionary with at least two of queries, documents and judgements.
-
-    Example:
-        >>> is_task({"queries": {}, "documents": {}, "qrels": {}}), is_task({"a.jpg": "a dog"})
-        (True, False)
-    """
+    """Whether an object is meant as a task: a dictionary with at least two of queries, documents and judgements."""
     if not isinstance(source, Mapping) or not source:
         return False
     return len({_OF_KEY.get(str(key).lower()) for key in source} & set(_REQUIRED)) >= 2
@@ -83,36 +78,15 @@ def read_task(
     labels: str | None = None,
     **columns: str | None,
 ) -> TaskDraft:
-    """Read a task whose parts are in memory, or in files anywhere.
-
-    Args:
-        source: Its parts by name: "queries", "documents" (or "corpus"), "qrels" (or "judgements"), and, where queries
-            have candidates of their own, "pools". Queries and documents are each
-
-            - `{id: item}` or a list of items, which are then numbered from 0. An item is a text, a picture (a path, a
-              PIL image, an array, bytes), or {"text": …, "image": …}. Strings that all end like the names of pictures
-              (".jpg") are pictures; among texts, those that name a picture that is there,
-            - a DataFrame, an Arrow table, a dictionary of columns, or a list of rows as dictionaries, with the columns
-              of a task's files (`_id` or `id`, `text`, `title`, `image`),
-            - a `datasets.Dataset`, `Items`, or the path of a file.
-
-            Judgements are whatever `visir.collections.read_qrels` takes, or any of these by split. Pools are
-            `{query: [document, …]}` or a table.
-        name: The name of the task's source.
-        title: "join" or "drop", as for a folder.
-        unknown: "fault" or "drop", as for a folder.
-        task: How results name the task.
-        labels: The columns of queries that are labels, as for a folder.
-        **columns: The columns without a usual name: `query_text_column` and so on.
-
-    Raises:
-        CollectionError: With every fault at once: parts that are missing, ids that repeat or are unknown.
-
-    Example:
-        >>> source = {"queries": {"q1": "two dogs"}, "documents": ["dogs", "a boat"], "qrels": {"q1": 0}}
-        >>> read_task(source).build().task("t2t").judgements().to_dict()
-        {'q1': {'0': 1.0}}
-    """
+    """Read a task whose parts are in memory, or in files anywhere."""
+    # source: Its parts by name: "queries", "documents" (or "corpus"), "qrels" (or "judgements"), and, where queries
+    # have candidates of their own, "pools". Queries and documents are each - `{id: item}` or a list of items, which are
+    # then numbered from 0. An item is a text, a picture (a path, a PIL image, an array, bytes), or {"text": …, "image":
+    # …}. Strings that all end like the names of pictures (".jpg") are pictures; among texts, those that name a picture
+    # that is there, - a DataFrame, an Arrow table, a dictionary of columns, or a list of rows as dictionaries, with the
+    # columns of a task's files (`_id` or `id`, `text`, `title`, `image`), - a `datasets.Dataset`, `Items`, or the path
+    # of a file. Judgements are whatever `visir.collections.read_qrels` takes, or any of these by split. Pools are
+    # `{query: [document, …]}` or a table.
     draft = TaskDraft(name or "task", Path.cwd(), "a task in memory", task=task)
     return _fill(draft, source, title=title, unknown=unknown, labels=labels, **columns)
 
@@ -147,21 +121,7 @@ def _fill(
 
 
 def read_items(source: Any, *, name: str = "given") -> Items:
-    """Read items that are in memory: texts, pictures, and both.
-
-    Args:
-        source: As queries and documents of `read_task`: {id: item}, a list of items, a table.
-        name: Where they come from, for error messages.
-
-    Raises:
-        CollectionError: With every fault at once: an item that holds nothing, ids that repeat, pictures that are not
-            there.
-
-    Example:
-        >>> items = read_items({"a": "a red boat", "b": {"text": "two dogs"}})
-        >>> items.ids.to_pylist(), items.holding
-        (['a', 'b'], 'text')
-    """
+    """Read items that are in memory: texts, pictures, and both."""
     draft = TaskDraft(name, Path.cwd(), "items in memory")
     reader = TaskReader(draft)
     reader.read_items("documents", item_tables(source, "documents"), join_titles=False)
@@ -250,12 +210,7 @@ def _item_rows(value: Any, side: Side) -> Iterator[_Row]:
 
 
 def is_there(text: str) -> bool:
-    """Whether a text is the path of a picture that is there.
-
-    Example:
-        >>> is_there("a dog"), is_there("nowhere.jpg")
-        (False, False)
-    """
+    """Whether a text is the path of a picture that is there."""
     return is_picture_name(text) and user_path(text).is_file()
 
 

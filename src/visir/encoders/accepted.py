@@ -19,17 +19,7 @@ _GIVE = "give each a text or an image, or leave them out"
 
 
 def check_accepted(encoder: Encoder, sides: Iterable[Items]) -> None:
-    """Raise one error for everything that the encoder cannot encode.
-
-    Args:
-        encoder: The encoder.
-        sides: The queries and documents that it is to encode.
-
-    Raises:
-        EncoderError: Items hold what the encoder does not take. The message has their number, the first ids, and what
-            to do.
-        CollectionError: Items hold nothing, and that is the only fault.
-    """
+    """Raise one error for everything that the encoder cannot encode."""
     if not encoder.modalities:
         raise EncoderError(
             f"{encoder.label} takes neither images nor texts.",

@@ -20,17 +20,8 @@ from visir.remote import is_url
 
 @contextmanager
 def order_named(order: str, model: object, source: object, *, is_model: bool = False) -> Iterator[None]:
-    """A context in which a model is loaded. Where the source is one instead, the error says which comes first.
-
-    Args:
-        order: The hint: "the model comes first: visir.encode(model, source)".
-        model: What was given as the model.
-        source: What was given as the source.
-        is_model: Whether the source is a model of another kind than encoders.
-
-    Raises:
-        EncoderError: As the block raises it, or that the two stand in each other's place.
-    """
+    """A context in which a model is loaded. Where the source is one instead, the error says which comes first."""
+    # order: The hint: "the model comes first: visir.encode(model, source)".
     try:
         yield
     except EncoderError as fault:

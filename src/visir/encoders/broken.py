@@ -17,10 +17,8 @@ from visir.records import Collection, Items
 
 
 def usable_entry(store: Store, key: str, items: Items) -> Entry | None:
-    """The entry of a key; None where there is none, or where an image that was set aside can be read by now.
-
-    An entry of the second kind is removed: a network share was not mounted when it was made.
-    """
+    """The entry of a key; None where there is none, or where an image that was set aside can be read by now."""
+    # An entry of the second kind is removed: a network share was not mounted when it was made.
     entry = store.find(key)
     if entry is None or not is_readable_again(entry.broken, items):
         return entry
@@ -29,12 +27,7 @@ def usable_entry(store: Store, key: str, items: Items) -> Entry | None:
 
 
 def is_readable_again(broken: Mapping[str, str], items: Items) -> bool:
-    """Whether one of these images can be read by now.
-
-    Args:
-        broken: Id to reason, of images that were set aside.
-        items: The items with these images.
-    """
+    """Whether one of these images can be read by now."""
     if not broken:
         return False
     reader = ImageReader(items)
@@ -49,12 +42,7 @@ def is_readable_again(broken: Mapping[str, str], items: Items) -> bool:
 
 
 def without_broken(items: Items, suspects: pa.StringArray) -> tuple[Items, dict[str, str]]:
-    """The items without those whose image cannot be read, and id to reason of these.
-
-    Args:
-        items: Items with images.
-        suspects: The ids of the items that are looked at.
-    """
+    """The items without those whose image cannot be read, and id to reason of these."""
     reader, broken = ImageReader(items), dict[str, str]()
     rows = pc.index_in(suspects, items.ids).to_numpy()
     for name, row in zip(suspects.to_pylist(), rows.tolist(), strict=True):
@@ -88,11 +76,7 @@ def check_there(sides: Iterable[Items | Collection], remedy: str = "take them ou
 
 
 def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> None:
-    """Stop when images were set aside and the caller does not allow it, or when no image is left.
-
-    Raises:
-        ImageError: The images were set aside, with the first three reasons.
-    """
+    """Stop when images were set aside and the caller does not allow it, or when no image is left."""
     if not broken:
         return
     reasons = "; ".join(list(broken.values())[:3]) + ("; …" if len(broken) > 3 else "")

@@ -41,17 +41,11 @@ class Savable(Protocol):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which files a checkpoint of a kind consists of.
+    """Which files a checkpoint of a kind consists of."""
 
-    Attributes:
-        kind: Of the folder.
-        files: Their names.
-        subfolders: Names of folders of further files, each of which may be missing.
-    """
-
-    kind: FolderKind
-    files: tuple[str, ...]
-    subfolders: tuple[str, ...] = ()
+    kind: FolderKind  # of the folder
+    files: tuple[str, ...]  # their names
+    subfolders: tuple[str, ...] = ()  # names of folders of further files, each of which may be missing
 
     @classmethod
     def of(cls, kind: str, files: tuple[str, ...], subfolders: tuple[str, ...] = ()) -> Layout:
@@ -71,13 +65,7 @@ class Layout:
             change.written(name)
 
     def write(self, folder: str | Path, write: Callable[[Path], Mapping[str, Any]], *, replace: bool = False) -> Path:
-        """Make a checkpoint in a new folder; see `visir.storage.new_folder`.
-
-        Args:
-            folder: A new folder, an empty one, or, with `replace`, a checkpoint of this kind.
-            write: Writes the files into a folder, and returns what `visir.json` is to say.
-            replace: Whether it may take the place of one that is there.
-        """
+        """Make a checkpoint in a new folder; see `visir.storage.new_folder`."""
         with new_folder(folder, self.kind, replace=replace) as change:
             self.claim(change)
             change.content = dict(write(change.folder))
@@ -130,10 +118,8 @@ def write_description(folder: Path, kind: str, content: Mapping[str, Any]) -> No
 
 
 def save_part(encoder: Encoder, folder: Path, name: str) -> dict[str, Any]:
-    """Keep an encoder that another one is made of: by its state in `folder / name`, or else by its name alone.
-
-    Returns the entry from which `load_part` brings it back.
-    """
+    """Keep an encoder that another one is made of: by its state in `folder / name`, or else by its name alone."""
+    # Returns the entry from which `load_part` brings it back.
     if isinstance(encoder, Savable):
         (folder / name).mkdir(exist_ok=True)
         encoder.save(folder / name)

@@ -15,19 +15,10 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 
 
 def hash_code(*callables: object) -> str:
-    """32 hexadecimal digits over the code of functions, and of what they use from their own modules.
-
-    The code of a function is its compiled code, its defaults, the plain values (numbers, texts) of the variables around
-    it, and the code of the functions and classes of its own module that it names. Comments and layout do not count. The
-    weights of a model do not count either, nor do other modules.
-
-    Args:
-        callables: Functions, methods, classes, objects that can be called.
-
-    Example:
-        >>> hash_code(lambda x: x + 1) == hash_code(lambda x: x + 1), hash_code(lambda x: x + 2) == hash_code(min)
-        (True, False)
-    """
+    """32 hexadecimal digits over the code of functions, and of what they use from their own modules."""
+    # The code of a function is its compiled code, its defaults, the plain values (numbers, texts) of the variables
+    # around it, and the code of the functions and classes of its own module that it names. Comments and layout do not
+    # count. The weights of a model do not count either, nor do other modules.
     digest = hashlib.blake2b(digest_size=16)
     for value in callables:
         for part in _parts(value, set(), _DEPTH):

@@ -31,17 +31,11 @@ _WINDOW = 8
 
 @dataclass(frozen=True)
 class ForwardOptions:
-    """How items go through an encoder.
+    """How items go through an encoder."""
 
-    Args:
-        batch_size: Inputs per forward pass; None for the encoder's own.
-        workers: Threads that read, decode and preprocess; None for one per core.
-        skip_broken: Whether broken images are set aside; otherwise the first one stops the work.
-    """
-
-    batch_size: int | None = None
-    workers: int | None = None
-    skip_broken: bool = False
+    batch_size: int | None = None  # inputs per forward pass; None for the encoder's own
+    workers: int | None = None  # threads that read, decode and preprocess; None for one per core
+    skip_broken: bool = False  # whether broken images are set aside; otherwise the first one stops the work
 
 
 def complete(
@@ -53,19 +47,8 @@ def complete(
     whole: Items | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> tuple[int, float]:
-    """Encode the items that the journal lacks, and finish it.
-
-    Args:
-        journal: Where the vectors go.
-        encoder: In the role that is wanted (`Encoder.for_role`).
-        items: All items of the journal, in its order.
-        options: How they go through the encoder.
-        whole: The items of which `items` are a part, where they are one; the entry describes those.
-        facts: More values for the entry's card.
-
-    Returns:
-        How many items were encoded now, and the seconds that it took.
-    """
+    """Encode the items that the journal lacks, and finish it."""
+    # Returns: How many items were encoded now, and the seconds that it took.
     whole = whole or items
     started, done = time.perf_counter(), journal.done
     check_broken(journal.broken, whole, options.skip_broken)
@@ -77,12 +60,7 @@ def complete(
 
 
 def dimension_of(encoder: Encoder, items: Items) -> int:
-    """The length of an encoder's vectors; of an encoder that does not know it, the first item is encoded.
-
-    Args:
-        encoder: In the role that is wanted.
-        items: What is to be encoded.
-    """
+    """The length of an encoder's vectors; of an encoder that does not know it, the first item is encoded."""
     known = encoder.dimension_of(items.modality)
     if known is not None:
         return known
@@ -167,13 +145,7 @@ def _image_parts(
 def computed(
     encoder: Encoder, batches: Iterable[Batch], begin: Callable[[Batch], Callable[[], Embedded]]
 ) -> Generator[tuple[Batch, Embedded], None, None]:
-    """Batches with their vectors, in order; the next one is begun first where the encoder computes ahead.
-
-    Args:
-        encoder: The encoder.
-        batches: Its inputs.
-        begin: Begins to compute a batch; what it returns waits for the vectors.
-    """
+    """Batches with their vectors, in order; the next one is begun first where the encoder computes ahead."""
     begun: deque[tuple[Batch, Callable[[], Embedded]]] = deque()
     for batch in batches:
         begun.append((batch, begin(batch)))

@@ -33,10 +33,8 @@ CONTENTS = FolderKind("contents", "hashes of pictures", remedy="delete it: they 
 
 
 def content_fingerprint(items: Items, known: Mapping[str, str] | None = None) -> str:
-    """A hash over ids and contents of all items, independent of their order.
-
-    Texts enter as they are, images by `image_contents` (where `known` is explained).
-    """
+    """A hash over ids and contents of all items, independent of their order."""
+    # Texts enter as they are, images by `image_contents` (where `known` is explained).
     injected, columns = items.injected, [items.ids]
     if items.texts is not None:
         columns.append(items.texts)
@@ -51,14 +49,11 @@ def content_fingerprint(items: Items, known: Mapping[str, str] | None = None) ->
 
 
 def image_marks(source: HasImages) -> pa.StringArray:
-    """A mark per image that changes when its bytes do, without reading them; of this place only.
-
-    In a zip: checksum and size from its directory. A file: its size, and the times of change of its content and of its
-    entry in the file system; the latter a program cannot set. In another archive: the same of the archive, and the
-    member's name. A generated scene: its location, which determines it.
-
-    Two places can have the same marks: what must tell pictures of any two apart takes `image_contents`.
-    """
+    """A mark per image that changes when its bytes do, without reading them; of this place only."""
+    # In a zip: checksum and size from its directory. A file: its size, and the times of change of its content and of
+    # its entry in the file system; the latter a program cannot set. In another archive: the same of the archive, and
+    # the member's name. A generated scene: its location, which determines it.
+    # Two places can have the same marks: what must tell pictures of any two apart takes `image_contents`.
     marks: list[str] = []
     archives: dict[str, Callable[[str], str]] = {}
     root = str(source.root)
@@ -77,15 +72,11 @@ def image_marks(source: HasImages) -> pa.StringArray:
 
 
 def image_contents(source: HasImages, known: Mapping[str, str] | None = None) -> pa.StringArray:
-    """What each image is: two have the same only where their bytes are the same, wherever they lie.
-
-    A hash of its bytes; of a member of a zip, checksum and size, which are checked when it is read. What was hashed is
-    remembered with place, size and times of the files (`image_marks`), so many files are read once and not every time.
-
-    Args:
-        source: A collection, or items with images.
-        known: Of some images, by id, the hash of the bytes (`visir.collections.digests.content_id`).
-    """
+    """What each image is: two have the same only where their bytes are the same, wherever they lie."""
+    # A hash of its bytes; of a member of a zip, checksum and size, which are checked when it is read. What was hashed
+    # is remembered with place, size and times of the files (`image_marks`), so many files are read once and not every
+    # time.
+    # known: Of some images, by id, the hash of the bytes (`visir.collections.digests.content_id`).
     contents: list[str] = image_marks(source).to_pylist()
     ids, paths, archives = (source.images[name].to_pylist() for name in ("id", "path", "archive"))
     rows = []

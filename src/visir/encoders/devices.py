@@ -28,15 +28,9 @@ def default_device() -> str | None:
 
 
 def pick_device(device: str | None) -> str:
-    """The device asked for, checked; None takes CUDA, then Apple's MPS, then the CPU.
-
-    Of several processes that a launcher started on this machine each takes a GPU of its own: None and "cuda" mean the
-    one with the number of the process (`LOCAL_RANK`).
-
-    Raises:
-        EncoderError: The device is not available: falling back silently would change speed and, with other kernels,
-            the last digits.
-    """
+    """The device asked for, checked; None takes CUDA, then Apple's MPS, then the CPU."""
+    # Of several processes that a launcher started on this machine each takes a GPU of its own: None and "cuda" mean the
+    # one with the number of the process (`LOCAL_RANK`).
     import torch
 
     if device == COMPILED:
@@ -66,15 +60,7 @@ def pick_device(device: str | None) -> str:
 
 
 def has_bfloat16_units(description: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor has units for products in bfloat16 (AMX); False where it cannot be told.
-
-    Args:
-        description: Linux's file about the processor.
-
-    Example:
-        >>> has_bfloat16_units(Path("no-such-file"))
-        False
-    """
+    """Whether the processor has units for products in bfloat16 (AMX); False where it cannot be told."""
     try:
         return "amx_bf16" in description.read_text()
     except (OSError, UnicodeDecodeError):
@@ -82,11 +68,7 @@ def has_bfloat16_units(description: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def own_gpu(number: int, processes: int, gpus: int) -> str:
-    """The GPU of process `number` (from 0) of so many on a machine; one process alone takes "cuda", torch's current.
-
-    Raises:
-        EncoderError: There are more processes than GPUs: two on one would take twice its memory.
-    """
+    """The GPU of process `number` (from 0) of so many on a machine; one process alone takes "cuda", torch's current."""
     if processes == 1:
         return "cuda"
     if number >= gpus:

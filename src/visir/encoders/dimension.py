@@ -23,11 +23,7 @@ class KnownDimension:
         return (self.dimension if self._states_dimension else 0) or learnt.get(modality)
 
     def learn_dimension(self, modality: Modality, vectors: Embedded) -> None:
-        """Note the length of vectors that were just computed.
-
-        Raises:
-            EncoderError: It is another one than before, or than the encoder states.
-        """
+        """Note the length of vectors that were just computed."""
         several, known = isinstance(vectors, TokenVectors), self.dimension_of(modality)
         size = vectors.dimension if isinstance(vectors, TokenVectors) else vectors.shape[1]
         if known is None and len(vectors):

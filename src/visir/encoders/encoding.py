@@ -63,20 +63,15 @@ class Encoding(Displayed):
 
 
 class EncodeOptions(TypedDict, total=False):
-    """How items are encoded: the options of `encode`, `encode_items` and `encode_detailed`.
+    """How items are encoded: the options of `encode`, `encode_items` and `encode_detailed`."""
 
-    Attributes:
-        store: Where vectors are kept and looked for: a store or its folder; by default the user's cache. Vectors of an
-            encoder whose card has neither weights nor a revision are not kept: nothing shows when its code changes.
-        batch_size: Inputs per forward pass; by default the encoder's own.
-        workers: Threads that read, decode and preprocess; by default one per core.
-        skip_broken: Set broken images aside instead of stopping at the first one. `encode_detailed` names them. A later
-            call without `skip_broken` refuses the incomplete result.
-    """
-
+    # Where vectors are kept and looked for: a store or its folder; by default the user's cache. Vectors of an encoder
+    # whose card has neither weights nor a revision are not kept: nothing shows when its code changes.
     store: Store | str | Path | None
-    batch_size: int | None
-    workers: int | None
+    batch_size: int | None  # inputs per forward pass; by default the encoder's own
+    workers: int | None  # threads that read, decode and preprocess; by default one per core
+    # Set broken images aside instead of stopping at the first one. `encode_detailed` names them. A later call without
+    # `skip_broken` refuses the incomplete result.
     skip_broken: bool
 
 
@@ -249,14 +244,7 @@ def _key(encoder: Encoder, items: Items, role: Role, store: Store) -> str:
 
 
 def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: Store | str | Path | None = None) -> bool:
-    """Whether vectors of all these items are at hand, so that encoding them costs nothing.
-
-    Args:
-        encoder: Any encoder.
-        items: Texts, images, or both.
-        role: "query" or "document".
-        store: Where vectors are looked for, as of `EncodeOptions`.
-    """
+    """Whether vectors of all these items are at hand, so that encoding them costs nothing."""
     if encoder.precomputed or not len(items):
         return encoder.precomputed
     place = Store(store) if isinstance(store, str | Path) else store or Store()

@@ -27,13 +27,10 @@ Exported: TypeAlias = Embeddings | MultiVectorEmbeddings
 
 
 def export(place: str | Path, embeddings: Mapping[Modality, Exported], *, replace: bool = False) -> None:
-    """Write embeddings of one or both modalities: `visir.json`, and per modality `.npy` and `.ids.parquet`.
-
-    Where items have several vectors, `.offsets.npy` says which: item i has `vectors[offsets[i]:offsets[i + 1]]`.
-
-    Atomic here. Elsewhere (`s3://bucket/vectors`) `visir.json` is written last, and without it nothing is read. An
-    existing folder is an error unless `replace`.
-    """
+    """Write embeddings of one or both modalities: `visir.json`, and per modality `.npy` and `.ids.parquet`."""
+    # Where items have several vectors, `.offsets.npy` says which: item i has `vectors[offsets[i]:offsets[i + 1]]`.
+    # Atomic here. Elsewhere (`s3://bucket/vectors`) `visir.json` is written last, and without it nothing is read. An
+    # existing folder is an error unless `replace`.
     check_new_place(place, replace=replace)
     if is_url(place):
         above, _, name = str(place).rstrip("/").rpartition("/")

@@ -15,12 +15,7 @@ from visir.records.embeddings import NOT_FINITE
 
 
 def not_finite(vectors: Embedded, values: NDArray[Any] | None = None) -> NDArray[np.int64]:
-    """The numbers of the inputs that have a NaN or infinite value.
-
-    Args:
-        vectors: Those of each input.
-        values: The same in another arithmetic, one row for each vector.
-    """
+    """The numbers of the inputs that have a NaN or infinite value."""
     flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors
     bad = np.flatnonzero(~np.isfinite(flat if values is None else values).all(axis=1))
     if len(bad) and isinstance(vectors, TokenVectors):
@@ -29,16 +24,7 @@ def not_finite(vectors: Embedded, values: NDArray[Any] | None = None) -> NDArray
 
 
 def finite(vectors: Embedded, names: Sequence[object], label: str) -> Embedded:
-    """The vectors as they are.
-
-    Args:
-        vectors: Those of each input.
-        names: What the inputs are called.
-        label: What the encoder is called.
-
-    Raises:
-        EmbeddingError: A value is NaN or infinite; the message names the inputs.
-    """
+    """The vectors as they are."""
     bad = not_finite(vectors)
     if len(bad):
         fault = f"{label} returned NaN or infinite values for"

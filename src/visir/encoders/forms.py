@@ -37,15 +37,7 @@ def part_of(vectors: Embedded, start: int, stop: int) -> Embedded:
 
 
 def joined_vectors(ids: pa.StringArray, parts: Sequence[Vectors]) -> Vectors:
-    """The vectors of items that were encoded in several parts, in the order of the items.
-
-    Args:
-        ids: The ids of all items; those without a vector are left out.
-        parts: Vectors of one form and dimension, each of other items.
-
-    Raises:
-        EncoderError: The parts differ in dimension.
-    """
+    """The vectors of items that were encoded in several parts, in the order of the items."""
     first = parts[0]
     sizes = {part.modality: part.dimension for part in parts}
     if len(set(sizes.values())) > 1:
@@ -81,13 +73,9 @@ def _stacked(ids: pa.StringArray, parts: Sequence[Vectors]) -> Vectors:
 
 
 def vectors_by_rows(ids: pa.StringArray, vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:
-    """The vectors of items that share vectors.
-
-    Args:
-        ids: (n,) of the items.
-        vectors: The distinct vectors.
-        rows: (n,) the row of each item.
-    """
+    """The vectors of items that share vectors."""
+    # ids: (n,) of the items.
+    # rows: (n,) the row of each item.
     if isinstance(vectors, SparseEmbeddings):
         matrix = vectors.to_scipy()[rows]
         return SparseEmbeddings.from_scipy(vectors.modality, ids, matrix, vectors.vocabulary, vectors.encoder)
@@ -98,26 +86,14 @@ def vectors_by_rows(ids: pa.StringArray, vectors: Vectors, rows: NDArray[np.int6
 
 
 def one_each(vectors: Embedded, name: str) -> NDArray[np.float32]:
-    """The (n, d) vectors of an encoder that gives one for each input.
-
-    Args:
-        vectors: What its `embed_…` method gave.
-        name: What the encoder is called.
-
-    Raises:
-        EncoderError: There are several for each input.
-    """
+    """The (n, d) vectors of an encoder that gives one for each input."""
     if isinstance(vectors, TokenVectors):
         raise EncoderError(f"{name} makes several vectors for each input; {_WANTED}.", hint=_WAY_ON)
     return vectors
 
 
 def as_dense(vectors: Vectors) -> Embeddings:
-    """The vectors, when there is one for each item.
-
-    Raises:
-        EncoderError: They are weighted words, or there are several for each item.
-    """
+    """The vectors, when there is one for each item."""
     if isinstance(vectors, SparseEmbeddings):
         raise EncoderError(
             f"{vectors.encoder.name} makes weighted words, and dense vectors are needed here.",
@@ -132,11 +108,7 @@ def as_dense(vectors: Vectors) -> Embeddings:
 
 
 def as_exportable(vectors: Vectors) -> Embeddings | MultiVectorEmbeddings:
-    """The vectors, when plain files can hold them: one for each item, or several.
-
-    Raises:
-        EncoderError: They are weighted words.
-    """
+    """The vectors, when plain files can hold them: one for each item, or several."""
     return vectors if isinstance(vectors, MultiVectorEmbeddings) else as_dense(vectors)
 
 

@@ -16,16 +16,7 @@ from visir.errors import EmbeddingError, nearest, raise_faults
 
 
 def give_up(place: SharedPlace, names: Sequence[str]) -> None:
-    """Leave input files out; nothing is read or removed.
-
-    Args:
-        place: The place of the parts.
-        names: The files by their names in the list, or by paths or addresses that end so.
-
-    Raises:
-        EmbeddingError: A name is not in the list, or is that of several files; or a file has its part. Then none is
-            given up.
-    """
+    """Leave input files out; nothing is read or removed."""
     listed = {part.file.name: part for part in listed_parts(place)}
     finished, states = place.listing(FOLDER), lease_states(place)
     chosen: list[PartOf] = []
@@ -53,13 +44,7 @@ def give_up(place: SharedPlace, names: Sequence[str]) -> None:
 
 
 def why_given_up(place: SharedPlace, parts: Collection[PartOf], finished: Mapping[str, float]) -> dict[str, str]:
-    """Input file → why it was given up, and by whom.
-
-    Args:
-        place: The place of the parts.
-        parts: The parts as they are listed.
-        finished: The listing of the folder of parts.
-    """
+    """Input file → why it was given up, and by whom."""
     given = given_up_parts(place, finished)
     about: dict[str, str] = {}
     for part in parts:

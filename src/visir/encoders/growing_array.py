@@ -14,13 +14,7 @@ HEADER_BYTES = 128
 
 
 class GrowingArray:
-    """Rows of one shape and type, appended to a file.
-
-    Args:
-        path: Of the file.
-        dtype: Of the values.
-        shape: Of one row: (d,) for vectors, () for numbers.
-    """
+    """Rows of one shape and type, appended to a file."""
 
     def __init__(self, path: Path, dtype: str, shape: Sequence[int]) -> None:
         self.path, self.shape = path, tuple(shape)

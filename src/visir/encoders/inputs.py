@@ -18,12 +18,7 @@ Pixels = NDArray[Any]
 
 
 def valid_pictures(pictures: Iterable[Image]) -> list[Image]:
-    """Return the pictures as a list.
-
-    Raises:
-        EncoderError: They are one picture, not a list; or one is no picture of PIL, e.g. the name of a file: the
-            message says which, counted from 0.
-    """
+    """Return the pictures as a list."""
     from PIL.Image import Image
 
     files = "visir.encode(model, files) reads files; or open each: PIL.Image.open(file)"

@@ -61,14 +61,8 @@ def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., Emb
 
 @contextmanager
 def faults_named(encoder: Any, inputs: str) -> Iterator[None]:
-    """What a library raises over the inputs of a model of it becomes an `EncoderError` that names the model.
-
-    Of functions and classes of the user's own, an error stays what it is: its traceback leads to the line.
-
-    Args:
-        encoder: The encoder.
-        inputs: What it is given.
-    """
+    """What a library raises over the inputs of a model of it becomes an `EncoderError` that names the model."""
+    # Of functions and classes of the user's own, an error stays what it is: its traceback leads to the line.
     try:
         yield
     except BaseException as fault:
@@ -87,17 +81,9 @@ def faults_named(encoder: Any, inputs: str) -> Iterator[None]:
 
 
 def take_in(returned: Any, count: int, modality: Modality, label: str) -> NDArray[np.float32]:
-    """What an encoder returned as (n, d) float32.
-
-    Args:
-        returned: An (n, d) array of NumPy, torch (any device and type, with or without a gradient) or SciPy, or lists.
-        count: How many inputs it was given (n).
-        modality: What they are.
-        label: What the encoder is called, for error messages.
-
-    Raises:
-        EncoderError: It is no array of numbers, or its shape is not (n, d).
-    """
+    """What an encoder returned as (n, d) float32."""
+    # returned: An (n, d) array of NumPy, torch (any device and type, with or without a gradient) or SciPy, or lists.
+    # count: How many inputs it was given (n).
     if isinstance(returned, np.ndarray) and returned.dtype == np.float32 and returned.ndim == 2:
         vectors = returned  # what the models of visir return
     else:

@@ -13,18 +13,10 @@ from visir.records.arrays import as_array
 
 
 def take_in_sets(returned: Any, count: int, title: str, label: str) -> TokenVectors:
-    """What an encoder returned, as several vectors for each of n inputs.
-
-    Args:
-        returned: `TokenVectors`; n arrays (t, d), where t may differ; an array (n, t, d); or a pair of an array
-            (n, t, d) and a mask (n, t) of those vectors that count. Arrays of NumPy or torch, or lists.
-        count: How many inputs it was given (n).
-        title: What they are: "images".
-        label: What the encoder is called, for error messages.
-
-    Raises:
-        EncoderError: It is none of these, an input has no vector, or vectors differ in length.
-    """
+    """What an encoder returned, as several vectors for each of n inputs."""
+    # returned: `TokenVectors`; n arrays (t, d), where t may differ; an array (n, t, d); or a pair of an array (n, t, d)
+    # and a mask (n, t) of those vectors that count. Arrays of NumPy or torch, or lists.
+    # count: How many inputs it was given (n).
     given = f"{label}: for {count} {title} it returned"
     if isinstance(returned, TokenVectors):
         sets = TokenVectors(np.asarray(returned.vectors, np.float32), returned.offsets)

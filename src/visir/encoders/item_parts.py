@@ -19,54 +19,39 @@ _FEW = 20
 
 @dataclass(frozen=True, eq=False)
 class ItemPart:
-    """The texts or the images of items, as items of their own.
+    """The texts or the images of items, as items of their own."""
 
-    Attributes:
-        items: Each distinct text or image once.
-        owners: (n,) the id of the text or image of each of the n items; null where an item has none.
-    """
-
-    items: Items
-    owners: pa.StringArray
+    items: Items  # each distinct text or image once
+    owners: pa.StringArray  # (n,) the id of the text or image of each of the n items; null where an item has none
 
     def rows(self, vectors: Vectors) -> NDArray[np.int64]:
-        """(n,) the row of each item in the vectors of this part, −1 where it has none.
-
-        Args:
-            vectors: Those of `items`; broken images may be missing.
-        """
+        """(n,) the row of each item in the vectors of this part, −1 where it has none."""
         rows: NDArray[np.int64] = (
             pc.fill_null(pc.index_in(self.owners, vectors.ids), -1).to_numpy(zero_copy_only=False).astype(np.int64)
         )
         return np.where(self.owners.is_valid().to_numpy(zero_copy_only=False), rows, -1)
 
     def broken(self, vectors: Vectors) -> NDArray[np.bool_]:
-        """(n,) whether the item has a text or an image of which there is no vector.
-
-        Args:
-            vectors: Those of `items`.
-        """
+        """(n,) whether the item has a text or an image of which there is no vector."""
         owned: NDArray[np.bool_] = self.owners.is_valid().to_numpy(zero_copy_only=False)
         return owned & (self.rows(vectors) < 0)
 
 
 class ReadsWhole:
-    """The part of an encoder that reads items as they are; one that reads texts and images apart overrides it.
+    """The part of an encoder that reads items as they are; one that reads texts and images apart overrides it."""
 
-    Of a side of which some items are texts, some images and some both, each kind goes through the encoder by itself. So
-    the vector of an item does not depend on what the other items hold.
-    """
+    # Of a side of which some items are texts, some images and some both, each kind goes through the encoder by itself.
+    # So the vector of an item does not depend on what the other items hold.
 
     def encoder_of(self, part: Modality) -> Any:
         """The encoder of one of the `parts` of items."""
         return self
 
     def parts(self, items: Items) -> Mapping[Modality, ItemPart] | None:
-        """The parts of items of which this encoder makes their vectors (`join_parts`): each goes to its `encoder_of`.
-
-        These are the items of each kind; of an encoder that reads a text and an image apart, the texts and the images.
-        None where items are encoded as they are: all of them hold the same.
-        """
+        """The parts of items of which this encoder makes their vectors (`join_parts`): each goes to its
+        `encoder_of`."""
+        # These are the items of each kind; of an encoder that reads a text and an image apart, the texts and the
+        # images. None where items are encoded as they are: all of them hold the same.
         if not items.is_mixed:
             return None
         parts: dict[Modality, ItemPart] = {}
@@ -81,28 +66,12 @@ class ReadsWhole:
     def join_parts(
         self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
     ) -> Vectors:
-        """The vectors of items from those of their parts.
-
-        Args:
-            items: What was encoded.
-            parts: What `parts` gave.
-            vectors: By modality; those of broken images are missing, and so are then those of their items.
-            role: The role of the items.
-        """
+        """The vectors of items from those of their parts."""
         return replace(joined_vectors(items.ids, list(vectors.values())), modality=items.modality)
 
 
 def how_to_compose(modalities: Collection[Modality], name: str) -> str:
-    """What to do with texts with images, where an encoder reads them apart.
-
-    Args:
-        modalities: What the encoder reads.
-        name: What it is called.
-
-    Example:
-        >>> how_to_compose({"image"}, "pixels").partition(";")[0]
-        'say how to compose them: compose="image", or pixels?compose=image'
-    """
+    """What to do with texts with images, where an encoder reads them apart."""
     apart = [modality for modality in ("text", "image") if modality in modalities]
     rules = ["sum(0.5)", *apart] if len(apart) == 2 else apart
     written = " or ".join(f'"{rule}"' for rule in rules)
@@ -111,18 +80,8 @@ def how_to_compose(modalities: Collection[Modality], name: str) -> str:
 
 
 def part_of_items(items: Items, modality: Modality, *, precomputed: bool = False) -> ItemPart | None:
-    """The texts or the images of items.
-
-    A text, or an image file, that several items have is one: many queries begin from one photo.
-
-    Args:
-        items: Texts with images.
-        modality: "text" or "image".
-        precomputed: Vectors that exist already are known by the ids of the items: each item keeps its own.
-
-    Returns:
-        The part; None when no item has any.
-    """
+    """The texts or the images of items."""
+    # A text, or an image file, that several items have is one: many queries begin from one photo.
     keys = items.texts if modality == "text" else _places(items)
     if keys is None or keys.null_count == len(keys):
         return None
@@ -139,17 +98,8 @@ def part_of_items(items: Items, modality: Modality, *, precomputed: bool = False
 
 
 def shared_part(items: Items) -> ItemPart | None:
-    """The distinct texts, images, or texts with images of items, where many items share theirs.
-
-    Choices name one photo over and over; a vector of it is enough.
-
-    Args:
-        items: Items that all hold the same.
-
-    Returns:
-        The part; None where fewer than one in twenty repeats: then it saves little, and vectors keep the bits that they
-        have in the batches of all items. None too where something else is done to each item: a shortcut, a corruption.
-    """
+    """The distinct texts, images, or texts with images of items, where many items share theirs."""
+    # Choices name one photo over and over; a vector of it is enough.
     if items.injected is not None or items.corrupted is not None:
         return None
     columns = [column for column in (items.texts, _places(items)) if column is not None]

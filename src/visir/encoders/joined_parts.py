@@ -32,21 +32,13 @@ _SHOWN, _LISTED = 5, 20
 
 @dataclass(frozen=True)
 class PartsSummary:
-    """What the vectors of a folder of parts are of.
+    """What the vectors of a folder of parts are of."""
 
-    Attributes:
-        place: The folder of parts.
-        files: How many input files have a part.
-        vectors: How many vectors the parts hold.
-        broken: How many pictures were set aside; `Parts.broken` lists them.
-        given_up: Input file → why it was given up.
-    """
-
-    place: str
-    files: int
-    vectors: int
-    broken: int
-    given_up: Mapping[str, str]
+    place: str  # the folder of parts
+    files: int  # how many input files have a part
+    vectors: int  # how many vectors the parts hold
+    broken: int  # how many pictures were set aside; `Parts.broken` lists them
+    given_up: Mapping[str, str]  # input file → why it was given up
 
     def left_out(self) -> str:
         """What has no vector, in words; "" where everything has one."""
@@ -69,26 +61,14 @@ class PartsSummary:
 
 @dataclass(frozen=True)
 class FinishedParts:
-    """The parts of a finished run, by one look at it: these are read, whatever other processes do meanwhile.
+    """The parts of a finished run, by one look at it: these are read, whatever other processes do meanwhile."""
 
-    Attributes:
-        made: The parts.
-        given_up: Input file → why it was given up.
-    """
-
-    made: list[PartOf]
-    given_up: Mapping[str, str]
+    made: list[PartOf]  # the parts
+    given_up: Mapping[str, str]  # input file → why it was given up
 
 
 def check_finished(parts: Parts) -> FinishedParts:
-    """Check that every input file has its part, or was given up.
-
-    Returns:
-        The parts, for `join_parts`.
-
-    Raises:
-        EmbeddingError: The run is not finished; the message says how far it is, and what finishes it.
-    """
+    """Check that every input file has its part, or was given up."""
     status, made = parts.look()
     if status.files and status.is_complete:
         return FinishedParts(made, status.given_up)
@@ -115,19 +95,7 @@ def check_finished(parts: Parts) -> FinishedParts:
 
 
 def join_parts(parts: Parts, finished: FinishedParts, path: Path) -> tuple[Embeddings, PartsSummary]:
-    """Write the vectors of all parts into one file.
-
-    Args:
-        parts: A folder of parts.
-        finished: What `check_finished` found in it; empty parts are passed over.
-        path: The new file, of plain numbers. It must be there as long as the vectors are used.
-
-    Returns:
-        The vectors, memory-mapped, in the order in which the input files were listed; and what they are of.
-
-    Raises:
-        EmbeddingError: Ids repeat; there is no vector; or a part is gone by now, damaged, or of another model.
-    """
+    """Write the vectors of all parts into one file."""
     names: list[str] = []
     ids: list[pa.StringArray] = []
     files = broken = size = dimension = 0

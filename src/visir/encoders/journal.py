@@ -40,22 +40,7 @@ _TOO_LARGE = 'bring vectors to length 1; or keep them in float32: kept_dtype = "
 
 
 class Journal:
-    """Append the vectors of items 0, 1, 2, … in order; `finish` makes a complete entry of the folder.
-
-    Args:
-        change: The change that makes the folder, in the state in which a killed call left it.
-        ids: The ids of the items.
-        dimension: The dimension of the vectors.
-        plan: What is being encoded. Work under another plan, in another dimension or form, starts anew.
-        form: How the vectors are kept.
-        label: What error messages call the encoder.
-
-    Attributes:
-        done: How many items need no more work (after a resume more than 0).
-        rows: How many of them have a vector, or several.
-        total: How many vectors they have together.
-        broken: Which of them were set aside, and why.
-    """
+    """Append the vectors of items 0, 1, 2, … in order; `finish` makes a complete entry of the folder."""
 
     def __init__(
         self,
@@ -92,12 +77,7 @@ class Journal:
             ) from fault
 
     def append(self, stop: int, vectors: Embedded, broken: Mapping[str, str]) -> None:
-        """Append the vectors of the items from the end of the last call up to row `stop`, without the `broken` ones.
-
-        Raises:
-            EmbeddingError: A value is NaN, infinite, or beyond what the kept arithmetic holds; the message names the
-                ids. Nothing of this part is kept.
-        """
+        """Append the vectors of the items from the end of the last call up to row `stop`, without the `broken` ones."""
         start = self._waiting_stop or self.done
         ids = [name for name in self._ids[start:stop].to_pylist() if name not in broken]
         flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors

@@ -11,16 +11,12 @@ VECTORS_FILE, OFFSETS_FILE, IDS_FILE = "vectors.npy", "offsets.npy", "ids.parque
 
 @dataclass(frozen=True)
 class KeptForm:
-    """How the vectors of an entry are kept.
+    """How the vectors of an entry are kept."""
 
-    Attributes:
-        several: Whether an item has several vectors. Then `offsets.npy` (n + 1,) says which: item i has
-            `vectors[offsets[i]:offsets[i + 1]]`.
-        dtype: The arithmetic of `vectors.npy`.
-    """
-
+    # Whether an item has several vectors. Then `offsets.npy` (n + 1,) says which: item i has
+    # `vectors[offsets[i]:offsets[i + 1]]`.
     several: bool = False
-    dtype: str = "float32"
+    dtype: str = "float32"  # the arithmetic of `vectors.npy`
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -71,19 +71,12 @@ def open_place(place: str | Path) -> SharedPlace:
 
 @dataclass(frozen=True)
 class LeaseState:
-    """The last claim on a part.
+    """The last claim on a part."""
 
-    Attributes:
-        part: The part.
-        generation: The number of the claim.
-        renewed: When its holder was last alive, or gave it up; seconds since 1970.
-        ending: "failed", "released" or "made"; empty while it is held.
-    """
-
-    part: str
-    generation: int
-    renewed: float
-    ending: str = ""
+    part: str  # the part
+    generation: int  # the number of the claim
+    renewed: float  # when its holder was last alive, or gave it up; seconds since 1970
+    ending: str = ""  # "failed", "released" or "made"; empty while it is held
 
     @property
     def name(self) -> str:
@@ -120,13 +113,7 @@ def facts_of(place: SharedPlace, name: str) -> Mapping[str, str]:
 
 
 class PartLease:
-    """A claim that this process holds. As a context it is renewed until the end of the block.
-
-    Args:
-        place: Where the claims are.
-        state: The claim.
-        seconds: After so many seconds without a sign of life others may take the part.
-    """
+    """A claim that this process holds. As a context it is renewed until the end of the block."""
 
     def __init__(self, place: SharedPlace, state: LeaseState, seconds: float) -> None:
         self.place, self.state, self.seconds = place, state, seconds
@@ -137,17 +124,7 @@ class PartLease:
 
     @classmethod
     def take(cls, place: SharedPlace, part: str, last: LeaseState | None, seconds: float) -> PartLease | None:
-        """Claim a part that nobody holds.
-
-        Args:
-            place: Where the claims are.
-            part: The part.
-            last: The last claim on it, which is not held any more.
-            seconds: As above.
-
-        Returns:
-            None when another process was faster.
-        """
+        """Claim a part that nobody holds."""
         generation = 1 if last is None else last.generation + 1
         state = LeaseState(part, generation, time.time())
         return cls(place, state, seconds) if place.create(state.name, about_process()) else None

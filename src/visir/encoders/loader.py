@@ -31,19 +31,12 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Loaded:
-    """A batch: the rows `start` to `stop`.
+    """A batch: the rows `start` to `stop`."""
 
-    Attributes:
-        start: The first row.
-        stop: The row after the last one.
-        pixels: The preprocessed images, in order, without the broken ones.
-        broken: Id to reason, of the images that cannot be used.
-    """
-
-    start: int
-    stop: int
-    pixels: list[Pixels]
-    broken: dict[str, str]
+    start: int  # the first row
+    stop: int  # the row after the last one
+    pixels: list[Pixels]  # the preprocessed images, in order, without the broken ones
+    broken: dict[str, str]  # id to reason, of the images that cannot be used
 
 
 def load_images(
@@ -55,15 +48,10 @@ def load_images(
     workers: int | None,
     skip_broken: bool,
 ) -> Generator[Loaded, None, None]:
-    """The images of the items from row `start` on, preprocessed, in batches, at most a few batches ahead.
-
-    Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
-    between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so
-    a resumed encode computes the same batches as an uninterrupted one.
-
-    Raises:
-        ImageError: An image is broken, and `skip_broken` is false.
-    """
+    """The images of the items from row `start` on, preprocessed, in batches, at most a few batches ahead."""
+    # Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
+    # between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken,
+    # so a resumed encode computes the same batches as an uninterrupted one.
     reader = ImageReader(items)
     spoil, stamp = spoilt(items), stamped(items, encoder.preprocess)
     ids = items.ids.to_pylist()
@@ -93,17 +81,7 @@ def load_images(
 def preprocessed(
     work: Callable[[Image], Pixels], image: Image, where: Callable[[], str], name: str
 ) -> Pixels | ImageError:
-    """A picture as the input of a model, or why it cannot be one.
-
-    Args:
-        work: The preprocessing of the model.
-        image: The picture, upright RGB.
-        where: Tells its place, for errors.
-        name: What the model is called.
-
-    Raises:
-        EncoderError: The preprocessing fails for a reason that is not the picture's.
-    """
+    """A picture as the input of a model, or why it cannot be one."""
     try:
         return work(image)
     except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
@@ -118,11 +96,7 @@ def preprocessed(
 def sorted_out(
     ids: Iterable[str], prepared: Iterable[Pixels | ImageError], skip_broken: bool
 ) -> tuple[list[Pixels], dict[str, str]]:
-    """The usable pictures of a batch, and from the id of each other one to the reason.
-
-    Raises:
-        ImageError: One is broken, and `skip_broken` is false.
-    """
+    """The usable pictures of a batch, and from the id of each other one to the reason."""
     pixels: list[Pixels] = []
     broken: dict[str, str] = {}
     for name, result in zip(ids, prepared, strict=True):
@@ -142,13 +116,7 @@ def sorted_out(
 def prepared_ahead(
     work: Callable[[Input], Pixels | ImageError], batches: Iterable[Batch], workers: int | None
 ) -> Generator[tuple[Batch, list[Pixels | ImageError]], None, None]:
-    """Batches with what `work` makes of their inputs in threads, in order, at most a few batches ahead.
-
-    Args:
-        work: From an input to what the model takes.
-        batches: Sequences of inputs; they are asked for one by one.
-        workers: Threads; None for one per core.
-    """
+    """Batches with what `work` makes of their inputs in threads, in order, at most a few batches ahead."""
     threads = workers or usable_cores()
     executor = ThreadPoolExecutor(threads, thread_name_prefix="load")
     waiting: deque[tuple[Batch, list[Future[list[Pixels | ImageError]]]]] = deque()

@@ -85,20 +85,7 @@ def load_recorded(
     dtype: str = "float32",
     revision: str | None = None,
 ) -> Encoder:
-    """Load a model whose name was read from a file: `load`, but the file cannot let code of the model run.
-
-    Args:
-        name: As of `load`.
-        place: The file or folder that names it, for the message.
-        allow: How the user allows its code there: "--model NAME".
-        device: As of `load`.
-        dtype: As of `load`.
-        revision: As of `load`.
-
-    Raises:
-        CodeNotTrustedError: It runs code of its own, and the user has not named it; see `visir.encoders.own_code`.
-        EncoderError: As of `load`.
-    """
+    """Load a model whose name was read from a file: `load`, but the file cannot let code of the model run."""
     check_code(name, place, allow)
     return _load(_text_of(name), device, dtype, revision)
 
@@ -146,11 +133,7 @@ def _not_over_itself(name: str) -> Iterator[None]:
 
 
 def family_named(name: str) -> Family:
-    """The family of a name; a word that is no name gets the well-known models that have it in theirs.
-
-    Raises:
-        EncoderError: The name is of no family.
-    """
+    """The family of a name; a word that is no name gets the well-known models that have it in theirs."""
     try:
         return family_of(name)
     except EncoderError as error:

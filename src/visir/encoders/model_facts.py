@@ -68,15 +68,7 @@ class KnownModel:
 
 
 def facts_of_folder(name: str, folder: Path) -> KnownModel:
-    """What a model's folder says about it. No weights are read, and no code of the model is run.
-
-    Args:
-        name: What the model is called: the folder, or a name on the hub whose files lie there.
-        folder: The folder.
-
-    Raises:
-        EncoderError: The folder holds no model that is known here, or a configuration cannot be read.
-    """
+    """What a model's folder says about it. No weights are read, and no code of the model is run."""
     is_own = Path(name) == folder
     family = family_of(str(folder) if is_own else name)
     config = _complete({key: value for each in _configurations(folder) for key, value in each.items()})

@@ -47,18 +47,9 @@ def trusting_folder() -> Iterator[None]:
 
 
 def check_code(name: str, place: object, allow: str = "") -> None:
-    """Check that a name that was read from a file lets no code run, and asks no address, that the user has not named.
-
-    The option is looked for anywhere in the name: a name can hold another one (`ADAPTER?base=NAME?code=trusted`).
-
-    Args:
-        name: Of the model.
-        place: The file or folder that names it, for the message.
-        allow: How the user allows it there: "--model NAME".
-
-    Raises:
-        CodeNotTrustedError: The user has not named it.
-    """
+    """Check that a name that was read from a file lets no code run, and asks no address, that the user has not
+    named."""
+    # The option is looked for anywhere in the name: a name can hold another one (`ADAPTER?base=NAME?code=trusted`).
     if (TRUSTED not in name and _ELSEWHERE not in name) or _IN_TRUSTED_FOLDER.get():
         return
     if absolute_name(name) in _named | set(map(absolute_name, os.environ.get(NAMES, "").splitlines())):

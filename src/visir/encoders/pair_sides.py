@@ -24,20 +24,14 @@ TOKEN_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class PairSide:
-    """The distinct items of one side.
+    """The distinct items of one side."""
 
-    Attributes:
-        items: Where they are.
-        rows: (m,) their rows. Of texts, one row for each distinct text, sorted by length: neighbours are then padded
-            to little more than their content.
-        texts: (m,) what the model reads; None where the items have no text.
-        keys: (m,) what each item is.
-    """
-
-    items: Items
+    items: Items  # where they are
+    # (m,) their rows. Of texts, one row for each distinct text, sorted by length: neighbours are then padded to little
+    # more than their content.
     rows: Rows
-    texts: list[str] | None
-    keys: Keys
+    texts: list[str] | None  # (m,) what the model reads; None where the items have no text
+    keys: Keys  # (m,) what each item is
 
     @classmethod
     def of(cls, cross_encoder: CrossEncoder, items: Items, rows: Rows) -> tuple[PairSide, Rows]:

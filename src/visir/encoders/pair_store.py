@@ -32,10 +32,9 @@ _FLUSH_SECONDS = 2.0
 
 class PairStore:
     """The scores that one cross-encoder gave, by what the two sides *are* (`keys_of`), whatever collection they lie
-    in.
+    in."""
 
-    `count`: how many scores there are. Use `pair_store`, which locks the file: there is one writer at a time.
-    """
+    # `count`: how many scores there are. Use `pair_store`, which locks the file: there is one writer at a time.
 
     def __init__(self, path: Path, key: str) -> None:
         self._path, self._chain = path, bytes.fromhex(key)
@@ -113,12 +112,10 @@ PAIRS = FolderKind("pairs", "a folder of scores", remedy="delete it: the pairs a
 
 @contextmanager
 def pair_store(card: EncoderCard, root: str | Path | None = None) -> Iterator[PairStore]:
-    """The scores of the cross-encoder with this card, under `root` (default: `VISIR_CACHE`/matching).
-
-    The folder is named by the card (`EncoderCard.identity`). It can be deleted at any time. Whatever ends the block,
-    whole appended parts are kept. Scores of a cross-encoder whose card has neither weights nor a revision are gone at
-    the end: nothing would tell that its code changed.
-    """
+    """The scores of the cross-encoder with this card, under `root` (default: `VISIR_CACHE`/matching)."""
+    # The folder is named by the card (`EncoderCard.identity`). It can be deleted at any time. Whatever ends the block,
+    # whole appended parts are kept. Scores of a cross-encoder whose card has neither weights nor a revision are gone at
+    # the end: nothing would tell that its code changed.
     if not card.is_versioned:
         with Scratch.temporary("pairs") as scratch, _opened(scratch.file("pairs.bin"), "00") as store:
             yield store

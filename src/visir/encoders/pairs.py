@@ -21,19 +21,12 @@ from visir.records import Items, Role
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """What `match_pairs` did.
+    """What `match_pairs` did."""
 
-    Attributes:
-        scores: (n,) float32, pair by pair.
-        pairs: How many of the n pairs are distinct.
-        computed: How many of those went through the model now; the others were in the store.
-        seconds: Wall-clock time.
-    """
-
-    scores: NDArray[np.float32]
-    pairs: int
-    computed: int
-    seconds: float
+    scores: NDArray[np.float32]  # (n,) float32, pair by pair
+    pairs: int  # how many of the n pairs are distinct
+    computed: int  # how many of those went through the model now; the others were in the store
+    seconds: float  # wall-clock time
 
 
 def match_pairs(
@@ -47,30 +40,15 @@ def match_pairs(
     root: str | Path | None = None,
     workers: int | None = None,
 ) -> Matching:
-    """The scores of n pairs: the item of row `outer_rows[i]` with the item of row `inner_rows[i]`.
-
-    A pair that occurs several times, or whose text another item has too, is computed once. The outer items (images,
-    where one side has images) are taken in their order, `cross_encoder.images_at_once` at a time, and each passes its
-    tower once; see `CrossEncoder` for the memory. Scores are kept by content: the same pairs in another run, another
-    split or at another k are found. Within two seconds they are on disk, so a killed call continues where it stopped;
-    it cuts the same batches as an uninterrupted one and gives the same bits. Where pairs of *another* call are
-    re-used, batches differ, and with them scores by rounding (1e-6).
-
-    Args:
-        cross_encoder: The model.
-        outer: The items that are loaded once.
-        inner: The items that they are paired with.
-        outer_rows: (n,) rows of `outer`.
-        inner_rows: (n,) rows of `inner`.
-        outer_role: What the outer items are; it matters for a model that reads query and document in different ways.
-        root: Where scores are kept; by default `VISIR_CACHE`/matching.
-        workers: Threads that read, decode and preprocess; by default one per core.
-
-    Raises:
-        EncoderError: The model does not score such pairs.
-        ImageError: An image is broken; the message names it.
-        EmbeddingError: The score of a pair is NaN; the message names it.
-    """
+    """The scores of n pairs: the item of row `outer_rows[i]` with the item of row `inner_rows[i]`."""
+    # A pair that occurs several times, or whose text another item has too, is computed once. The outer items (images,
+    # where one side has images) are taken in their order, `cross_encoder.images_at_once` at a time, and each passes its
+    # tower once; see `CrossEncoder` for the memory. Scores are kept by content: the same pairs in another run, another
+    # split or at another k are found. Within two seconds they are on disk, so a killed call continues where it stopped;
+    # it cuts the same batches as an uninterrupted one and gives the same bits. Where pairs of *another* call are
+    # re-used, batches differ, and with them scores by rounding (1e-6).
+    # outer_rows: (n,) rows of `outer`.
+    # inner_rows: (n,) rows of `inner`.
     started = time.perf_counter()
     outer_is_query = outer_role == "query"
     modalities = (outer.modality, inner.modality) if outer_is_query else (inner.modality, outer.modality)
@@ -90,21 +68,14 @@ def match_pairs(
 
 @dataclass(frozen=True, eq=False)
 class _PairPlan:
-    """The distinct pairs, sorted by outer item, then inner item.
+    """The distinct pairs, sorted by outer item, then inner item."""
 
-    Attributes:
-        outer, inner: The two sides.
-        at_outer, at_inner: (pairs,) for each pair the positions of its items on their sides.
-        outer_is_query: Whether the outer items are the queries.
-        ordered: Whether (query, document) is another pair than (document, query).
-    """
-
-    outer: PairSide
-    at_outer: Rows
+    outer: PairSide  # the two sides
+    at_outer: Rows  # (pairs,) for each pair the positions of its items on their sides
     inner: PairSide
     at_inner: Rows
-    outer_is_query: bool
-    ordered: bool
+    outer_is_query: bool  # whether the outer items are the queries
+    ordered: bool  # whether (query, document) is another pair than (document, query)
 
     def keys(self, pairs: Rows) -> tuple[Keys, Keys]:
         """What the items of some pairs are: outer and inner, or query and document where the order counts."""

@@ -62,25 +62,7 @@ def write_part(
     facts: Mapping[str, Any],
     lost: Callable[[], bool] = lambda: False,
 ) -> tuple[int, int]:
-    """Encode the pictures of one file into a new local file.
-
-    Args:
-        path: The new file.
-        encoder: An encoder of images, with one vector for each.
-        pictures: The pictures, in order.
-        options: How they go through the encoder.
-        prefix: What stands before the ids.
-        facts: What the card says besides.
-        lost: Asked with every batch whether the work is in vain.
-
-    Returns:
-        How many pictures have a vector, and how many are broken.
-
-    Raises:
-        LostError: `lost` said yes.
-        ImageError: A picture is broken, and the options do not allow it.
-        EmbeddingError: A vector is NaN or infinite.
-    """
+    """Encode the pictures of one file into a new local file."""
     size = options.batch_size or encoder.batch_size
     root = encoder.root_encoder("image").for_role("document")
     heads = _heads(encoder)
@@ -132,15 +114,7 @@ def write_part(
 
 
 def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]]:
-    """The vectors of a part, and its card.
-
-    Args:
-        stream: The part, to be read at any place in it.
-        place: Its name, for errors.
-
-    Raises:
-        EmbeddingError: It is damaged, no part, or of another version.
-    """
+    """The vectors of a part, and its card."""
     with _damage_named(place):
         parquet = open_stream(stream, checked=True)
         card = _card_of(parquet, place)
@@ -154,15 +128,7 @@ def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]
 
 
 def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
-    """The card of a part; no vectors are read.
-
-    Args:
-        stream: The part, to be read at any place in it.
-        place: Its name, for errors.
-
-    Raises:
-        EmbeddingError: It is damaged, no part, or of another version.
-    """
+    """The card of a part; no vectors are read."""
     with _damage_named(place):
         return _card_of(open_stream(stream), place)
 

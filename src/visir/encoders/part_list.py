@@ -36,15 +36,10 @@ _SCHEMA = pa.schema([("name", pa.large_string()), ("size", pa.int64()), ("tag", 
 
 @dataclass(frozen=True)
 class PartOf:
-    """An input file and the name of its part.
+    """An input file and the name of its part."""
 
-    Attributes:
-        number: From 0, in the order in which files were listed.
-        file: The file.
-    """
-
-    number: int
-    file: InputFile
+    number: int  # from 0, in the order in which files were listed
+    file: InputFile  # the file
 
     @property
     def part(self) -> str:
@@ -59,11 +54,7 @@ class PartOf:
 
 
 def read_plan(place: SharedPlace) -> dict[str, Any] | None:
-    """How the parts of a place are made; None where there are none.
-
-    Raises:
-        EmbeddingError: The place holds something else.
-    """
+    """How the parts of a place are made; None where there are none."""
     data = place.read(MANIFEST)
     if data is not None:
         return dict(Manifest.from_bytes(data, f"{place.place}/{MANIFEST}", PARTS).content)
@@ -71,16 +62,7 @@ def read_plan(place: SharedPlace) -> dict[str, Any] | None:
 
 
 def agreed_plan(place: SharedPlace, plan: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan of a place, which is made if there is none.
-
-    Args:
-        place: The place.
-        plan: How this process would make parts.
-        given: Of these settings, those that somebody asked for: another value in the place is an error.
-
-    Raises:
-        EmbeddingError: The place has parts of another encoder or with other settings, or holds other files.
-    """
+    """The plan of a place, which is made if there is none."""
     existing = read_plan(place)
     if existing is None:
         strangers = sorted(place.listing().keys() - {MANIFEST})
@@ -114,20 +96,13 @@ def listed_parts(place: SharedPlace) -> list[PartOf]:
 
 
 def given_up_parts(place: SharedPlace, finished: Mapping[str, float]) -> set[str]:
-    """The names of parts that were given up before they were finished.
-
-    Args:
-        place: The place.
-        finished: The listing of the folder of parts.
-    """
+    """The names of parts that were given up before they were finished."""
     return {name for name in place.listing(GIVEN_UP) if f"{name}.parquet" not in finished}
 
 
 def note_set_aside(place: SharedPlace, part: PartOf, count: int) -> None:
-    """Write down, before a part is published, how many pictures it lacks; nothing for none.
-
-    The number is in the name of a file, so that one listing has all of them.
-    """
+    """Write down, before a part is published, how many pictures it lacks; nothing for none."""
+    # The number is in the name of a file, so that one listing has all of them.
     if count:
         place.create(f"{SET_ASIDE}/{part.part}.{count}", orjson.dumps({"file": part.file.name, "pictures": count}))
 
@@ -143,17 +118,7 @@ def set_aside_counts(place: SharedPlace) -> dict[str, int]:
 
 
 def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = False) -> list[PartOf]:
-    """The parts that are finished or to be made, after files that are new in the source are added.
-
-    Args:
-        place: The place.
-        inputs: The source as it is now.
-        replace: Whether files that have changed are to be encoded again, and those that were given up and are there.
-            The parts of what they were stay, unused.
-
-    Raises:
-        CollectionError: Files have changed, or it is another source.
-    """
+    """The parts that are finished or to be made, after files that are new in the source are added."""
     while True:
         rows = _rows(place)
         current = _current(rows)

@@ -44,30 +44,19 @@ WAITING_SECONDS = 600.0
 
 @dataclass
 class PartsEncoding:
-    """What `encode_parts` did in this process.
+    """What `encode_parts` did in this process."""
 
-    Attributes:
-        parts: The folder of parts.
-        files: How many input files it encoded.
-        images: How many pictures have a vector from this process.
-        broken: How many it set aside.
-        seconds: How long the call took, waiting for others included.
-        encoding_seconds: How long of this it was at files, its own failures included.
-        passed_over: How many pictures of tars it passed over: of a sample with several the first is taken.
-        links: How many links in tars it passed over, hard or symbolic, with the name of a picture.
-        going_on: The tars with more behind the mark of their end, which is not read.
-        given_up: Input file → why it was given up, and by whom. Nothing of these files is in the parts.
-    """
-
-    parts: Parts
-    files: int = 0
-    images: int = 0
-    broken: int = 0
-    passed_over: int = 0
-    links: int = 0
+    parts: Parts  # the folder of parts
+    files: int = 0  # how many input files it encoded
+    images: int = 0  # how many pictures have a vector from this process
+    broken: int = 0  # how many it set aside
+    passed_over: int = 0  # how many pictures of tars it passed over: of a sample with several the first is taken
+    links: int = 0  # how many links in tars it passed over, hard or symbolic, with the name of a picture
+    # The tars with more behind the mark of their end, which is not read.
     going_on: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    encoding_seconds: float = 0.0
+    seconds: float = 0.0  # how long the call took, waiting for others included
+    encoding_seconds: float = 0.0  # how long of this it was at files, its own failures included
+    # Input file → why it was given up, and by whom. Nothing of these files is in the parts.
     given_up: Mapping[str, str] = field(default_factory=dict)
 
 

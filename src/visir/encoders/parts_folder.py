@@ -29,30 +29,22 @@ CARDS_READ = 100
 
 @dataclass(frozen=True)
 class PartsStatus:
-    """How far the parts are.
+    """How far the parts are."""
 
-    Attributes:
-        files: How many input files there are.
-        finished: How many of them have a part.
-        running: Input file → who works on it, and since when.
-        expired: Input file → who had begun it, and gave no sign of life for a lease's time.
-        failed: Input file → why it could not be encoded.
-        given_up: Input file → why it was given up, and by whom (`Parts.give_up`).
-        broken: How many pictures of the finished files were set aside (`Parts.broken` names them); None where many
-            parts were made by a version that did not note it, and it was not counted.
-        broken_at_least: How many of these are known.
-        images_per_second: Of all processes together, over the last parts, in the time in which any process was at one
-            of them; None when none is finished.
-    """
-
-    files: int
-    finished: int
-    running: Mapping[str, str] = field(default_factory=dict)
+    files: int  # how many input files there are
+    finished: int  # how many of them have a part
+    running: Mapping[str, str] = field(default_factory=dict)  # input file → who works on it, and since when
+    # Input file → who had begun it, and gave no sign of life for a lease's time.
     expired: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)  # input file → why it could not be encoded
+    # Input file → why it was given up, and by whom (`Parts.give_up`).
     given_up: Mapping[str, str] = field(default_factory=dict)
+    # How many pictures of the finished files were set aside (`Parts.broken` names them); None where many parts were
+    # made by a version that did not note it, and it was not counted.
     broken: int | None = 0
-    broken_at_least: int = 0
+    broken_at_least: int = 0  # how many of these are known
+    # Of all processes together, over the last parts, in the time in which any process was at one of them; None when
+    # none is finished.
     images_per_second: float | None = None
 
     @property
@@ -67,17 +59,7 @@ def is_parts(place: str | Path) -> bool:
 
 
 def check_parts_can_be_told(place: str | Path, *, with_model: bool = False) -> None:
-    """Raise what hides whether a place is a folder of parts.
-
-    Args:
-        place: A folder or an address that `is_parts` does not take for parts.
-        with_model: Whether it may be a collection, to be encoded: then only damage is raised.
-
-    Raises:
-        UnreachableError: The address does not answer. One that refuses the question passes: many stores say that of
-            any file that is not there.
-        VisirError: Its `visir.json` is damaged, cannot be read, or is that of another kind of folder.
-    """
+    """Raise what hides whether a place is a folder of parts."""
     try:
         if is_url(place):
             manifest = manifest_elsewhere(str(place))

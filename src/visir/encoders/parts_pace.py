@@ -7,19 +7,9 @@ from datetime import datetime
 
 
 def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
-    """The pictures of parts, divided by the time in which any process worked on one of them.
-
-    Args:
-        work: Of each part when its process began (as ISO 8601; "" where that is not known), when the part was
-            finished, in seconds since 1970, and how many pictures it has.
-
-    Returns:
-        None where the time is not known, or too short to be told.
-
-    Example:
-        >>> images_per_second([("1970-01-01T00:00:10+00:00", 20.0, 50), ("1970-01-01T00:00:15+00:00", 30.0, 70)])
-        6.0
-    """
+    """The pictures of parts, divided by the time in which any process worked on one of them."""
+    # work: Of each part when its process began (as ISO 8601; "" where that is not known), when the part was finished,
+    # in seconds since 1970, and how many pictures it has.
     spans, images = list[tuple[float, float]](), 0
     for since, finished, count in work:
         began = seconds_of(since)
@@ -31,12 +21,7 @@ def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """How long the spans are together, where they overlap counted once.
-
-    Example:
-        >>> covered([(0, 2), (1, 4), (10, 11)])  # from 0 to 4, and from 10 to 11
-        5.0
-    """
+    """How long the spans are together, where they overlap counted once."""
     total, reached = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, reached))

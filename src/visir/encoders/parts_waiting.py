@@ -11,13 +11,8 @@ from visir.encoders.part_list import PartOf
 
 
 def waiting_line(place: SharedPlace, parts: Sequence[PartOf], seconds: float) -> str:
-    """What is waited for, and until when; "" where nobody works on any of the parts.
-
-    Args:
-        place: Where the claims are.
-        parts: The parts that are not finished.
-        seconds: After so many seconds without a sign of life a process counts as dead.
-    """
+    """What is waited for, and until when; "" where nobody works on any of the parts."""
+    # seconds: After so many seconds without a sign of life a process counts as dead.
     states = lease_states(place)
     held = [(states[part.part], part) for part in parts if part.part in states]
     held = [(state, part) for state, part in held if state.is_held(seconds)]

@@ -50,10 +50,8 @@ class Shard:
         return None if count == 1 else cls(rank + 1, count)
 
     def rows(self, total: int, step: int) -> range:
-        """Its inputs, of `total`. Parts begin at multiples of `step` and differ by one step at most in length.
-
-        Where there are fewer steps than parts, some are empty.
-        """
+        """Its inputs, of `total`. Parts begin at multiples of `step` and differ by one step at most in length."""
+        # Where there are fewer steps than parts, some are empty.
         steps = -(-total // step)
         first, stop = (steps * number // self.count * step for number in (self.number - 1, self.number))
         return range(min(first, total), min(stop, total))
@@ -67,21 +65,7 @@ class Shard:
 
 
 class ShardFolder:
-    """The shards of some items by one encoder.
-
-    Args:
-        encoder: Whose vectors they hold.
-        items: All items.
-        role: Of the items.
-        store: In which they lie when no place is named, and in which they are joined.
-        place: A folder here, or a URL; None is beside the entry of the store. Journals always lie here, in `work`.
-
-    Attributes:
-        key: The name of all shards together in the store.
-        label: What the names of shards begin with: the modality, and the role where the encoder has roles.
-        own: Whether a place was named.
-        form: How the vectors are kept.
-    """
+    """The shards of some items by one encoder."""
 
     def __init__(self, encoder: Encoder, items: Items, role: Role, store: Store, place: str | Path | None) -> None:
         self.encoder, self.items = encoder, items

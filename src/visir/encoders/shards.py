@@ -37,29 +37,17 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class ShardEncoding:
-    """What `encode_shard` did.
+    """What `encode_shard` did."""
 
-    Attributes:
-        shard: Which shard.
-        rows: The rows of its items among all items.
-        total: How many items there are in all.
-        computed: As in `Encoding`; 0 for a shard that was finished already.
-        resumed: As in `Encoding`.
-        seconds: As in `Encoding`.
-        broken: As in `Encoding`.
-        finished: The numbers of the shards that are finished by now.
-        joined: Whether all of them are joined in the store already.
-    """
-
-    shard: Shard
-    rows: range
-    total: int
-    computed: int
-    resumed: int
-    seconds: float
-    broken: Mapping[str, str]
-    finished: tuple[int, ...]
-    joined: bool
+    shard: Shard  # which shard
+    rows: range  # the rows of its items among all items
+    total: int  # how many items there are in all
+    computed: int  # as in `Encoding`; 0 for a shard that was finished already
+    resumed: int  # as in `Encoding`
+    seconds: float  # as in `Encoding`
+    broken: Mapping[str, str]  # as in `Encoding`
+    finished: tuple[int, ...]  # the numbers of the shards that are finished by now
+    joined: bool  # whether all of them are joined in the store already
 
     @property
     def complete(self) -> bool:
@@ -79,27 +67,8 @@ def encode_shard(
     workers: int | None = None,
     skip_broken: bool = False,
 ) -> ShardEncoding:
-    """Encode one shard of items, or find it finished.
-
-    A killed call continues where it stopped when it is repeated.
-
-    Args:
-        encoder: As in `visir.encoders.encode_items`; it has to have a version.
-        items: All items, of which this is a part.
-        shard: Which part.
-        role: As in `encode_items`.
-        place: The folder in which finished shards lie, here or elsewhere (`s3://bucket/shards`). By default they lie in
-            the store, and every process that shares it can join them.
-        store: As in `encode_items`.
-        batch_size: As in `encode_items`. Every shard has to be made with the same.
-        workers: As in `encode_items`.
-        skip_broken: As in `encode_items`.
-
-    Raises:
-        EmbeddingError: Shards of something else, or of another number of processes, lie in the place; and for NaN.
-        ImageError: As in `encode_items`.
-        EncoderError: As in `encode_items`.
-    """
+    """Encode one shard of items, or find it finished."""
+    # A killed call continues where it stopped when it is repeated.
     encoder = _computing(encoder, items)
     store = store or Store()
     folder = ShardFolder(encoder, items, role, store, place)
@@ -161,22 +130,9 @@ def join_shards(
     place: str | Path | None = None,
     store: Store | None = None,
 ) -> Entry:
-    """Make of all shards the entry of the store that one process would have made; nothing is encoded.
-
-    The vectors and their order are those of one process. When the entry is there already, nothing happens. Shards in
-    the store are deleted once they are joined; those in a `place` that was named stay.
-
-    Args:
-        encoder: As in `encode_shard`.
-        items: As in `encode_shard`.
-        role: As in `encode_shard`.
-        place: As in `encode_shard`.
-        store: As in `encode_shard`.
-
-    Raises:
-        EmbeddingError: Shards are missing, damaged, of another model or other items, or cut otherwise than their
-            neighbours; the message names them.
-    """
+    """Make of all shards the entry of the store that one process would have made; nothing is encoded."""
+    # The vectors and their order are those of one process. When the entry is there already, nothing happens. Shards in
+    # the store are deleted once they are joined; those in a `place` that was named stay.
     encoder = _computing(encoder, items)
     store = store or Store()
     folder = ShardFolder(encoder, items, role, store, place)

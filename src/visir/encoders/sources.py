@@ -24,20 +24,7 @@ def items_of(
     split: str | None = None,
     images: object = None,
 ) -> Items:
-    """The items of a source that an encoder is to encode.
-
-    Args:
-        source: As of `visir.encode`.
-        encoder: What is going to encode them; it decides which side of a collection is taken.
-        modality: "image" or "text", of a collection; None takes images where the encoder takes these.
-        role: Which items of a task: "document" or "query".
-        split: The split of a collection.
-        images: Where its pictures are.
-
-    Raises:
-        CollectionError: The source cannot be opened, or has no such items.
-        EncoderError: The encoder does not take what the source holds.
-    """
+    """The items of a source that an encoder is to encode."""
     if isinstance(source, Items):
         return source
     texts = None if split or images else _texts(source)
@@ -61,13 +48,7 @@ def items_of(
 
 
 def is_picture(value: object) -> bool:
-    """Whether a value is a picture: of PIL, a path, or a text that names a picture file that is there.
-
-    Example:
-        >>> from pathlib import Path
-        >>> is_picture("a dog"), is_picture(Path("dog.jpg"))
-        (False, True)
-    """
+    """Whether a value is a picture: of PIL, a path, or a text that names a picture file that is there."""
     if isinstance(value, str):
         return is_picture_name(value) and Path(value).is_file()
     if isinstance(value, Path):
@@ -76,12 +57,7 @@ def is_picture(value: object) -> bool:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Names, with a number behind each repetition.
-
-    Example:
-        >>> unique_names(["a", "b", "a"])
-        ['a', 'b', 'a #2']
-    """
+    """Names, with a number behind each repetition."""
     seen: Counter[str] = Counter()
     result = []
     for name in names:

@@ -22,17 +22,12 @@ VECTORS = FolderKind("vectors", "a folder of vectors", remedy="delete it: it is 
 
 @dataclass(frozen=True)
 class Entry:
-    """One complete entry: a folder with `vectors.npy`, `ids.parquet` and the manifest, whose content is the card.
+    """One complete entry: a folder with `vectors.npy`, `ids.parquet` and the manifest, whose content is the card."""
 
-    Where items have several vectors, `offsets.npy` says which.
+    # Where items have several vectors, `offsets.npy` says which.
 
-    Attributes:
-        folder: The folder of the entry.
-        card: Encoder, collection, counts, broken inputs, when it was made (UTC).
-    """
-
-    folder: Path
-    card: dict[str, Any]
+    folder: Path  # the folder of the entry
+    card: dict[str, Any]  # encoder, collection, counts, broken inputs, when it was made (UTC)
 
     @property
     def broken(self) -> dict[str, str]:

@@ -16,15 +16,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class TextLimit:
-    """How many tokens of a text a model reads.
+    """How many tokens of a text a model reads."""
 
-    Attributes:
-        tokens: The limit.
-        count: From texts to the number of tokens of each before anything is cut. Template and end tokens count where
-            they count for the limit.
-    """
-
-    tokens: int
+    tokens: int  # the limit
+    # From texts to the number of tokens of each before anything is cut. Template and end tokens count where they count
+    # for the limit.
     count: Callable[[Sequence[str]], Sequence[int]]
 
     def fits(self, texts: Sequence[str]) -> list[bool]:
@@ -35,23 +31,13 @@ class TextLimit:
 def truncate_texts(
     texts: Sequence[str], ending: str, fits: Callable[[list[str]], Sequence[bool]], *, limit: int
 ) -> list[str]:
-    """The texts, each cut so that f"{text} {ending}" fits; one that fits already is returned as it is.
-
-    Words are what stands between white space. As many as possible are kept from the start of a text, with the space
-    between them; a text may become empty. A long text without white space (Chinese, Thai) is one word: it is kept whole
-    or not at all. The other reading, cutting the token ids instead, keeps up to one word more, but then the text that
-    was encoded cannot be shown or given to another model.
-
-    The search towers the number of words, for all texts in one call: about log2(words) + 1 calls per 1,024 texts. A
-    tokenizer for which a longer text has fewer tokens could make it stop early; what it returns fits in any case.
-
-    Args:
-        fits: For each of several texts, whether the model reads all of it, template and end tokens included.
-        limit: How many tokens the model reads, for the error.
-
-    Raises:
-        EncoderError: There is no room for the ending alone.
-    """
+    """The texts, each cut so that f"{text} {ending}" fits; one that fits already is returned as it is."""
+    # Words are what stands between white space. As many as possible are kept from the start of a text, with the space
+    # between them; a text may become empty. A long text without white space (Chinese, Thai) is one word: it is kept
+    # whole or not at all. The other reading, cutting the token ids instead, keeps up to one word more, but then the
+    # text that was encoded cannot be shown or given to another model.
+    # The search towers the number of words, for all texts in one call: about log2(words) + 1 calls per 1,024 texts. A
+    # tokenizer for which a longer text has fewer tokens could make it stop early; what it returns fits in any case.
 
     def whole(heads: list[str]) -> Sequence[bool]:
         return fits([f"{head} {ending}" for head in heads])
@@ -76,16 +62,9 @@ def truncate_texts(
 def last_fitting(
     texts: Sequence[str], ends: Sequence[Sequence[int]], fits: Callable[[list[str]], Sequence[bool]]
 ) -> list[int]:
-    """For each text, the last of the places where it may be cut so that what is before it fits.
-
-    Args:
-        texts: (n,) texts that do not fit whole.
-        ends: Of each text the places where it may be cut, ascending, from 0 to its length.
-        fits: For each of several heads of texts, whether it fits.
-
-    Returns:
-        (n,) the number of a place in `ends`; 0 where nothing fits.
-    """
+    """For each text, the last of the places where it may be cut so that what is before it fits."""
+    # texts: (n,) texts that do not fit whole.
+    # Returns: (n,) the number of a place in `ends`; 0 where nothing fits.
     fitting, failing = [0] * len(texts), [len(places) - 1 for places in ends]
     while unsettled := [row for row in range(len(texts)) if failing[row] - fitting[row] > 1]:
         middles = [(fitting[row] + failing[row]) // 2 for row in unsettled]

@@ -16,14 +16,8 @@ def is_unspaced(word: str) -> bool:
 
 
 def pieces(word: str) -> list[str]:
-    """The single characters of a run of such a script, and its pairs of neighbours; another word as it is.
-
-    Pairs are what search engines index in these scripts: most Chinese words have two characters.
-
-    Example:
-        >>> pieces("女人"), pieces("red"), pieces("2个人")
-        (['女', '人', '女人'], ['red'], ['2', '个', '人', '个人'])
-    """
+    """The single characters of a run of such a script, and its pairs of neighbours; another word as it is."""
+    # Pairs are what search engines index in these scripts: most Chinese words have two characters.
     if not _RUN.search(word):
         return [word]
     result: list[str] = []

@@ -26,10 +26,8 @@ def hash_file(path: str | Path) -> str:
 
 
 def hash_state(state: Mapping[str, Tensor]) -> str:
-    """32 hexadecimal digits over a torch `state_dict`: names, types, shapes and values, in the order of names.
-
-    The hash is of the values as loaded. A model loaded in bfloat16 therefore has another hash than in float32.
-    """
+    """32 hexadecimal digits over a torch `state_dict`: names, types, shapes and values, in the order of names."""
+    # The hash is of the values as loaded. A model loaded in bfloat16 therefore has another hash than in float32.
     import torch
 
     digest = hashlib.blake2b(digest_size=16)
@@ -41,18 +39,8 @@ def hash_state(state: Mapping[str, Tensor]) -> str:
 
 
 def save_weights(tensors: Mapping[str, Tensor], path: Path, *, metadata: dict[str, str] | None = None) -> None:
-    """Write tensors of any device as a file `path`, which takes the place of one that is there.
-
-    The library writes into a temporary file of its own naming first; that is kept out of the folder of `path`.
-
-    Args:
-        tensors: By their names.
-        path: Of the file.
-        metadata: One entry at the most: of several, safetensors writes them in an order that differs from file to file.
-
-    Raises:
-        OSError: The disk refuses; whoever makes the folder around this file says which folder that is.
-    """
+    """Write tensors of any device as a file `path`, which takes the place of one that is there."""
+    # The library writes into a temporary file of its own naming first; that is kept out of the folder of `path`.
     from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

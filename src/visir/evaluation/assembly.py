@@ -65,47 +65,26 @@ Source: TypeAlias = Collection | TaskSource | Task | Sequence[Task]
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """The tasks of an evaluation, and the facts for its protocol.
+    """The tasks of an evaluation, and the facts for its protocol."""
 
-    Attributes:
-        source: The name of the source.
-        fingerprint: The fingerprint of the source.
-        split: The split, or "all".
-        relevance: The set of judgements.
-        choice: The choice of captions.
-        tasks: By name: the whole task. Tasks and folds have exactly one set of judgements.
-        folds: By name: one task per fold.
-        qrels: By name: the judgements over all folds.
-        rebuild: A function that gives the same assembly without the broken items of a system.
-        captions: id and image_id of the captions that take part, for a collection.
-        collection: The collection that holds the candidates.
-        notes: Notes for the reader.
-        carried: Conditions of the collection: injected shortcuts, corruptions.
-    """
-
-    source: str
-    fingerprint: str
-    split: str
-    relevance: str
-    choice: str
-    tasks: Mapping[str, Task]
-    folds: Mapping[str, Sequence[Task]]
-    qrels: Mapping[str, Qrels]
+    source: str  # the name of the source
+    fingerprint: str  # the fingerprint of the source
+    split: str  # the split, or "all"
+    relevance: str  # the set of judgements
+    choice: str  # the choice of captions
+    tasks: Mapping[str, Task]  # by name: the whole task. Tasks and folds have exactly one set of judgements.
+    folds: Mapping[str, Sequence[Task]]  # by name: one task per fold
+    qrels: Mapping[str, Qrels]  # by name: the judgements over all folds
+    # A function that gives the same assembly without the broken items of a system.
     rebuild: Callable[[Callable[[Items], pa.StringArray]], Assembly]
-    captions: pa.Table | None = None
-    collection: Collection | None = None
-    notes: tuple[str, ...] = ()
+    captions: pa.Table | None = None  # id and image_id of the captions that take part, for a collection
+    collection: Collection | None = None  # the collection that holds the candidates
+    notes: tuple[str, ...] = ()  # notes for the reader
+    # Conditions of the collection: injected shortcuts, corruptions.
     carried: Mapping[str, Any] = field(default_factory=dict)
 
     def keep(self, names: Sequence[str]) -> Assembly:
-        """Reduce the assembly to some tasks.
-
-        Args:
-            names: The names of the tasks.
-
-        Returns:
-            The assembly of these tasks only.
-        """
+        """Reduce the assembly to some tasks."""
 
         def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
             return {name: values[name] for name in values if name in names}
@@ -131,15 +110,7 @@ def assemble(
     tasks: Sequence[str] | None,
     folds: int,
 ) -> Assembly:
-    """Assemble the tasks of a source under the options of `visir.evaluation.evaluate.evaluate`, which explains them.
-
-    Returns:
-        The assembly.
-
-    Raises:
-        CollectionError: The split is empty, or a relevance is unknown.
-        ConfigurationError: A task is unknown, or two tasks have the same name.
-    """
+    """Assemble the tasks of a source under the options of `visir.evaluation.evaluate.evaluate`, which explains them."""
     if isinstance(source, Collection):
         names = TASKS if tasks is None else [name for name in TASKS if name in tasks]
         options = _Options(source.fingerprint, split, relevance or LINKS, captions, gallery, tuple(names), folds)
@@ -360,15 +331,7 @@ def _carried(collection: Collection) -> dict[str, Any]:
 
 
 def check_not_empty(part: Collection, split: str | None) -> None:
-    """Check that there is something to search and to measure.
-
-    Args:
-        part: The chosen part of the collection.
-        split: The name of the split, for the message.
-
-    Raises:
-        CollectionError: There are no images, or no captions.
-    """
+    """Check that there is something to search and to measure."""
     where = f"{part.name}, split {split!r}" if split else part.name
     if part.images.num_rows == 0:
         raise CollectionError(f"{where}: there are no images.", hint="is it the right split?")

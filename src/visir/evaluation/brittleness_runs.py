@@ -60,27 +60,17 @@ FLICKR_IMAGES, COCO_CAPTIONS = 31_783, 25_010
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """One log: a run, its judgements, and the authors' values.
+    """One log: a run, its judgements, and the authors' values."""
 
-    Attributes:
-        run: The run.
-        qrels: The judgements.
-        authors: Columns query_id, recalls_at_1, recalls_at_5, recalls_at_10, dcgs, in the order of `qrels.queries`.
-        texts: Query id → the text of the query (text-to-image only).
-        collection: The collection, as the paper prints it.
-        system: The system, as the paper prints it.
-        perturbation: The perturbation; None for unperturbed queries.
-        notes: What was inferred in reading.
-    """
-
-    run: Run
-    qrels: Qrels
+    run: Run  # the run
+    qrels: Qrels  # the judgements
+    # Columns query_id, recalls_at_1, recalls_at_5, recalls_at_10, dcgs, in the order of `qrels.queries`.
     authors: pa.Table
-    texts: Mapping[str, str]
-    collection: str
-    system: str
-    perturbation: str | None
-    notes: tuple[str, ...] = ()
+    texts: Mapping[str, str]  # query id → the text of the query (text-to-image only)
+    collection: str  # the collection, as the paper prints it
+    system: str  # the system, as the paper prints it
+    perturbation: str | None  # the perturbation; None for unperturbed queries
+    notes: tuple[str, ...] = ()  # what was inferred in reading
 
     @property
     def task(self) -> str:
@@ -93,14 +83,7 @@ class Log:
         return self.system == "CLIP"
 
     def protocol(self, **changes: Any) -> Protocol:
-        """The protocol as far as it is known.
-
-        Args:
-            **changes: Fields that declare the rest (recall="capped_recall", …).
-
-        Returns:
-            The protocol.
-        """
+        """The protocol as far as it is known."""
         side = "images" if self.task == "i2t" else "captions"
         protocol = Protocol(
             collection=self.collection,
@@ -116,19 +99,9 @@ class Log:
 
 
 def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Evaluation:
-    """Measure a log with its own judgements; the galleries are those that it states.
-
-    `dcg_cm@10` is recomputed where the run's scores are its gains (CLIP). For the other models the authors' per-query
-    values are imported, with a note.
-
-    Args:
-        log: The log.
-        recall: The reading of recall.
-        ties: How equal scores are counted.
-
-    Returns:
-        The evaluation.
-    """
+    """Measure a log with its own judgements; the galleries are those that it states."""
+    # `dcg_cm@10` is recomputed where the run's scores are its gains (CLIP). For the other models the authors' per-query
+    # values are imported, with a note.
     task = log.task
     notes = list(log.notes)
     if not log.run.gallery.is_listed:
@@ -155,14 +128,7 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
 
 
 def is_log(path: str | Path) -> bool:
-    """Whether a file is one of these logs, by its columns.
-
-    Args:
-        path: The file.
-
-    Returns:
-        True if it is a Parquet file with all columns of a log.
-    """
+    """Whether a file is one of these logs, by its columns."""
     path = Path(path)
     if path.suffix != ".parquet" or not path.is_file():
         return False
@@ -173,21 +139,7 @@ def is_log(path: str | Path) -> bool:
 
 
 def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: bool = True) -> Log:
-    """Read one log.
-
-    Args:
-        path: The file. The path's last four parts name collection, model, task and perturbation.
-        coco_captions: `coco_test_ids.npy` (plain, .gz or .xz), the caption ids of the Karpathy test split, five per
-            image in order; by default `eccv_caption/coco_test_ids.npy.xz` beside the folder of logs. Needed for COCO
-            image-to-text only.
-        implied: Count as positives also the unlisted captions that the log's own recall columns count.
-
-    Returns:
-        The log.
-
-    Raises:
-        RunError: The file does not fit; the message says how.
-    """
+    """Read one log."""
     path = Path(path).resolve()
     collection, model, task = _place(path)
     if not is_log(path):
@@ -300,12 +252,11 @@ def _coco(path: Path, given: str | Path | None, images: int) -> pa.StringArray:
 def _implied(
     table: pa.Table, queries: pa.StringArray, documents: pa.StringArray, lengths: NDArray[Any], known: pa.StringArray
 ) -> list[tuple[str, str]]:
-    """(query, document) pairs that the recall columns count as hits although the list of captions does not have them.
-
-    Only retrieved documents that are in no image's list can be such. One of them is a positive of a query exactly if
-    the authors' hits in the narrowest cutoff around it exceed the listed ones there. Raises if the columns cannot be
-    explained in this way.
-    """
+    """(query, document) pairs that the recall columns count as hits although the list of captions does not have
+    them."""
+    # Only retrieved documents that are in no image's list can be such. One of them is a positive of a query exactly if
+    # the authors' hits in the narrowest cutoff around it exceed the listed ones there. Raises if the columns cannot be
+    # explained in this way.
     unlisted = pc.invert(pc.is_in(documents, known)).to_numpy(zero_copy_only=False)
     row = np.repeat(np.arange(len(queries)), lengths)
     position = np.arange(len(documents)) - np.repeat(np.cumsum(lengths) - lengths, lengths)

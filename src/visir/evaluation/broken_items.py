@@ -12,16 +12,7 @@ from visir.records import GROUP, Task
 
 
 def without_items(task: Task, queries: pa.StringArray, documents: pa.StringArray) -> tuple[Task, list[str]]:
-    """Leave out of a task what could not be encoded.
-
-    Args:
-        task: The task, with one set of judgements.
-        queries: The ids of the broken queries.
-        documents: The ids of the broken documents.
-
-    Returns:
-        The task without these, and without items that lost a part; and notes.
-    """
+    """Leave out of a task what could not be encoded."""
     notes = []
     for title, ids in ((task.queries.title, queries), (task.documents.title, documents)):
         if len(ids):
@@ -47,10 +38,8 @@ def without_items(task: Task, queries: pa.StringArray, documents: pa.StringArray
 def _with_their_items(
     task: Task, queries: pa.StringArray, documents: pa.StringArray
 ) -> tuple[pa.StringArray, list[str]]:
-    """The broken queries with all queries of their items, and of items that lost a candidate; and a note.
-
-    A choice with a candidate less is an easier one, and an item with a query less too.
-    """
+    """The broken queries with all queries of their items, and of items that lost a candidate; and a note."""
+    # A choice with a candidate less is an easier one, and an item with a query less too.
     names = items = task.queries.ids
     if task.labels is not None and GROUP in task.labels.column_names:
         names, items = task.labels["query_id"].combine_chunks(), task.labels[GROUP].combine_chunks()

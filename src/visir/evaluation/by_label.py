@@ -26,70 +26,42 @@ UNLABELLED = "(none)"
 
 
 class LabelMean(NamedTuple):
-    """A measure as `evaluate` prints it (of `median_rank` the median), its 95 % interval, and what chance reaches.
+    """A measure as `evaluate` prints it (of `median_rank` the median), its 95 % interval, and what chance reaches."""
 
-    NaN where there is none of these.
+    # NaN where there is none of these.
 
-    Attributes:
-        mean: The mean, or the median. A rank that is not known counts as one below the last.
-        low: The lower end.
-        high: The upper end.
-        chance: What chance reaches.
-        beyond: Of how many queries the rank is not known, because nothing right is among the answers.
-        last: The last rank that was looked at, where there are such queries: a median or an end behind it is not known.
-    """
-
-    mean: float
-    low: float
-    high: float
-    chance: float = float("nan")
-    beyond: int = 0
+    mean: float  # the mean, or the median. A rank that is not known counts as one below the last.
+    low: float  # the lower end
+    high: float  # the upper end
+    chance: float = float("nan")  # what chance reaches
+    beyond: int = 0  # of how many queries the rank is not known, because nothing right is among the answers
+    # The last rank that was looked at, where there are such queries: a median or an end behind it is not known.
     last: int | None = None
 
     def text(self, value: float, known: str) -> str:
-        """A value as it is shown, such as "> 10" where it is not known.
-
-        Args:
-            value: The mean or an end.
-            known: How it is shown if it is known.
-        """
+        """A value as it is shown, such as "> 10" where it is not known."""
         return known if self.last is None or not value > self.last else f"> {self.last:,}"
 
 
 @dataclass(frozen=True)
 class LabelRow:
-    """The measures of the queries with one value of a label.
+    """The measures of the queries with one value of a label."""
 
-    Attributes:
-        task: The task.
-        label: The value, such as "colour"; "(none)" for queries without one.
-        queries: The number of queries.
-        items: The number of items, where several queries may be one (the label "group"); else that of queries.
-        values: The measures by name.
-    """
-
-    task: str
-    label: str
-    queries: int
-    items: int
-    values: Mapping[str, LabelMean]
+    task: str  # the task
+    label: str  # the value, such as "colour"; "(none)" for queries without one
+    queries: int  # the number of queries
+    items: int  # the number of items, where several queries may be one (the label "group"); else that of queries
+    values: Mapping[str, LabelMean]  # the measures by name
 
 
 @dataclass(frozen=True)
 class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
-    """The measures of each value of a label.
+    """The measures of each value of a label."""
 
-    Attributes:
-        system: The name of the system.
-        label: The name of the label: "category".
-        measures: The names of the measures.
-        rows: One for each task and value, in the order of the first query of each value.
-    """
-
-    system: str
-    label: str
-    measures: tuple[str, ...]
-    rows: tuple[LabelRow, ...]
+    system: str  # the name of the system
+    label: str  # the name of the label: "category"
+    measures: tuple[str, ...]  # the names of the measures
+    rows: tuple[LabelRow, ...]  # one for each task and value, in the order of the first query of each value
 
     def __repr__(self) -> str:
         lines = [
@@ -113,22 +85,9 @@ class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
 
 
 def by_label(result: Result, label: str, measures: Sequence[str] | None = None) -> ByLabel:
-    """Measure the queries of each value of a label.
-
-    The intervals are those of `visir.evaluation.intervals.measure_interval`; queries of one image, or of one item, are
-    one unit. A mean of ranks has no interval where some are not known.
-
-    Args:
-        result: The result, with labels.
-        label: The name of the label.
-        measures: The names of columns of the result; None takes the typical ones.
-
-    Returns:
-        One row for each task that has the label, and each value.
-
-    Raises:
-        VisirError: No task has such a label.
-    """
+    """Measure the queries of each value of a label."""
+    # The intervals are those of `visir.evaluation.intervals.measure_interval`; queries of one image, or of one item,
+    # are one unit. A mean of ranks has no interval where some are not known.
     known = {name for labels in result.labels.values() for name in labels.column_names[1:]}
     check_label(label, known, result.protocol.collection)
     names = list(measures) if measures is not None else typical_measures(result)
@@ -161,13 +120,7 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
 
 
 def check_label(label: str, known: Collection[str], where: str) -> None:
-    """Raise `VisirError` where no query has a label of this name.
-
-    Args:
-        label: The name that is asked for.
-        known: The names of the labels that there are.
-        where: The collection or task that the queries are of, for the message.
-    """
+    """Raise `VisirError` where no query has a label of this name."""
     if label not in known:
         problem = f"{where}: there is no label {label!r}." if known else f"{where}: no query has labels."
         own = "a table of captions says theirs in a column language; " if label == "language" else ""
@@ -176,17 +129,7 @@ def check_label(label: str, known: Collection[str], where: str) -> None:
 
 
 def queries_by_value(labels: pa.Table, label: str) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Each value of a label, in the order of the first query of each, with the rows of its queries.
-
-    Args:
-        labels: A column `query_id` and one for each label, in the order of the queries.
-        label: The name of the label.
-
-    Example:
-        >>> labels = pa.table({"query_id": ["a", "b", "c"], "language": ["de", None, "de"]})
-        >>> [(value, rows.tolist()) for value, rows in queries_by_value(labels, "language")]
-        [('de', [0, 2]), ('(none)', [1])]
-    """
+    """Each value of a label, in the order of the first query of each, with the rows of its queries."""
     column = pc.fill_null(labels[label], UNLABELLED).combine_chunks()
     for value in column.unique().to_pylist():
         yield value, np.flatnonzero(pc.equal(column, value).to_numpy(zero_copy_only=False))

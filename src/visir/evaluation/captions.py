@@ -24,35 +24,15 @@ FORMS = ("all", "first", "first 5", "random", "random(seed=0)")
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of captions.
+    """A choice of captions."""
 
-    Attributes:
-        kind: "all", "first" (the first `count` of each image) or "random" (one of each image).
-        count: How many of each image, for "first".
-        seed: The seed, for "random".
-    """
-
-    kind: str
-    count: int = 1
-    seed: int = 0
+    kind: str  # "all", "first" (the first `count` of each image) or "random" (one of each image)
+    count: int = 1  # how many of each image, for "first"
+    seed: int = 0  # the seed, for "random"
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """Read a choice from its written form.
-
-        Args:
-            text: "all", "first", "first N", "random" or "random(seed=N)".
-
-        Returns:
-            The choice.
-
-        Raises:
-            ConfigurationError: The form is unknown.
-
-        Example:
-            >>> Choice.parse("first 5")
-            Choice(kind='first', count=5, seed=0)
-        """
+        """Read a choice from its written form."""
         if text == "all":
             return cls("all")
         match = re.fullmatch(r"first(?: (\d+))?", text)
@@ -69,18 +49,12 @@ class Choice:
         return f"random(seed={self.seed})" if self.kind == "random" else "all"
 
     def keep(self, ids: pa.Array, images: pa.Array) -> NDArray[np.bool_]:
-        """Choose among captions.
-
-        The random caption of an image is the one with the lowest hash of (seed, caption id). So the choice does not
-        depend on the order of the captions, and more images in a collection do not change it for the others.
-
-        Args:
-            ids: (n,) the ids of the captions, in the source's order.
-            images: (n,) the image of each.
-
-        Returns:
-            (n,) which captions take part.
-        """
+        """Choose among captions."""
+        # The random caption of an image is the one with the lowest hash of (seed, caption id). So the choice does not
+        # depend on the order of the captions, and more images in a collection do not change it for the others.
+        # ids: (n,) the ids of the captions, in the source's order.
+        # images: (n,) the image of each.
+        # Returns: (n,) which captions take part.
         if self.kind == "all":
             return np.ones(len(ids), bool)
         group = images.dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -97,18 +71,7 @@ class Choice:
 
 
 def choose(collection: Collection, captions: str) -> Collection:
-    """Reduce a collection to the chosen captions and their judgements.
-
-    Args:
-        collection: The collection.
-        captions: The choice in its written form; see `Choice.parse`.
-
-    Returns:
-        The collection with these captions only.
-
-    Raises:
-        ConfigurationError: The form is unknown.
-    """
+    """Reduce a collection to the chosen captions and their judgements."""
     choice = Choice.parse(captions)
     if choice.kind == "all" or collection.captions.num_rows == 0:
         return collection
@@ -118,15 +81,8 @@ def choose(collection: Collection, captions: str) -> Collection:
 
 
 def keep_captions(collection: Collection, keep: pa.Array) -> Collection:
-    """Reduce a collection to some of its captions and their judgements.
-
-    Args:
-        collection: The collection.
-        keep: (n,) a mask over its captions.
-
-    Returns:
-        The collection with these captions only.
-    """
+    """Reduce a collection to some of its captions and their judgements."""
+    # keep: (n,) a mask over its captions.
     captions = collection.captions.filter(keep)
     left = captions["id"]
     judged = collection.judgements.filter(pc.is_in(collection.judgements["caption_id"], left))

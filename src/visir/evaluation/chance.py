@@ -23,28 +23,10 @@ Constraint = tuple[int, int]
 
 
 def chance_of(tasks: Mapping[str, Task], names: Sequence[str]) -> dict[str, pa.Table]:
-    """The expected value of each measure for a system that gives every pair of items a random score.
-
-    The score of a pair is one number, whichever of the two is the query: a caption and an image have the same score in
-    both tasks. So the two directions of an item are not independent, and chance of Winoground's group score is 1/6.
-
-    Args:
-        tasks: By name: tasks with one set of judgements. Those without pools are left out.
-        names: The names of measures. Expected values are known of hit@k, precision@k, all_first, item_score and
-            group_score.
-
-    Returns:
-        By task: `query_id` and a column for each of these measures, in the order of the measured queries.
-
-    Example:
-        >>> from visir.records import Items, Pools, Qrels
-        >>> queries = Items.of_texts({"q": "red"}, title="queries")
-        >>> documents = Items.of_texts({"a": "red", "b": "blue", "c": "green"}, title="documents")
-        >>> pools = Pools.of(["q", "q", "q"], ["a", "b", "c"])
-        >>> task = Task("choice", queries, documents, {"links": Qrels.of(["q", "q"], ["a", "b"])}, pools)
-        >>> chance_of({"choice": task}, ["all_first"])["choice"]["all_first"].to_pylist()  # 1 of 3 is the wrong one
-        [0.3333333333333333]
-    """
+    """The expected value of each measure for a system that gives every pair of items a random score."""
+    # The score of a pair is one number, whichever of the two is the query: a caption and an image have the same score
+    # in both tasks. So the two directions of an item are not independent, and chance of Winoground's group score is
+    # 1/6.
     pooled = {name: _Choices(task) for name, task in tasks.items() if task.pools is not None}
     if not pooled:
         return {}
@@ -63,23 +45,7 @@ def chance_of(tasks: Mapping[str, Task], names: Sequence[str]) -> dict[str, pa.T
 
 
 def mean_chance(tasks: Mapping[str, Task], name: str, measure: str) -> float:
-    """What random scores reach in one task, the mean over its queries: in pools, and in a gallery for all.
-
-    Args:
-        tasks: By name: tasks with one set of judgements. A group score needs all tasks of its items.
-        name: The name of the task.
-        measure: The name of the measure. In a gallery the expected value is known of hit@k.
-
-    Returns:
-        The expected value; NaN where it is not known.
-
-    Example:
-        >>> from visir.records import Items, Qrels
-        >>> texts = Items.of_texts({"a": "red", "b": "blue", "c": "green", "d": "dark red"}, title="texts")
-        >>> task = Task("t2t", texts, texts, {"links": Qrels.of(["a", "b", "b"], ["a", "a", "b"])})
-        >>> mean_chance({"t2t": task}, "t2t", "hit@1")  # 1 of 4 is right for a, 2 of 4 for b
-        0.375
-    """
+    """What random scores reach in one task, the mean over its queries: in pools, and in a gallery for all."""
     task, named = tasks[name], read_measure(measure)
     if not isinstance(named, Named):
         return float("nan")

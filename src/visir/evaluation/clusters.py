@@ -15,18 +15,10 @@ CAPTION_TASK = "t2i"
 
 
 def clusters_of(result: Result, task: str) -> NDArray[Any] | None:
-    """The cluster of each query: its image, or its item, as far as either is known.
-
-    The labels decide: queries with the same label "image", or with the same label "group", are in one cluster. Without
-    labels the captions of one image are a cluster of the task "t2i".
-
-    Args:
-        result: The result.
-        task: The task.
-
-    Returns:
-        (n,) numbers in the order of the queries; None where every query is independent, or nothing is known.
-    """
+    """The cluster of each query: its image, or its item, as far as either is known."""
+    # The labels decide: queries with the same label "image", or with the same label "group", are in one cluster.
+    # Without labels the captions of one image are a cluster of the task "t2i".
+    # Returns: (n,) numbers in the order of the queries; None where every query is independent, or nothing is known.
     if names := labels_clusters(result, task):
         return _joined([result.labels[task][name].combine_chunks() for name in names])
     if result.captions is None or task != CAPTION_TASK:
@@ -38,22 +30,14 @@ def clusters_of(result: Result, task: str) -> NDArray[Any] | None:
 
 
 def labels_clusters(result: Result, task: str) -> list[str]:
-    """The labels of a task that say which queries are not independent: "image", "group".
-
-    Args:
-        result: The result.
-        task: The task.
-    """
+    """The labels of a task that say which queries are not independent: "image", "group"."""
     known = result.labels[task].column_names if task in result.labels else []
     return [name for name in (IMAGE, GROUP) if name in known]
 
 
 def name_codes(names: pa.Array) -> NDArray[np.int64]:
-    """A number for each name; a query without one is alone.
-
-    Args:
-        names: (n,) the image or item of each query; null for none.
-    """
+    """A number for each name; a query without one is alone."""
+    # names: (n,) the image or item of each query; null for none.
     numbers: NDArray[np.int64] = (
         names.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     )

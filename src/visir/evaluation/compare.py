@@ -33,19 +33,7 @@ Unit = Literal["image", "caption"]
 
 
 def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
-    """Check that results were measured under one protocol.
-
-    Args:
-        results: The results; only the tasks that all of them have are checked.
-        allow: The protocol fields that may differ.
-
-    Returns:
-        The allowed differences: {field: values in the order of the results}.
-
-    Raises:
-        ProtocolError: The protocols differ in other fields; all are listed.
-        ConfigurationError: `allow` names a field that no protocol has.
-    """
+    """Check that results were measured under one protocol."""
     known = list(Protocol.__dataclass_fields__)
     raise_faults(
         ConfigurationError,
@@ -312,19 +300,8 @@ def _values(result: Result, task: str, name: str) -> NDArray[np.float64]:
 
 
 def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
-    """Match the queries of two results.
-
-    Args:
-        first: The result that gives the order.
-        other: The result whose rows are looked up.
-        task: The task.
-
-    Returns:
-        (n,) the rows of `other` in the order of the queries of `first`.
-
-    Raises:
-        ProtocolError: The two results have different queries.
-    """
+    """Match the queries of two results."""
+    # Returns: (n,) the rows of `other` in the order of the queries of `first`.
     first_queries = first.per_query[task]["query_id"].combine_chunks()
     other_queries = other.per_query[task]["query_id"].combine_chunks()
     positions = pc.index_in(first_queries, other_queries)

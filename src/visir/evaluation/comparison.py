@@ -131,14 +131,7 @@ class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
 
 
 def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
-    """Notes on the differences that could not be tested.
-
-    Args:
-        differences: The differences.
-
-    Returns:
-        One note for each reason.
-    """
+    """Notes on the differences that could not be tested."""
     by_reason: dict[str, list[str]] = {}
     for difference in differences:
         if difference.untested:

@@ -30,25 +30,8 @@ def composed_system(
     similarity: Similarity | None = None,
     **encoding: Any,
 ) -> tuple[Any, str]:
-    """The system of an evaluation, with the rule by which it composes queries.
-
-    Args:
-        given: The system.
-        compose: "sum(0.5)", "text", "image"; "sum(val)" chooses the weight on that split; None leaves it to the model.
-        tasks: The tasks of the evaluation.
-        source: The source, for the other split.
-        split: The split that is measured.
-        relevance: The set of judgements that chooses a weight, as of `visir.evaluate`.
-        ties: How equal scores are counted while a weight is chosen.
-        similarity: How vectors are compared while a weight is chosen.
-        **encoding: Options of `visir.encoders.encode_items`.
-
-    Returns:
-        The system, and what the protocol says of the choice; "" without one.
-
-    Raises:
-        ConfigurationError: The system is no model, or no query or document has a text and an image.
-    """
+    """The system of an evaluation, with the rule by which it composes queries."""
+    # compose: "sum(0.5)", "text", "image"; "sum(val)" chooses the weight on that split; None leaves it to the model.
     if compose is None:
         return given, ""
     if not isinstance(given, Encoder):
@@ -87,25 +70,11 @@ def composed_system(
 
 
 def any_of_both(tasks: Mapping[str, Task]) -> bool:
-    """Whether some query or document has a text and an image.
-
-    Args:
-        tasks: The tasks of an evaluation.
-    """
+    """Whether some query or document has a text and an image."""
     return any("text+image" in side.kinds for task in tasks.values() for side in (task.queries, task.documents))
 
 
 def check_takes(given: Any, tasks: Mapping[str, Task]) -> None:
-    """Raise at once what a model cannot encode of the tasks, before it encodes anything.
-
-    Args:
-        given: The system; what is no model, or holds vectors that exist already, is not checked.
-        tasks: The tasks of the evaluation.
-
-    Raises:
-        EncoderError: Queries or documents hold what the model does not take. For a text and an image together, where a
-            model reads the two apart, the hint says how they may be composed.
-        CollectionError: Items hold neither a text nor an image.
-    """
+    """Raise at once what a model cannot encode of the tasks, before it encodes anything."""
     if isinstance(given, Encoder) and not given.precomputed:
         check_accepted(given, [side for task in tasks.values() for side in (task.queries, task.documents)])

@@ -27,35 +27,16 @@ USUAL = ("nDCG@10", "AP", "RR", "R@10")
 
 @dataclass(frozen=True)
 class Contestants:
-    """Results that are to be compared.
+    """Results that are to be compared."""
 
-    Attributes:
-        results: The results, the baseline first.
-        labels: Their names, all different.
-        allow: The protocol fields that may differ because of what they are.
-        notes: Notes for the reader.
-    """
-
-    results: tuple[Result, ...]
-    labels: tuple[str, ...]
-    allow: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    results: tuple[Result, ...]  # the results, the baseline first
+    labels: tuple[str, ...]  # their names, all different
+    allow: tuple[str, ...] = ()  # the protocol fields that may differ because of what they are
+    notes: tuple[str, ...] = ()  # notes for the reader
 
 
 def contestants_of(given: Sequence[Any], qrels: Any = None, measures: Sequence[str] | None = None) -> Contestants:
-    """Open what is to be compared.
-
-    Args:
-        given: The arguments of `visir.compare`.
-        qrels: The judgements of runs.
-        measures: The measures of runs.
-
-    Returns:
-        The results.
-
-    Raises:
-        VisirError: There are fewer than two, or one of them cannot be compared.
-    """
+    """Open what is to be compared."""
     named = _named(given)
     if len(named) < 2:
         raise VisirError(
@@ -98,14 +79,7 @@ def _result(value: Any, name: str | None) -> Result:
 
 
 def result_in(folder: str | Path) -> Result:
-    """Read the result of a folder, whether it is of `visir evaluate` or of `visir classify`.
-
-    Args:
-        folder: The folder, or its `result.json`.
-
-    Raises:
-        VisirError: There is no result, or it is damaged; or this is a run.
-    """
+    """Read the result of a folder, whether it is of `visir evaluate` or of `visir classify`."""
     if is_run(folder) and not is_result(folder):
         raise _needs_judgements(repr(str(folder)))
     if is_made_by_visir(folder, CLASSIFICATION.name):

@@ -31,31 +31,18 @@ NAME = re.compile(r"dcg_cm@([1-9]\d*)")
 
 @dataclass(frozen=True)
 class Estimator:
-    """The estimator of the similarity of a query and a wrong answer: image and text vectors of one space.
+    """The estimator of the similarity of a query and a wrong answer: image and text vectors of one space."""
 
-    Attributes:
-        images: The vectors of the images.
-        texts: The vectors of the captions.
-        is_system: Whether the estimator is the system under test.
-    """
-
-    images: Embeddings
-    texts: Embeddings
-    is_system: bool = False
+    images: Embeddings  # the vectors of the images
+    texts: Embeddings  # the vectors of the captions
+    is_system: bool = False  # whether the estimator is the system under test
     _sides: dict[Modality, Side] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_same_dimension(self.images, self.texts)
 
     def side(self, modality: Modality) -> Side:
-        """The unit vectors of one side, computed once for both tasks.
-
-        Args:
-            modality: "image" or "text".
-
-        Returns:
-            The vectors.
-        """
+        """The unit vectors of one side, computed once for both tasks."""
         if modality not in self._sides:
             embeddings = self.images if modality == "image" else self.texts
             self._sides[modality] = Side(embeddings, np.arange(len(embeddings)), "cosine")
@@ -69,18 +56,8 @@ class Estimator:
 
 
 def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[list[str] | None, list[int]]:
-    """Separate the measures of ranks from the "dcg_cm@p".
-
-    Args:
-        measures: Names; None takes the default ones.
-        has_estimator: Whether there is an estimator; then p = 10 by default.
-
-    Returns:
-        (names of the measures of ranks, the cutoffs p).
-
-    Raises:
-        ConfigurationError: A "dcg_cm" has no cutoff from 1.
-    """
+    """Separate the measures of ranks from the "dcg_cm@p"."""
+    # Returns: (names of the measures of ranks, the cutoffs p).
     if measures is None:
         return None, [10] if has_estimator else []
     cutoffs = []
@@ -95,24 +72,8 @@ def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[li
 
 
 def dcg_cm(run: Run, qrels: Qrels, cutoffs: Sequence[int], estimator: Estimator | None) -> pa.Table:
-    """Measure the cross-modal DCG of each query.
-
-    A cosine below 0 stays below 0, as in the formula. A query without answer scores 0.
-
-    Args:
-        run: The run.
-        qrels: The judgements.
-        cutoffs: Each p, from 1.
-        estimator: The estimator; None takes the run's own scores, which must be cosines (a run of the estimator
-            itself).
-
-    Returns:
-        Columns query_id (as in `qrels`) and dcg_cm@p for each cutoff p.
-
-    Raises:
-        ProtocolError: The run is less deep than p.
-        ConfigurationError: The scores of the run are not cosines.
-    """
+    """Measure the cross-modal DCG of each query."""
+    # A cosine below 0 stays below 0, as in the formula. A query without answer scores 0.
     matrix = gains(run, qrels, max(cutoffs), estimator)
     discounts = np.log2(np.arange(2, matrix.shape[1] + 2))
     return pa.table(
@@ -121,21 +82,8 @@ def dcg_cm(run: Run, qrels: Qrels, cutoffs: Sequence[int], estimator: Estimator 
 
 
 def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArray[np.float64]:
-    """The gain of each of the first p answers.
-
-    Args:
-        run: The run.
-        qrels: The judgements.
-        p: The number of answers, from 1.
-        estimator: The estimator; None takes the run's own scores.
-
-    Returns:
-        (judged queries, p) the gains; 0 where there is no answer.
-
-    Raises:
-        ProtocolError: The run is less deep than p.
-        ConfigurationError: The scores of the run are not cosines.
-    """
+    """The gain of each of the first p answers."""
+    # Returns: (judged queries, p) the gains; 0 where there is no answer.
     if p > run.depth and not run.gallery.ends_by(run.depth):
         raise ProtocolError(
             f"dcg_cm@{p} looks deeper than the run {run.name} ({run.task}), which is {run.depth} deep.",

@@ -13,27 +13,16 @@ CUTOFFS = (1, 5, 10)
 
 
 def crossed_test(differences: Floats) -> float:
-    """Test the mean of paired differences over seeds and images, where both are samples (minF′, Clark 1973).
-
-    A test over queries alone treats the few available trainings as the recipe itself, and finds differences between two
-    seeds of one recipe. A test over three seeds alone ignores thousands of queries. This test uses both: it adds the
-    squared standard errors of the mean over images (each averaged over seeds) and over seeds (each averaged over
-    images), and takes the degrees of freedom from Satterthwaite's formula. Seed i of one recipe is paired with seed i
-    of the other, which has the same batches.
-
-    In simulated studies without a true difference (three seeds, 1,000 images with a standard deviation of the
-    differences of 2.6 points, and of 0.15 between seeds), p < 0.05 in 6 %; with a test by images alone in 17 %. With
-    two seeds it is 8 % (22 % by images alone), with five at most 5 % (`benchmarks/calibration.py`).
-
-    Args:
-        differences: (seeds, images), two of each at least.
-
-    Returns:
-        The two-sided p; NaN if every seed and image differs by the same amount, because then there is no spread.
-
-    Raises:
-        VisirError: There are fewer than two seeds or images.
-    """
+    """Test the mean of paired differences over seeds and images, where both are samples (minF′, Clark 1973)."""
+    # A test over queries alone treats the few available trainings as the recipe itself, and finds differences between
+    # two seeds of one recipe. A test over three seeds alone ignores thousands of queries. This test uses both: it adds
+    # the squared standard errors of the mean over images (each averaged over seeds) and over seeds (each averaged over
+    # images), and takes the degrees of freedom from Satterthwaite's formula. Seed i of one recipe is paired with seed i
+    # of the other, which has the same batches.
+    # In simulated studies without a true difference (three seeds, 1,000 images with a standard deviation of the
+    # differences of 2.6 points, and of 0.15 between seeds), p < 0.05 in 6 %; with a test by images alone in 17 %. With
+    # two seeds it is 8 % (22 % by images alone), with five at most 5 % (`benchmarks/calibration.py`).
+    # differences: (seeds, images), two of each at least.
     error, degrees = _error(differences)
     if error == 0:
         return 1.0 if differences.mean() == 0 else float("nan")
@@ -43,18 +32,9 @@ def crossed_test(differences: Floats) -> float:
 
 
 def crossed_interval(differences: Floats, level: float = 0.95) -> tuple[float, float]:
-    """The confidence interval of the mean of `crossed_test`: for new photos and new seeds.
-
-    Args:
-        differences: (seeds, images), two of each at least; values of one system alone give the interval of its mean.
-        level: The confidence level, in (0, 1).
-
-    Returns:
-        (low, high); (NaN, NaN) where there is no spread.
-
-    Raises:
-        VisirError: There are fewer than two seeds or images.
-    """
+    """The confidence interval of the mean of `crossed_test`: for new photos and new seeds."""
+    # differences: (seeds, images), two of each at least; values of one system alone give the interval of its mean.
+    # Returns: (low, high); (NaN, NaN) where there is no spread.
     error, degrees = _error(differences)
     if error == 0:
         return float("nan"), float("nan")
@@ -79,16 +59,9 @@ def _error(differences: Floats) -> tuple[float, float]:
 
 
 def rsum_by_image(evaluation: Evaluation) -> Floats:
-    """The contribution of each image to rsum: its own hits, plus the mean hits of its captions.
-
-    With equally many captions per image the mean over images is the rsum of the result.
-
-    Args:
-        evaluation: An evaluation of both tasks, with captions.
-
-    Returns:
-        (images,) points, in the order of the result's i2t queries.
-    """
+    """The contribution of each image to rsum: its own hits, plus the mean hits of its captions."""
+    # With equally many captions per image the mean over images is the rsum of the result.
+    # Returns: (images,) points, in the order of the result's i2t queries.
     result, captions = evaluation.result, evaluation.captions
     assert captions is not None, "an evaluation knows its captions"
     hits = {task: sum(result.values(task, f"hit@{k}") for k in CUTOFFS) for task in ("i2t", "t2i")}

@@ -21,23 +21,9 @@ def correlations(
     task: str = "t2i",
     measures: Sequence[str] = ("hit@1", "hit@5", "mrr@10"),
 ) -> dict[str, float]:
-    """Correlate the per-query values of two models (thesis Table 3.5, there times 100).
-
-    The correlation is high if both models succeed and fail on the same queries, however good they are. R@k is
-    two-valued, so its ρ is the phi coefficient and stays below that of MRR@10, which also counts near misses.
-
-    Args:
-        dense: The result of the dense model.
-        sparse: The result of the sparse model.
-        task: The task.
-        measures: The measures.
-
-    Returns:
-        Pearson's ρ by measure, in [-1, 1]; NaN if one of the models has the same value for every query.
-
-    Raises:
-        ProtocolError: The two have different protocols or queries.
-    """
+    """Correlate the per-query values of two models (thesis Table 3.5, there times 100)."""
+    # The correlation is high if both models succeed and fail on the same queries, however good they are. R@k is
+    # two-valued, so its ρ is the phi coefficient and stays below that of MRR@10, which also counts near misses.
     check_comparable([dense, sparse])
     rows = paired_rows(dense, sparse, task)
     by_measure = {}
@@ -49,22 +35,11 @@ def correlations(
 
 
 def overlap_at(dense: Run, sparse: Run, k: int = 10) -> NDArray[np.float64]:
-    """The share of each query's first `k` dense answers that are among the first `k` sparse answers (thesis Fig. 3.2b).
-
-    The order within the k does not matter, nor whether an answer is right. The divisor is k, or the size of the gallery
-    if that is smaller.
-
-    Args:
-        dense: The run of the dense model.
-        sparse: The run of the sparse model.
-        k: The number of answers, from 1.
-
-    Returns:
-        (n,) shares in [0, 1], in the order of the queries of `dense`.
-
-    Raises:
-        RunError: The runs have different galleries, or one is too short or lacks a query.
-    """
+    """The share of each query's first `k` dense answers that are among the first `k` sparse answers (thesis Fig.
+    3.2b)."""
+    # The order within the k does not matter, nor whether an answer is right. The divisor is k, or the size of the
+    # gallery if that is smaller.
+    # Returns: (n,) shares in [0, 1], in the order of the queries of `dense`.
     if dense.gallery.fingerprint != sparse.gallery.fingerprint or dense.task != sparse.task:
         raise RunError(
             f"{dense.name} ({dense.task}, {dense.gallery.size:,} candidates) and {sparse.name} "

@@ -17,17 +17,8 @@ def skips_first(folds: Mapping[str, Sequence[Task]]) -> bool:
 
 
 def without_first_answers(ranked: Ranked, folds: Mapping[str, Sequence[Task]]) -> Ranked:
-    """Leave the first answer of every query out, in the tasks that say so (`Task.skip_first`).
-
-    A positive that stood first is not found: mteb reads such tasks so (`skip_first_result`).
-
-    Args:
-        ranked: The ranks of each fold and the runs, by task.
-        folds: By task: one task per fold.
-
-    Returns:
-        The same, for these tasks without the first answers.
-    """
+    """Leave the first answer of every query out, in the tasks that say so (`Task.skip_first`)."""
+    # A positive that stood first is not found: mteb reads such tasks so (`skip_first_result`).
     ranks, runs = dict(ranked[0]), dict(ranked[1])
     for name, tasks in folds.items():
         if tasks[0].skip_first:

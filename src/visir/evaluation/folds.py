@@ -23,19 +23,7 @@ Ranked = tuple[dict[str, list[Ranks]], dict[str, Run]]
 
 
 def cut(collection: Collection, folds: int) -> list[Collection]:
-    """Cut a collection into equal consecutive parts of its images, with their captions.
-
-    Args:
-        collection: The collection.
-        folds: The number of parts, from 1.
-
-    Returns:
-        The parts, in the order of the images.
-
-    Raises:
-        ConfigurationError: The images do not divide evenly. Unequal galleries are not equally hard, and no protocol
-            takes a mean over them.
-    """
+    """Cut a collection into equal consecutive parts of its images, with their captions."""
     images = collection.images.num_rows
     if folds < 1 or images < folds:
         raise ConfigurationError(f"{images:,} images cannot be cut into {folds} folds.", hint="5 is usual, on COCO")
@@ -51,14 +39,7 @@ def cut(collection: Collection, folds: int) -> list[Collection]:
 
 
 def joined(parts: list[Ranks]) -> Ranks:
-    """Join the ranks of all folds into one record.
-
-    Args:
-        parts: The ranks of each fold.
-
-    Returns:
-        The ranks, fold after fold.
-    """
+    """Join the ranks of all folds into one record."""
     if len(parts) == 1:
         return parts[0]
     depths = {part.depth for part in parts}
@@ -78,17 +59,9 @@ def joined(parts: list[Ranks]) -> Ranks:
 
 
 def joined_runs(parts: Sequence[Run]) -> Run:
-    """Join the runs of all folds into one, over the union of their galleries; `runs_of_folds` is the inverse.
-
-    A query was compared with the candidates of its own fold only, and nothing else in the run shows this. So the
-    provenance lists the number of queries and candidates of each fold.
-
-    Args:
-        parts: The run of each fold.
-
-    Returns:
-        The run.
-    """
+    """Join the runs of all folds into one, over the union of their galleries; `runs_of_folds` is the inverse."""
+    # A query was compared with the candidates of its own fold only, and nothing else in the run shows this. So the
+    # provenance lists the number of queries and candidates of each fold.
     if len(parts) == 1:
         return parts[0]
     ids = [part.gallery.ids for part in parts if part.gallery.ids is not None]
@@ -111,30 +84,13 @@ def joined_runs(parts: Sequence[Run]) -> Run:
 
 
 def folds_of(run: Run) -> int:
-    """The number of folds of a run.
-
-    Args:
-        run: The run.
-
-    Returns:
-        The number; 1 for a search of one gallery, and for runs that do not record it.
-    """
+    """The number of folds of a run."""
     folds = run.provenance.get("folds", 1)
     return folds if isinstance(folds, int) else len(folds)
 
 
 def runs_of_folds(run: Run) -> list[Run]:
-    """Split a run into the runs of its folds.
-
-    Args:
-        run: The run.
-
-    Returns:
-        The run of each fold, over a gallery that is known by its size only; the run itself if there are no folds.
-
-    Raises:
-        RunError: The run does not record which queries belong to which fold.
-    """
+    """Split a run into the runs of its folds."""
     if folds_of(run) == 1:
         return [run]
     folds = run.provenance["folds"]

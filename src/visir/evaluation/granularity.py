@@ -27,19 +27,14 @@ BOTH: tuple[Profile, ...] = ("paper", "strict")
 class GranularityStudy(
     Tabular, Plotted, Saved, view="visir.reports.views.granularity", writer="visir.reports.saving:save_granularity"
 ):
-    """The granularity of one or two collections, by profile.
+    """The granularity of one or two collections, by profile."""
 
-    Attributes:
-        counted: For each collection (the studied one first): the features by profile.
-        means: The same of the means.
-        comparisons: By profile: the collection against the other; empty without another.
-        protocol: (label, value) rows: everything on which the numbers depend.
-    """
-
+    # For each collection (the studied one first): the features by profile.
     counted: tuple[Mapping[Profile, Granularity], ...]
-    means: tuple[Mapping[Profile, tuple[Mean, ...]], ...]
+    means: tuple[Mapping[Profile, tuple[Mean, ...]], ...]  # the same of the means
+    # By profile: the collection against the other; empty without another.
     comparisons: Mapping[Profile, GranularityComparison]
-    protocol: tuple[tuple[str, str], ...]
+    protocol: tuple[tuple[str, str], ...]  # (label, value) rows: everything on which the numbers depend
 
     def __repr__(self) -> str:
         profile = self.profiles[0]
@@ -141,31 +136,14 @@ def granularity(
 def granularities(
     collection: Collection, profiles: Sequence[Profile] = BOTH, *, captions: str = "all"
 ) -> dict[Profile, Granularity]:
-    """Count every feature in each profile; the words are cut and tagged once.
-
-    Args:
-        collection: The collection.
-        profiles: The profiles of counting.
-        captions: The choice of captions: "all", "first 5", … (`visir.evaluation.captions`).
-
-    Returns:
-        The features by profile.
-    """
+    """Count every feature in each profile; the words are cut and tagged once."""
     chosen = choose(collection, captions)
     words = cut_captions(chosen) if chosen.captions.num_rows else None
     return {profile: count_features(chosen, profile, words=words) for profile in profiles}
 
 
 def says(feature: str, profile: Profile) -> str:
-    """Describe a feature in a profile, in one line.
-
-    Args:
-        feature: The name of the feature.
-        profile: The profile.
-
-    Returns:
-        The line.
-    """
+    """Describe a feature in a profile, in one line."""
     counted_feature = FEATURES.get(feature)
     if profile == "paper":
         return counted_feature.paper_says

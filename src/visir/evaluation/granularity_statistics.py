@@ -18,70 +18,42 @@ from visir.robustness.granularity import Granularity
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of a feature over captions.
+    """The mean of a feature over captions."""
 
-    Attributes:
-        feature: The name of the feature.
-        mean: The mean.
-        low: The lower end of its 95 % interval (Student's t over images with all their captions, because the
-            captions of one image describe the same thing). NaN where fewer than two images have the feature.
-        high: The upper end.
-        defined: The number of captions with the feature.
-    """
-
-    feature: str
-    mean: float
+    feature: str  # the name of the feature
+    mean: float  # the mean
+    # The lower end of its 95 % interval (Student's t over images with all their captions, because the captions of one
+    # image describe the same thing). NaN where fewer than two images have the feature.
     low: float
-    high: float
-    defined: int
+    high: float  # the upper end
+    defined: int  # the number of captions with the feature
 
 
 @dataclass(frozen=True)
 class FeatureChange:
-    """How one feature differs between two sets of captions of the same images: `refined` against `original`.
+    """How one feature differs between two sets of captions of the same images: `refined` against `original`."""
 
-    Attributes:
-        feature: The name of the feature.
-        original: The mean over the images in common, each image being the mean of its captions.
-        refined: The same of the refined captions.
-        difference: refined − original.
-        low: The lower end of its 95 % interval (t distribution over images).
-        high: The upper end.
-        p: The p-value of the paired t-test over images.
-        p_corrected: The same, corrected over all compared features.
-        images: The number of images with the feature on both sides.
-    """
-
-    feature: str
-    original: float
-    refined: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_corrected: float
-    images: int
+    feature: str  # the name of the feature
+    original: float  # the mean over the images in common, each image being the mean of its captions
+    refined: float  # the same of the refined captions
+    difference: float  # refined − original
+    low: float  # the lower end of its 95 % interval (t distribution over images)
+    high: float  # the upper end
+    p: float  # the p-value of the paired t-test over images
+    p_corrected: float  # the same, corrected over all compared features
+    images: int  # the number of images with the feature on both sides
 
 
 @dataclass(frozen=True)
 class GranularityComparison(Displayed):
-    """All changes between two collections in one profile.
+    """All changes between two collections in one profile."""
 
-    Attributes:
-        original: The features of the original captions.
-        refined: The features of the refined captions.
-        changes: One for each feature.
-        in_common: The number of images with captions on both sides.
-        only: The number of images that only the original, and only the refined collection has.
-        correction: The correction over the features.
-    """
-
-    original: Granularity
-    refined: Granularity
-    changes: tuple[FeatureChange, ...]
-    in_common: int
-    only: tuple[int, int]
-    correction: str
+    original: Granularity  # the features of the original captions
+    refined: Granularity  # the features of the refined captions
+    changes: tuple[FeatureChange, ...]  # one for each feature
+    in_common: int  # the number of images with captions on both sides
+    only: tuple[int, int]  # the number of images that only the original, and only the refined collection has
+    correction: str  # the correction over the features
 
     def __repr__(self) -> str:
         changes = [f"{change.feature} {change.difference:+.2f} (p {change.p_corrected:.2g})" for change in self.changes]
@@ -94,14 +66,7 @@ class GranularityComparison(Displayed):
 
 
 def means(counted: Granularity) -> tuple[Mean, ...]:
-    """The mean of every feature with its 95 % interval, over images with all their captions.
-
-    Args:
-        counted: The features.
-
-    Returns:
-        One mean for each feature.
-    """
+    """The mean of every feature with its 95 % interval, over images with all their captions."""
     images = _numbers(counted.images)
     feature_means = []
     for feature, values in counted.values.items():

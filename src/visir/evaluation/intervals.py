@@ -34,16 +34,10 @@ _SMALLEST = 1e-100
 
 
 def interval_of(values: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
-    """The confidence interval of a mean: `share_interval` of values that are all 0 or 1, else `mean_interval`.
-
-    Args:
-        values: (n,) one value per query; finite.
-        clusters: (n,) the image or item of each query; None takes each query as its own unit.
-        level: The confidence level, in (0, 1).
-
-    Returns:
-        (low, high); (NaN, NaN) where there is none.
-    """
+    """The confidence interval of a mean: `share_interval` of values that are all 0 or 1, else `mean_interval`."""
+    # values: (n,) one value per query; finite.
+    # clusters: (n,) the image or item of each query; None takes each query as its own unit.
+    # Returns: (low, high); (NaN, NaN) where there is none.
     array = np.asarray(values, np.float64)
     if len(array) and np.isin(array, (0.0, 1.0)).all():
         return share_interval(array, clusters, level=level)
@@ -51,36 +45,21 @@ def interval_of(values: object, clusters: object = None, *, level: float = 0.95)
 
 
 def measure_interval(measure: str, values: object, clusters: object = None) -> tuple[float, float]:
-    """The 95 % interval of what is printed of a measure: of its median where that is printed, else `interval_of`.
-
-    Args:
-        measure: The name of the measure, with its cutoff.
-        values: (n,) one value per query.
-        clusters: (n,) the image or item of each query; None takes each query as its own unit.
-    """
+    """The 95 % interval of what is printed of a measure: of its median where that is printed, else `interval_of`."""
+    # values: (n,) one value per query.
+    # clusters: (n,) the image or item of each query; None takes each query as its own unit.
     base = base_of(measure)
     is_median = base in MEASURES and MEASURES.get(base).aggregate == "median"
     return (median_interval if is_median else interval_of)(values, clusters)
 
 
 def median_interval(values: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
-    """The confidence interval of a median: two of the values themselves (Woodruff 1952).
-
-    A value is below the median or not, so Wilson's interval of a share of one half says which of the sorted values
-    are the ends. With clusters, queries count as many as they are worth, as in `share_interval`.
-
-    Args:
-        values: (n,) one value per query; infinite ones are allowed ("not found").
-        clusters: (n,) the image or item of each query; None takes each query as its own unit.
-        level: The confidence level, in (0, 1).
-
-    Returns:
-        (low, high); (NaN, NaN) of fewer than six values, which need not hold the median between them.
-
-    Example:
-        >>> median_interval([1, 1, 2, 3, 5, 8, 13, 21, 34, 55])
-        (1.0, 34.0)
-    """
+    """The confidence interval of a median: two of the values themselves (Woodruff 1952)."""
+    # A value is below the median or not, so Wilson's interval of a share of one half says which of the sorted values
+    # are the ends. With clusters, queries count as many as they are worth, as in `share_interval`.
+    # values: (n,) one value per query; infinite ones are allowed ("not found").
+    # clusters: (n,) the image or item of each query; None takes each query as its own unit.
+    # Returns: (low, high); (NaN, NaN) of fewer than six values, which need not hold the median between them.
     check_level(level)
     array = np.sort(np.asarray(values, np.float64))
     if not len(array) or np.isnan(array).any():
@@ -93,24 +72,12 @@ def median_interval(values: object, clusters: object = None, *, level: float = 0
 
 
 def share_interval(values: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share (1927), which is good for few queries and for shares near 0 and 1.
-
-    With clusters, the number of queries is replaced by the effective one, which has the same error as the clusters
-    (Korn & Graubard 1998). Where all values are equal there is no such error; then every cluster counts as one query.
-
-    Args:
-        values: (n,) zeros and ones.
-        clusters: (n,) the image or item of each query; None takes each query as its own unit.
-        level: The confidence level, in (0, 1).
-
-    Returns:
-        (low, high), in [0, 1].
-
-    Example:
-        >>> low, high = share_interval([1, 1, 1, 1])
-        >>> round(low, 3), high
-        (0.51, 1.0)
-    """
+    """Wilson's interval of a share (1927), which is good for few queries and for shares near 0 and 1."""
+    # With clusters, the number of queries is replaced by the effective one, which has the same error as the clusters
+    # (Korn & Graubard 1998). Where all values are equal there is no such error; then every cluster counts as one query.
+    # values: (n,) zeros and ones.
+    # clusters: (n,) the image or item of each query; None takes each query as its own unit.
+    # Returns: (low, high), in [0, 1].
     array = np.asarray(values, np.float64)
     return wilson(float(array.mean()), *_effective(array, clusters, level))
 
@@ -118,31 +85,17 @@ def share_interval(values: object, clusters: object = None, *, level: float = 0.
 def difference_interval(
     values: object, baseline: object, clusters: object = None, *, level: float = 0.95
 ) -> tuple[float, float]:
-    """The confidence interval of the mean of `values` − `baseline`, paired.
-
-    - Hits (both sides 0 or 1): Agresti and Min (2005), half a query added to each of the four outcomes. Near a ceiling
-      most differences are 0, and Student's t is then too narrow, or has no interval at all. With clusters the number of
-      queries is the effective one, as in `share_interval`.
-    - Six to nine units: the interval that belongs to the exact sign-flip test, from the means of all subsets of units
-      (Hartigan 1969). It contains 0 exactly when p of `paired_t` is above 1 − `level`.
-    - Otherwise `mean_interval`. With two to five units it rests on differences that are about normal.
-
-    Args:
-        values: (n,) one value per query of one system; finite.
-        baseline: (n,) those of the other.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-        level: The confidence level, in (0, 1).
-
-    Returns:
-        (low, high); (NaN, NaN) of a single unit, and where there is no spread.
-
-    Raises:
-        VisirError: The level is not in (0, 1), or the differences are faulty as in `paired_t`.
-
-    Example:
-        >>> [round(end, 3) for end in difference_interval([1] * 50, [0] + [1] * 49)]  # one query of 50 was gained
-        [-0.034, 0.072]
-    """
+    """The confidence interval of the mean of `values` − `baseline`, paired."""
+    # - Hits (both sides 0 or 1): Agresti and Min (2005), half a query added to each of the four outcomes. Near a
+    #   ceiling most differences are 0, and Student's t is then too narrow, or has no interval at all. With clusters the
+    #   number of queries is the effective one, as in `share_interval`.
+    # - Six to nine units: the interval that belongs to the exact sign-flip test, from the means of all subsets of units
+    #   (Hartigan 1969). It contains 0 exactly when p of `paired_t` is above 1 − `level`.
+    # - Otherwise `mean_interval`. With two to five units it rests on differences that are about normal.
+    # values: (n,) one value per query of one system; finite.
+    # baseline: (n,) those of the other.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
+    # Returns: (low, high); (NaN, NaN) of a single unit, and where there is no spread.
     check_level(level)
     sides = np.asarray(values, np.float64), np.asarray(baseline, np.float64)
     differences = sides[0] - sides[1]
@@ -192,38 +145,27 @@ def _effective(values: Floats, clusters: object, level: float) -> tuple[float, f
 
 @dataclass(frozen=True)
 class TestedDifference:
-    """A difference of two means with an interval and a p that belong together.
+    """A difference of two means with an interval and a p that belong together."""
 
-    p is below α exactly where the interval of the level 1 − α leaves out 0: the interval holds every difference that
-    the test does not reject.
+    # p is below α exactly where the interval of the level 1 − α leaves out 0: the interval holds every difference that
+    # the test does not reject.
 
-    Attributes:
-        p: The two-sided p-value; NaN where there is no test.
-        low: The lower end of the interval; NaN where there is none.
-        high: The upper end.
-    """
-
-    p: float
-    low: float
-    high: float
+    p: float  # the two-sided p-value; NaN where there is no test
+    low: float  # the lower end of the interval; NaN where there is none
+    high: float  # the upper end
 
 
 NOT_TESTED = TestedDifference(nan, nan, nan)
 
 
 def paired_with_test(values: Floats, baseline: Floats, *, level: float = 0.95) -> TestedDifference:
-    """The difference of two means over the same units, with the test that its interval inverts.
-
-    - Hits: p is the larger of McNemar's exact one and that of Agresti and Min; the interval holds theirs and the exact
-      one of the hits that differ. So neither few units nor hits that all differ make it too narrow.
-    - Other values: from ten units on the paired t-test; from six on sign flips and their interval
-      (`difference_interval`). Fewer cannot be significant at 5 % by sign flips, and have no interval.
-
-    Args:
-        values: (n,) one value per unit; finite.
-        baseline: (n,) those of the other side.
-        level: The confidence level, in (0, 1).
-    """
+    """The difference of two means over the same units, with the test that its interval inverts."""
+    # - Hits: p is the larger of McNemar's exact one and that of Agresti and Min; the interval holds theirs and the
+    #   exact one of the hits that differ. So neither few units nor hits that all differ make it too narrow.
+    # - Other values: from ten units on the paired t-test; from six on sign flips and their interval
+    #   (`difference_interval`). Fewer cannot be significant at 5 % by sign flips, and have no interval.
+    # values: (n,) one value per unit; finite.
+    # baseline: (n,) those of the other side.
     check_level(level)
     if len(values) < 2:
         return NOT_TESTED
@@ -245,28 +187,19 @@ def paired_with_test(values: Floats, baseline: Floats, *, level: float = 0.95) -
 def independent_with_test(
     values: Floats, units: object, baseline: Floats, baseline_units: object, *, level: float = 0.95
 ) -> TestedDifference:
-    """The difference of two means over different units, with the test that its interval inverts.
-
-    - Hits: each side has the exact interval of a share (Clopper and Pearson 1934), over as many queries as it is worth
-      where several are of one unit (Korn and Graubard 1998). Both make that of the difference (Newcombe 1998; MOVER:
-      Zou and Donner 2008). It holds for rare hits, for sides of very unequal size, and for a side without a hit.
-    - Other values: Welch's t, judged by what it is where units are given to the sides at random (Janssen 1997; Chung
-      and Romano 2013), exact where both sides have one distribution. For the interval the values of one side are moved
-      by each supposed difference. A side with a single unit is not tested, and of few units there is no interval.
-
-    Args:
-        values: (n,) one value per query of one side; finite.
-        units: (n,) the image or item of each query.
-        baseline: (m,) those of the other side.
-        baseline_units: (m,) likewise.
-        level: The confidence level, in (0, 1).
-
-    Example:
-        >>> rare = np.r_[np.ones(20), np.zeros(980)]  # 2 % of 1,000, and one of five
-        >>> tested = independent_with_test(rare, np.arange(1_000), np.eye(5)[0], np.arange(5))
-        >>> round(tested.p, 2), tested.low < 0 < tested.high
-        (0.19, True)
-    """
+    """The difference of two means over different units, with the test that its interval inverts."""
+    # - Hits: each side has the exact interval of a share (Clopper and Pearson 1934), over as many queries as it is
+    #   worth where several are of one unit (Korn and Graubard 1998). Both make that of the difference (Newcombe 1998;
+    #   MOVER: Zou and Donner 2008). It holds for rare hits, for sides of very unequal size, and for a side without a
+    #   hit.
+    # - Other values: Welch's t, judged by what it is where units are given to the sides at random (Janssen 1997; Chung
+    #   and Romano 2013), exact where both sides have one distribution. For the interval the values of one side are
+    #   moved by each supposed difference. A side with a single unit is not tested, and of few units there is no
+    #   interval.
+    # values: (n,) one value per query of one side; finite.
+    # units: (n,) the image or item of each query.
+    # baseline: (m,) those of the other side.
+    # baseline_units: (m,) likewise.
     check_level(level)
     sides = [(values, units), (baseline, baseline_units)]
     if all(np.isin(side, (0.0, 1.0)).all() for side, _ in sides):
@@ -322,11 +255,9 @@ class _Share:
 
 
 def _shares(sides: Sequence[tuple[Floats, object]]) -> list[_Share]:
-    """What the hits of each side are worth.
-
-    Queries of one unit are at least as alike as they are on both sides together: a side of few units, or with few hits,
-    shows by chance that its queries are independent.
-    """
+    """What the hits of each side are worth."""
+    # Queries of one unit are at least as alike as they are on both sides together: a side of few units, or with few
+    # hits, shows by chance that its queries are independent.
     parts = [(hits, float(hits.mean()), *unit_sums(hits, units)) for hits, units in sides]
     between = sum(
         float(((sums - sizes * share) ** 2).sum() - ((hits - share) ** 2).sum()) for hits, share, sums, sizes in parts
@@ -373,23 +304,15 @@ def _of_shuffles(sides: Sequence[tuple[Floats, Floats]], level: float) -> Tested
 
 @dataclass(frozen=True, eq=False)
 class _Shuffles:
-    """What Welch's t is where units are given to the sides at random, for every supposed difference.
+    """What Welch's t is where units are given to the sides at random, for every supposed difference."""
 
-    Attributes:
-        error: The standard error of the observed difference.
-        freedom: Its degrees of freedom.
-        of_mean: (shuffles, 2) the shuffled difference: its constant, and what is taken off for each unit of a shift.
-        of_square: (shuffles, 3) its squared error: constant, per shift, per squared shift.
-        first: How many units the first side has.
-        second: How many the second.
-    """
-
-    error: float
-    freedom: float
+    error: float  # the standard error of the observed difference
+    freedom: float  # its degrees of freedom
+    # (shuffles, 2) the shuffled difference: its constant, and what is taken off for each unit of a shift.
     of_mean: Floats
-    of_square: Floats
-    first: int
-    second: int
+    of_square: Floats  # (shuffles, 3) its squared error: constant, per shift, per squared shift
+    first: int  # how many units the first side has
+    second: int  # how many the second
 
     def p(self, shift: float) -> float:
         """p of the difference that lies `shift` above the observed one: values of the first side are moved by it."""

@@ -15,23 +15,7 @@ from visir.records import GROUP
 def join_queries(
     per_query: Mapping[str, pa.Table], labels: Mapping[str, pa.Table], names: Sequence[str]
 ) -> dict[str, pa.Table]:
-    """Put the value of the item in place of the value of each query, for measures of items.
-
-    Args:
-        per_query: By task: `query_id` and one column per measure, with the values of single queries.
-        labels: By task: the labels of these queries, in the same order; the label "group" names the item of a query. A
-            query without it is an item of its own.
-        names: The names of measures; those that are not of items are left as they are.
-
-    Returns:
-        The tables, in which queries of one item have the lowest value of them all: in the same task, or in all tasks.
-
-    Example:
-        >>> values = {"i2t": pa.table({"query_id": ["a", "b"], "item_score": [1.0, 0.0]})}
-        >>> labels = {"i2t": pa.table({"query_id": ["a", "b"], "group": ["1", "1"]})}
-        >>> join_queries(values, labels, ["item_score"])["i2t"]["item_score"].to_pylist()
-        [0.0, 0.0]
-    """
+    """Put the value of the item in place of the value of each query, for measures of items."""
     joined = dict(per_query)
     items = {task: item_names(labels.get(task), len(table)) for task, table in per_query.items()}
     for named in parse(names) if names else []:
@@ -52,12 +36,7 @@ def join_queries(
 
 
 def item_names(labels: pa.Table | None, queries: int) -> pa.Array:
-    """(n,) the item of each query; null for a query that is an item of its own.
-
-    Args:
-        labels: The labels of the queries, or None.
-        queries: The number of queries.
-    """
+    """(n,) the item of each query; null for a query that is an item of its own."""
     if labels is None or GROUP not in labels.column_names:
         return pa.nulls(queries, pa.string())
     return labels[GROUP].combine_chunks()

@@ -25,33 +25,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LabelDifference:
-    """One value of a label against another.
+    """One value of a label against another."""
 
-    Attributes:
-        task: The task.
-        first: A value: "de".
-        second: The value that it is compared with: "en".
-        units: How many images (or queries) the difference is taken over.
-        paired: Whether both values have queries of these same images.
-        first_mean: The mean of the measure over the units of the first value.
-        second_mean: Likewise of the second.
-        low: The 95 % interval of the difference, its lower end; NaN where there is none.
-        high: Its upper end.
-        p: The p-value, corrected for all pairs of the task (Holm); NaN where it cannot be tested.
-        beyond: Of how many queries of both values the rank is not known; then there is no p.
-    """
-
-    task: str
-    first: str
-    second: str
-    units: int
-    paired: bool
-    first_mean: float
-    second_mean: float
-    low: float
-    high: float
-    p: float
-    beyond: int = 0
+    task: str  # the task
+    first: str  # a value: "de"
+    second: str  # the value that it is compared with: "en"
+    units: int  # how many images (or queries) the difference is taken over
+    paired: bool  # whether both values have queries of these same images
+    first_mean: float  # the mean of the measure over the units of the first value
+    second_mean: float  # likewise of the second
+    low: float  # the 95 % interval of the difference, its lower end; NaN where there is none
+    high: float  # its upper end
+    p: float  # the p-value, corrected for all pairs of the task (Holm); NaN where it cannot be tested
+    beyond: int = 0  # of how many queries of both values the rank is not known; then there is no p
 
     @property
     def difference(self) -> float:
@@ -61,23 +47,14 @@ class LabelDifference:
 
 @dataclass(frozen=True)
 class LabelDifferences(Tabular, Plotted, view="visir.reports.views.label_differences"):
-    """The differences between all values of a label.
+    """The differences between all values of a label."""
 
-    Attributes:
-        system: The name of the system.
-        label: The name of the label: "language".
-        measure: The name of the measure.
-        reference: The value that the table compares all others with.
-        values: The values, in the order of their first queries.
-        rows: One for each task and pair of values.
-    """
-
-    system: str
-    label: str
-    measure: str
-    reference: str
-    values: tuple[str, ...]
-    rows: tuple[LabelDifference, ...]
+    system: str  # the name of the system
+    label: str  # the name of the label: "language"
+    measure: str  # the name of the measure
+    reference: str  # the value that the table compares all others with
+    values: tuple[str, ...]  # the values, in the order of their first queries
+    rows: tuple[LabelDifference, ...]  # one for each task and pair of values
 
     def __repr__(self) -> str:
         lines = [
@@ -105,25 +82,13 @@ class LabelDifferences(Tabular, Plotted, view="visir.reports.views.label_differe
 
 
 def label_differences(result: Result, label: str, measure: str, reference: str | None = None) -> LabelDifferences:
-    """Compare all values of a label with each other.
-
-    Captions of one image in two languages are a pair: the difference is taken within each image, and the interval is
-    that of its mean over the images which both languages have. So photos that are hard in every language do not widen
-    it. Values that share less than half of their images (categories, as a rule) are compared as two independent
-    samples. Before the correction for all pairs, p is below 5 % exactly where the interval leaves out 0
-    (`visir.evaluation.intervals`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
-    where a rank is not known, because nothing right is among the answers, there is no p either.
-
-    Args:
-        result: The result, with labels.
-        label: The name of the label.
-        measure: The name of a column of the result.
-        reference: The value that the table compares the others with; None takes "en" where it is a value, or else the
-            first.
-
-    Raises:
-        VisirError: No task has such a label, the reference is no value of it, or the measure is a median.
-    """
+    """Compare all values of a label with each other."""
+    # Captions of one image in two languages are a pair: the difference is taken within each image, and the interval is
+    # that of its mean over the images which both languages have. So photos that are hard in every language do not widen
+    # it. Values that share less than half of their images (categories, as a rule) are compared as two independent
+    # samples. Before the correction for all pairs, p is below 5 % exactly where the interval leaves out 0
+    # (`visir.evaluation.intervals`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
+    # where a rank is not known, because nothing right is among the answers, there is no p either.
     if base_of(measure) == "median_rank":
         problem = f"{measure!r}: the difference of two medians has no test"
         raise VisirError(problem, hint="take 'mean_rank' or 'mrr'")
@@ -185,23 +150,13 @@ def value_difference(
     *,
     of_ranks: bool = False,
 ) -> tuple[int, bool, float, float, float, float, float]:
-    """Compare the queries of two values of a label; the interval leaves out 0 exactly where p is below 5 %.
-
-    Args:
-        values: (n,) the measure of the queries of the first value.
-        units: (n,) the image of each, as a number.
-        other_values: (m,) the measure of the queries of the second value.
-        other_units: (m,) the image of each.
-        of_ranks: Whether they are ranks, which a few very long ones decide: p is that of their logarithms, and there is
-            no interval, as in `compare`.
-
-    Returns:
-        (units, paired, mean, other mean, low, high, p), p not corrected; NaN where there is no interval, or no test.
-
-    Example:
-        >>> value_difference(np.ones(3), np.arange(3), np.zeros(3), np.arange(3))[:4]
-        (3, True, 1.0, 0.0)
-    """
+    """Compare the queries of two values of a label; the interval leaves out 0 exactly where p is below 5 %."""
+    # values: (n,) the measure of the queries of the first value.
+    # units: (n,) the image of each, as a number.
+    # other_values: (m,) the measure of the queries of the second value.
+    # other_units: (m,) the image of each.
+    # Returns: (units, paired, mean, other mean, low, high, p), p not corrected; NaN where there is no interval, or no
+    # test.
     size = int(max(units.max(), other_units.max())) + 1
     samples = [(values, units), (other_values, other_units)]
     counts = [np.bincount(own, minlength=size).astype(np.float64) for _, own in samples]

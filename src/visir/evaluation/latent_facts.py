@@ -34,35 +34,18 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentFact(Displayed):
-    """One property that has a value in every picture.
+    """One property that has a value in every picture."""
 
-    Attributes:
-        name: The name of the fact.
-        role: Which captions tell it: "shared" all, "specific" one, "irrelevant" none; "shortcut": a digit of a number.
-        of_images: (images,) the value of each image of the collection as a code ≥ 0; −1 where there is none.
-        of_captions: (captions,) the value that each caption tells, or would tell.
-        is_told: (captions,) whether a caption tells it.
-    """
-
-    name: str
+    name: str  # the name of the fact
+    # Which captions tell it: "shared" all, "specific" one, "irrelevant" none; "shortcut": a digit of a number.
     role: Role
-    of_images: Integers
-    of_captions: Integers
-    is_told: NDArray[np.bool_]
+    of_images: Integers  # (images,) the value of each image of the collection as a code ≥ 0; −1 where there is none
+    of_captions: Integers  # (captions,) the value that each caption tells, or would tell
+    is_told: NDArray[np.bool_]  # (captions,) whether a caption tells it
 
 
 def latent_facts(collection: Collection) -> list[LatentFact]:
-    """The facts of generated scenes.
-
-    Args:
-        collection: A collection with columns of `facts` whose metadata name a role.
-
-    Returns:
-        The facts, in the table's order.
-
-    Raises:
-        CollectionError: There are none, or the tables do not cover every image and caption.
-    """
+    """The facts of generated scenes."""
     described = (
         [] if collection.facts is None else [fact for fact in collection.facts.schema if _role(fact) is not None]
     )
@@ -93,21 +76,13 @@ def latent_facts(collection: Collection) -> list[LatentFact]:
 
 
 def shortcut_digits(collection: Collection) -> list[LatentFact]:
-    """The number that a collection's shortcuts give each tuple, digit by digit from the left.
-
-    With 1 to 3 bits the number is one digit, and its bits are probed instead, the lowest first. With more bits they are
-    not: the bits of a number of several digits are no linear function of its digits, so a vector could contain every
-    digit and the probe would miss the bits.
-
-    `of_images` is the number in the picture alone, and `of_captions` the number in the caption. Where one side carries
-    no number (shortcuts on images or on captions only) it is the number of its tuple, which a probe can only guess.
-
-    Args:
-        collection: The collection.
-
-    Returns:
-        The facts, in the role "shortcut"; empty without shortcuts.
-    """
+    """The number that a collection's shortcuts give each tuple, digit by digit from the left."""
+    # With 1 to 3 bits the number is one digit, and its bits are probed instead, the lowest first. With more bits they
+    # are not: the bits of a number of several digits are no linear function of its digits, so a vector could contain
+    # every digit and the probe would miss the bits.
+    # `of_images` is the number in the picture alone, and `of_captions` the number in the caption. Where one side
+    # carries no number (shortcuts on images or on captions only) it is the number of its tuple, which a probe can only
+    # guess.
     injected = collection.injected
     if injected is None:
         return []
@@ -123,14 +98,8 @@ def shortcut_digits(collection: Collection) -> list[LatentFact]:
 
 
 def owners_of(collection: Collection) -> Integers:
-    """Find the image of each caption.
-
-    Args:
-        collection: The collection.
-
-    Returns:
-        (captions,) the row of the image.
-    """
+    """Find the image of each caption."""
+    # Returns: (captions,) the row of the image.
     rows = pc.index_in(collection.captions["image_id"], collection.images["id"].combine_chunks())
     return np.asarray(rows.to_numpy(), np.int64)
 

@@ -20,30 +20,20 @@ Labels = NDArray[np.int64]
 
 
 def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Predict each example with a probe that was not fitted to it.
-
-    Each fold in turn is held out, and the probe is fitted to all the others. It is a multinomial logistic regression
-    with an L2 penalty (scikit-learn's, by L-BFGS, at most 1,000 steps) on dimensions standardised by the mean and
-    deviation of the fitted part. Otherwise the penalty would depend on the scale of each dimension.
-
-    The penalty is chosen again for every held-out fold: the next fold is the validation part, the probe is fitted to
-    the rest with C = 0.01, 0.1, … until the likelihood of the validation part falls, and then to both with the best C.
-    No single C is right for all facts. A fact in few weak directions needs a weak penalty (the second thing, in
-    captions of scenes-vse: 28 % with C = 0.1, 66 % with 10); a fact spread over all directions needs a strong one (the
-    subject, in images of scenes-heads: 45 % and 40 %). The likelihood is used, not the accuracy, because it changes
-    smoothly.
-
-    Args:
-        vectors: (n, d) the vectors.
-        labels: (n,) the value of each example, a code.
-        folds: (n,) the fold of each example; at least three folds.
-
-    Returns:
-        (n,) whether the probe predicts the value.
-
-    Raises:
-        MissingPackageError: scikit-learn is not installed.
-    """
+    """Predict each example with a probe that was not fitted to it."""
+    # Each fold in turn is held out, and the probe is fitted to all the others. It is a multinomial logistic regression
+    # with an L2 penalty (scikit-learn's, by L-BFGS, at most 1,000 steps) on dimensions standardised by the mean and
+    # deviation of the fitted part. Otherwise the penalty would depend on the scale of each dimension.
+    # The penalty is chosen again for every held-out fold: the next fold is the validation part, the probe is fitted to
+    # the rest with C = 0.01, 0.1, … until the likelihood of the validation part falls, and then to both with the best
+    # C. No single C is right for all facts. A fact in few weak directions needs a weak penalty (the second thing, in
+    # captions of scenes-vse: 28 % with C = 0.1, 66 % with 10); a fact spread over all directions needs a strong one
+    # (the subject, in images of scenes-heads: 45 % and 40 %). The likelihood is used, not the accuracy, because it
+    # changes smoothly.
+    # vectors: (n, d) the vectors.
+    # labels: (n,) the value of each example, a code.
+    # folds: (n,) the fold of each example; at least three folds.
+    # Returns: (n,) whether the probe predicts the value.
     require("sklearn", extra="shortcuts", purpose="a linear probe")
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -67,10 +57,8 @@ def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> 
 
 @contextlib.contextmanager
 def expected_warnings() -> Iterator[None]:
-    """Leave out what scikit-learn warns of while probes are fitted, and what says nothing new here.
-
-    A probe stops after its steps, and there may be few examples of many classes.
-    """
+    """Leave out what scikit-learn warns of while probes are fitted, and what says nothing new here."""
+    # A probe stops after its steps, and there may be few examples of many classes.
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():

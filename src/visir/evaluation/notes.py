@@ -47,15 +47,7 @@ def same_items(task: Task) -> list[str]:
 
 
 def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
-    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery.
-
-    Args:
-        folds: By task: one task per fold.
-        ranks: By task: the ranks of each fold.
-
-    Returns:
-        The notes.
-    """
+    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
     notes = []
     for name, tasks in folds.items():
         without = sum(int((part.positives == 0).sum()) for part in ranks[name])

@@ -32,11 +32,7 @@ def check_options(
     similarity: str | None = None,
     measures: Sequence[str] | None = None,
 ) -> None:
-    """Check the options of `visir.evaluation.evaluate.evaluate`, which explains them.
-
-    Raises:
-        ConfigurationError: Options are faulty; all are listed.
-    """
+    """Check the options of `visir.evaluation.evaluate.evaluate`, which explains them."""
     faults = faults_of_measures(measures)
     for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties or "id", get_args(Ties))):
         if value not in known:
@@ -87,18 +83,7 @@ def check_options(
 def check_plain(
     recall: str | None, ties: str | None, measures: Sequence[str] | None, needless: Sequence[str], has_run: bool
 ) -> None:
-    """Check the options of judgements and a run, without a collection.
-
-    Args:
-        recall: The recall, or None.
-        ties: How ties are counted.
-        measures: The names of the measures.
-        needless: The options that were given and need a collection.
-        has_run: Whether there is a run.
-
-    Raises:
-        ConfigurationError: Options are faulty; all are listed.
-    """
+    """Check the options of judgements and a run, without a collection."""
     faults = faults_of_measures(measures)
     for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties or "id", get_args(Ties))):
         if value not in known:
@@ -115,14 +100,7 @@ def check_plain(
 
 
 def faults_of_measures(measures: Sequence[str] | None) -> list[str]:
-    """What is wrong with the names of measures.
-
-    Args:
-        measures: The names as people type them; None for the default ones.
-
-    Returns:
-        One line for each fault.
-    """
+    """What is wrong with the names of measures."""
     if measures is None:
         return []
     if not isinstance(measures, Iterable):

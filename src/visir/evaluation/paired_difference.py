@@ -44,27 +44,13 @@ def paired_difference(
     seed: int = 0,
     not_known: str = "",
 ) -> Difference:
-    """Test one measure of a system against that of the baseline.
-
-    Of `mean_rank` the logarithms of ranks are tested. Ranks have heavy tails: where two systems have the same mean rank
-    and one of them the longer tail, the t-test of ranks finds 8 to 9 % differences with 50 to 1,000 queries, and the
-    interval holds the truth as rarely (`benchmarks/calibration.py`). So there is no interval.
-
-    Args:
-        task: The task.
-        measure: The measure, with its cutoff.
-        systems: The names of the system and of the baseline.
-        values: (n,) what each query has under the system.
-        baseline: (n,) the same under the baseline.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-        aggregates: The aggregates of both; None takes the means of the values.
-        test: The name of the test.
-        seed: The seed of the randomisation test.
-        not_known: Why values of queries are not known; the difference is then not tested.
-
-    Returns:
-        The difference; `p_corrected` equals `p`.
-    """
+    """Test one measure of a system against that of the baseline."""
+    # Of `mean_rank` the logarithms of ranks are tested. Ranks have heavy tails: where two systems have the same mean
+    # rank and one of them the longer tail, the t-test of ranks finds 8 to 9 % differences with 50 to 1,000 queries, and
+    # the interval holds the truth as rarely (`benchmarks/calibration.py`). So there is no interval.
+    # values: (n,) what each query has under the system.
+    # baseline: (n,) the same under the baseline.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
     value, before = aggregates or (float(values.mean()), float(baseline.mean()))
     lower_is_better = base_of(measure) in MEASURES and MEASURES.get(base_of(measure)).best == "low"
     of_ranks = base_of(measure) == "mean_rank"
@@ -81,43 +67,20 @@ def paired_difference(
 
 
 def with_correction(differences: Sequence[Difference], correction: Correction) -> tuple[Difference, ...]:
-    """The differences with p-values corrected over all of them as one family.
-
-    Args:
-        differences: The differences.
-        correction: The name of the correction.
-    """
+    """The differences with p-values corrected over all of them as one family."""
     adjusted = corrected([difference.p for difference in differences], correction)
     return tuple(replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True))
 
 
 def in_words(test: TestName, seed: int, units: Mapping[str, int]) -> str:
-    """The test that was made, as a reader meets it: with few units it is another one.
-
-    Args:
-        test: The name of the test.
-        seed: The seed of the randomisation test.
-        units: How many units each task has.
-
-    Example:
-        >>> in_words("t", 0, {"t2i": 1000, "i2t": 8})
-        'two-sided paired t-test (t2i), exact test of sign flips (i2t)'
-    """
+    """The test that was made, as a reader meets it: with few units it is another one."""
     usual = f"{_TESTS[test]}{f' (seed {seed})' if test == 'randomisation' else ''}"
     flips = "exact test of sign flips"
     return "two-sided " + _by_task({task: flips if _is_few(count, test) else usual for task, count in units.items()})
 
 
 def intervals_in_words(units: Mapping[str, int]) -> str:
-    """The intervals that were computed, as a reader meets them.
-
-    Args:
-        units: How many units each task has.
-
-    Example:
-        >>> intervals_in_words({"t2i": 8})
-        '95 % intervals: Agresti and Min of hits; of other measures that of sign flips'
-    """
+    """The intervals that were computed, as a reader meets them."""
     flips, usual = "that of sign flips", "t"
     others = _by_task({task: flips if FEWEST_UNITS <= n < FEW_UNITS else usual for task, n in units.items()})
     return f"95 % intervals: Agresti and Min of hits; of other measures {others}"
@@ -136,13 +99,7 @@ def _by_task(names: Mapping[str, str]) -> str:
 
 
 def few_units_notes(units: Mapping[str, int], test: TestName, *, intervals: bool = True) -> list[str]:
-    """Why tests and intervals of few units are others than usual, and what they cannot show.
-
-    Args:
-        units: How many units each task has.
-        test: The name of the test.
-        intervals: Whether there are intervals of `difference_interval`.
-    """
+    """Why tests and intervals of few units are others than usual, and what they cannot show."""
     few = {task: count for task, count in units.items() if 1 < count < FEW_UNITS}
     notes = []
     if few and test == "t":
@@ -160,13 +117,7 @@ def few_units_notes(units: Mapping[str, int], test: TestName, *, intervals: bool
 
 
 def notes_of(differences: Sequence[Difference], units: Mapping[str, int], test: TestName) -> tuple[str, ...]:
-    """What a reader must know of the tests: few units, mean ranks, and what could not be tested.
-
-    Args:
-        differences: The differences.
-        units: How many units each task has.
-        test: The name of the test.
-    """
+    """What a reader must know of the tests: few units, mean ranks, and what could not be tested."""
     notes = few_units_notes(units, test)
     if any(base_of(difference.measure) == "mean_rank" for difference in differences):
         notes.append(_OF_RANKS)

@@ -27,18 +27,7 @@ USUAL = ("ndcg@10", "map", "mrr", "hit@1", "precision@10", "recall@10", "recall@
 
 
 def check_order(qrels: Any, run: Any) -> None:
-    """Refuse dictionaries that are given in the wrong order, as far as their values show it.
-
-    Args:
-        qrels: What was given as judgements.
-        run: What was given as the run.
-
-    Raises:
-        ConfigurationError: The first has scores such as 0.83, the second whole numbers alone.
-
-    Example:
-        >>> check_order({"q": {"a": 1}}, {"q": {"a": 0.83}})
-    """
+    """Refuse dictionaries that are given in the wrong order, as far as their values show it."""
     if _are_whole(qrels) is False and _are_whole(run):
         raise ConfigurationError(
             "the first has scores with fractions, the second whole numbers alone: judgements come first, then the run.",
@@ -65,33 +54,9 @@ def evaluate_run(
     name: str | None = None,
     similarity: str | None = None,
 ) -> Evaluation:
-    """Measure a run with judgements alone; `visir.evaluate(qrels, run)` calls this.
-
-    Every judged query counts; one without an answer counts as failed. What is not in the answers was not found, so a
-    measure may look deeper than they reach.
-
-    Args:
-        qrels: The judgements, in any form that `visir.collections.read_qrels` takes.
-        run: The run, in any form that `visir.read_run` takes.
-        measures: Names as people type them; None takes the usual ones of text retrieval.
-        recall: The recall that "R@k" means; None is "recall", the share of the positives, as ir_measures counts it.
-        ties: How equal scores are counted.
-        name: What tables call the system.
-        similarity: How the run was scored, if it does not say.
-
-    Returns:
-        The numbers, the run and the judgements.
-
-    Raises:
-        RunError: The run cannot be read, or answers none of the judged queries.
-        CollectionError: The judgements cannot be read.
-        ConfigurationError: A measure is unknown.
-
-    Example:
-        >>> evaluation = evaluate_run({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.5, "b": 0.1}}, measures=["AP"])
-        >>> round(evaluation["AP"], 4)
-        0.8333
-    """
+    """Measure a run with judgements alone; `visir.evaluate(qrels, run)` calls this."""
+    # Every judged query counts; one without an answer counts as failed. What is not in the answers was not found, so a
+    # measure may look deeper than they reach.
     declared: Recall = recall or "recall"
     names = canonical(measures or USUAL, declared)
     check_order(qrels, run)

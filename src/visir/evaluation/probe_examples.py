@@ -26,44 +26,23 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """The examples of one fact from one source, in the order of the ids of their images.
+    """The examples of one fact from one source, in the order of the ids of their images."""
 
-    Attributes:
-        fact: The fact.
-        source: The source.
-        rows: (n,) the row of each vector, among the images' or among the captions'.
-        labels: (n,) the value of each, a code ≥ 0.
-        images: (n,) the row of the image of each; no image occurs twice.
-    """
-
-    fact: LatentFact
-    source: Source
-    rows: Integers
-    labels: Integers
-    images: Integers
+    fact: LatentFact  # the fact
+    source: Source  # the source
+    rows: Integers  # (n,) the row of each vector, among the images' or among the captions'
+    labels: Integers  # (n,) the value of each, a code ≥ 0
+    images: Integers  # (n,) the row of the image of each; no image occurs twice
 
 
 def in_order(collection: Collection) -> Collection:
-    """Sort images and captions by id: floating-point sums, and so probes, depend slightly on the order of rows.
-
-    Args:
-        collection: The collection.
-
-    Returns:
-        The sorted collection.
-    """
+    """Sort images and captions by id: floating-point sums, and so probes, depend slightly on the order of rows."""
     return replace(collection, images=collection.images.sort_by("id"), captions=collection.captions.sort_by("id"))
 
 
 def groups_of(collection: Collection) -> list[str]:
-    """The groups that must stay in one fold: near-duplicates.
-
-    Args:
-        collection: The collection.
-
-    Returns:
-        (images,) the id of each image, or of the image that it is a near-duplicate of.
-    """
+    """The groups that must stay in one fold: near-duplicates."""
+    # Returns: (images,) the id of each image, or of the image that it is a near-duplicate of.
     ids: list[str] = collection.images["id"].to_pylist()
     if collection.facts is None or "near_duplicate_of" not in collection.facts.column_names:
         return ids
@@ -75,22 +54,14 @@ def groups_of(collection: Collection) -> list[str]:
 
 
 def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Integers:
-    """Deal examples into folds, those of one group together.
-
-    The folds are stratified: every value is spread over the folds as evenly as possible. In random folds, the most
-    frequent value of a held-out part would be rarer in the others; then a probe without any information would score
-    clearly below chance. Within a value (the first of the group's) the order is that of the hash of (seed, group), so
-    it does not depend on the order of the examples.
-
-    Args:
-        labels: (n,) the value of each example.
-        groups: (n,) the group of each example.
-        folds: The number of folds.
-        seed: The seed.
-
-    Returns:
-        (n,) the fold of each example, from 0.
-    """
+    """Deal examples into folds, those of one group together."""
+    # The folds are stratified: every value is spread over the folds as evenly as possible. In random folds, the most
+    # frequent value of a held-out part would be rarer in the others; then a probe without any information would score
+    # clearly below chance. Within a value (the first of the group's) the order is that of the hash of (seed, group), so
+    # it does not depend on the order of the examples.
+    # labels: (n,) the value of each example.
+    # groups: (n,) the group of each example.
+    # Returns: (n,) the fold of each example, from 0.
     value = dict(zip(reversed(groups), reversed(labels.tolist()), strict=True))
     key = f"visir probes {seed}".encode()
     drawn = {member: hashlib.blake2b(member.encode(), key=key).digest() for member in value}
@@ -100,22 +71,9 @@ def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Inte
 
 
 def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]:
-    """Collect the examples of every fact and every source, facts first, then the digits of shortcuts.
-
-    An image gives one example to each: its vector; one of its captions that tell the fact, drawn by `seed`; one of
-    those that do not.
-
-    Args:
-        collection: The collection.
-        folds: The number of folds.
-        seed: The seed.
-
-    Returns:
-        The examples. Rare values of a shortcut's digits are left out, and so are positions with fewer than two values.
-
-    Raises:
-        CollectionError: A value of a fact occurs in fewer than `folds` images; all such facts are listed.
-    """
+    """Collect the examples of every fact and every source, facts first, then the digits of shortcuts."""
+    # An image gives one example to each: its vector; one of its captions that tell the fact, drawn by `seed`; one of
+    # those that do not.
     owners = owners_of(collection)
     collected: list[Examples] = []
     faults: list[str] = []

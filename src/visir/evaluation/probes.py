@@ -36,23 +36,15 @@ from visir.shortcuts import inject
 
 @dataclass(frozen=True)
 class ProbeReading:
-    """How well one fact is predicted from one source; all shares are in [0, 1].
+    """How well one fact is predicted from one source; all shares are in [0, 1]."""
 
-    Attributes:
-        accuracy: The share of held-out examples with a correct prediction.
-        low: The lower end of Wilson's 95 % interval.
-        high: The upper end.
-        chance: The share of the most frequent value among the held-out examples (every example is held out once). The
-            most frequent value is known only afterwards: a probe without information may end slightly lower, near 1 /
-            values.
-        examples: The number of examples, one per image.
-    """
-
-    accuracy: float
-    low: float
-    high: float
+    accuracy: float  # the share of held-out examples with a correct prediction
+    low: float  # the lower end of Wilson's 95 % interval
+    high: float  # the upper end
+    # The share of the most frequent value among the held-out examples (every example is held out once). The most
+    # frequent value is known only afterwards: a probe without information may end slightly lower, near 1 / values.
     chance: float
-    examples: int
+    examples: int  # the number of examples, one per image
 
     @property
     def normalised(self) -> float:
@@ -62,83 +54,51 @@ class ProbeReading:
 
 @dataclass(frozen=True, repr=False)
 class ProbedFact(Displayed):
-    """One fact and its readings.
+    """One fact and its readings."""
 
-    Attributes:
-        name: The name of the fact.
-        role: Its role.
-        values: The number of its values.
-        readings: By source. A source is absent without such captions: no caption tells an irrelevant fact, and every
-            caption tells a shared one.
-    """
-
-    name: str
-    role: Role
-    values: int
+    name: str  # the name of the fact
+    role: Role  # its role
+    values: int  # the number of its values
+    # By source. A source is absent without such captions: no caption tells an irrelevant fact, and every caption tells
+    # a shared one.
     readings: dict[Source, ProbeReading]
 
 
 @dataclass(frozen=True)
 class RoleMean:
-    """The mean of the normalised accuracies of the facts of a role from one source.
+    """The mean of the normalised accuracies of the facts of a role from one source."""
 
-    The 95 % interval is Student's t over images: it covers the choice of images, not another training of the encoder or
-    other facts.
+    # The 95 % interval is Student's t over images: it covers the choice of images, not another training of the encoder
+    # or other facts.
 
-    Attributes:
-        role: The role.
-        source: The source.
-        facts: The number of facts.
-        mean: The mean.
-        low: The lower end of the interval.
-        high: The upper end.
-    """
-
-    role: Role
-    source: Source
-    facts: int
-    mean: float
-    low: float
-    high: float
+    role: Role  # the role
+    source: Source  # the source
+    facts: int  # the number of facts
+    mean: float  # the mean
+    low: float  # the lower end of the interval
+    high: float  # the upper end
 
 
 @dataclass(frozen=True)
 class ProbeResult(
     Tabular, Plotted, Saved, view="visir.reports.views.probes", writer="visir.reports.saving:save_probes"
 ):
-    """The results of all probes of a collection and its vectors.
+    """The results of all probes of a collection and its vectors."""
 
-    Attributes:
-        collection: The name of the collection.
-        source: Its source.
-        fingerprint: Its fingerprint.
-        images: The number of images.
-        captions: The number of captions.
-        shortcuts: The injected shortcuts in words, "" for none.
-        image_encoder: The name of the images' encoder.
-        text_encoder: The name of the captions' encoder.
-        image_dimension: The dimension of image vectors.
-        text_dimension: The dimension of caption vectors.
-        folds: The number of folds.
-        seed: The seed.
-        facts: In the collection's order, the shortcuts' digits last.
-        roles: The means.
-    """
-
-    collection: str
-    source: str
-    fingerprint: str
-    images: int
-    captions: int
-    shortcuts: str
-    image_encoder: str
-    text_encoder: str
-    image_dimension: int
-    text_dimension: int
-    folds: int
-    seed: int
-    facts: tuple[ProbedFact, ...]
-    roles: tuple[RoleMean, ...]
+    collection: str  # the name of the collection
+    source: str  # its source
+    fingerprint: str  # its fingerprint
+    images: int  # the number of images
+    captions: int  # the number of captions
+    shortcuts: str  # the injected shortcuts in words, "" for none
+    image_encoder: str  # the name of the images' encoder
+    text_encoder: str  # the name of the captions' encoder
+    image_dimension: int  # the dimension of image vectors
+    text_dimension: int  # the dimension of caption vectors
+    folds: int  # the number of folds
+    seed: int  # the seed
+    facts: tuple[ProbedFact, ...]  # in the collection's order, the shortcuts' digits last
+    roles: tuple[RoleMean, ...]  # the means
 
     def __repr__(self) -> str:
         means = [
@@ -154,35 +114,14 @@ class ProbeResult(
         )
 
     def fact(self, name: str) -> ProbedFact:
-        """Look up a fact.
-
-        Args:
-            name: Its name.
-
-        Returns:
-            The fact.
-
-        Raises:
-            VisirError: There is none of this name.
-        """
+        """Look up a fact."""
         by_name = {fact.name: fact for fact in self.facts}
         if name not in by_name:
             raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(by_name)}")
         return by_name[name]
 
     def mean(self, role: Role, source: Source) -> RoleMean:
-        """Look up the mean over the facts of a role, read from a source.
-
-        Args:
-            role: The role.
-            source: The source.
-
-        Returns:
-            The mean.
-
-        Raises:
-            VisirError: There is none.
-        """
+        """Look up the mean over the facts of a role, read from a source."""
         by_role = {(role.role, role.source): role for role in self.roles}
         if (role, source) not in by_role:
             known = "; ".join(f"{role_name}, {source_name}" for role_name, source_name in by_role)
@@ -272,33 +211,13 @@ def probe(
 def probe_vectors(
     collection: Collection, images: Embeddings, texts: Embeddings, *, folds: int = 5, seed: int = 0
 ) -> ProbeResult:
-    """Probe the vectors of a collection's images and captions for every latent fact, and for its shortcuts' digits.
-
-    Each image gives *one* example: its vector; one of its captions that tell the fact, drawn at random; one of those
-    that do not. The other reading, all captions, would give the probe of a shared fact five times the examples of a
-    specific one, and shared facts would score higher for this reason alone. All random choices follow from `seed` and
-    ids, so the order of rows does not matter.
-
-    Args:
-        collection: Generated scenes; each column of its `facts` whose metadata name a role is probed. With synthetic
-            shortcuts, so is every digit that varies (of 1 to 3 bits, every bit), in the role "shortcut".
-        images: (images, d) the vectors of the images, in any order. All vectors are normalised to length 1, as the
-            thesis defines its representations (section 4.2.1): search by cosine does not use the length, so probes must
-            not.
-        texts: (captions, d') the vectors of the captions, in any order.
-        folds: The number of parts, from 3. Each is held out once and the probe fitted to the others
-            (`visir.evaluation.linear_probe`). Near-duplicate images are in the same part, and every value is spread
-            evenly over the parts.
-        seed: The seed.
-
-    Returns:
-        The results.
-
-    Raises:
-        CollectionError: Facts have too few examples (each value must occur in at least `folds` images); all are listed.
-        EmbeddingError: The vectors have the wrong modality, or lack an item.
-        VisirError: There are fewer than three folds.
-    """
+    """Probe the vectors of a collection's images and captions for every latent fact, and for its shortcuts' digits."""
+    # Each image gives *one* example: its vector; one of its captions that tell the fact, drawn at random; one of those
+    # that do not. The other reading, all captions, would give the probe of a shared fact five times the examples of a
+    # specific one, and shared facts would score higher for this reason alone. All random choices follow from `seed` and
+    # ids, so the order of rows does not matter.
+    # images: (images, d) the vectors of the images, in any order. All vectors are normalised to length 1, as the thesis
+    # defines its representations (section 4.2.1): search by cosine does not use the length, so probes must not.
     if folds < 3:
         raise _too_few(folds)
     for embeddings, modality in ((images, "image"), (texts, "text")):
@@ -366,12 +285,10 @@ def _means(
     hits: Sequence[NDArray[np.bool_]],
     groups: Sequence[str],
 ) -> tuple[RoleMean, ...]:
-    """The mean of each role and source, in that order.
-
-    The mean of the normalised accuracies is a mean over images as well: image i contributes the mean over facts of
-    (n / n_f · hit_if − chance_f) / (1 − chance_f), where n_f of the n images are examples of fact f (nearly always
-    all). So its interval is Student's t over images, with all their facts and their near-duplicates.
-    """
+    """The mean of each role and source, in that order."""
+    # The mean of the normalised accuracies is a mean over images as well: image i contributes the mean over facts of (n
+    # / n_f · hit_if − chance_f) / (1 − chance_f), where n_f of the n images are examples of fact f (nearly always all).
+    # So its interval is Student's t over images, with all their facts and their near-duplicates.
     role_means = []
     for role in ROLES:
         for source in SOURCES:

@@ -13,14 +13,7 @@ from visir.records import Items, Task, gallery_line
 
 
 def candidates_line(tasks: Sequence[Task]) -> str:
-    """The protocol's line on the candidates of a task.
-
-    Args:
-        tasks: The task of each fold.
-
-    Returns:
-        The line.
-    """
+    """The protocol's line on the candidates of a task."""
     first = tasks[0]
     if first.skip_first:
         others = [replace(task, skip_first=False) for task in tasks]
@@ -40,14 +33,7 @@ def candidates_line(tasks: Sequence[Task]) -> str:
 
 
 def queries_line(tasks: Sequence[Task]) -> str:
-    """The protocol's line on the queries of a task.
-
-    Args:
-        tasks: The task of each fold.
-
-    Returns:
-        The line.
-    """
+    """The protocol's line on the queries of a task."""
     parts = [task.judgements() for task in tasks]
     count = int(np.sum([len(part) for part in parts]))
     fingerprint = hash_columns([pa.concat_arrays([part.queries for part in parts])])

@@ -14,29 +14,12 @@ _ENTRIES = 4_000_000  # counts in memory at once: 32 MB
 
 
 def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2_000, seed: int = 0) -> Floats:
-    """Bootstrap the sums of several columns over clusters drawn with replacement.
-
-    All columns use the same draws. So any statistic of their sums (a mean difference, a ratio) has its bootstrap
-    distribution by plain arithmetic: `sums[:, 0] / sums[:, 1]`. `significance.py` explains why clusters are drawn.
-
-    Args:
-        columns: (n, k) one row per query.
-        clusters: (n,) the image of each query, which is drawn with all its captions; None draws queries.
-        samples: How many samples are drawn; each has as many clusters as there are.
-        seed: The seed of the draws.
-
-    Returns:
-        (samples, k) the sums; NaN for a single cluster, because every draw of it is the same.
-
-    Raises:
-        VisirError: There is no query.
-
-    Example:
-        >>> import numpy as np
-        >>> sums = resampled_sums(np.array([[1.0, 2.0], [3.0, 6.0]]), samples=5)
-        >>> (sums[:, 1] / sums[:, 0]).tolist()
-        [2.0, 2.0, 2.0, 2.0, 2.0]
-    """
+    """Bootstrap the sums of several columns over clusters drawn with replacement."""
+    # All columns use the same draws. So any statistic of their sums (a mean difference, a ratio) has its bootstrap
+    # distribution by plain arithmetic: `sums[:, 0] / sums[:, 1]`. `significance.py` explains why clusters are drawn.
+    # columns: (n, k) one row per query.
+    # clusters: (n,) the image of each query, which is drawn with all its captions; None draws queries.
+    # Returns: (samples, k) the sums; NaN for a single cluster, because every draw of it is the same.
     values = np.asarray(columns, np.float64)
     if values.ndim != 2 or len(values) == 0:
         raise VisirError("a bootstrap needs at least one query.", hint="is the split, or the task, right?")
@@ -59,20 +42,12 @@ def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2
 
 
 def interval(values: Floats, units: int, level: float = 0.95) -> tuple[float, float]:
-    """The expanded percentile interval of a resampled statistic.
-
-    The plain percentile interval is too narrow with few units (it covers 80 % with four): resampling n units has the
-    variance (n − 1) / n and the tails of the normal distribution. The expanded one (Hesterberg 2015, section 5.3) takes
-    quantiles further out, such that a mean gets about Student's t interval.
-
-    Args:
-        values: (samples,) the resampled statistic. A draw without a value (a division by zero) is left out.
-        units: How many units were drawn from.
-        level: The confidence level, in (0, 1).
-
-    Returns:
-        (low, high); (NaN, NaN) of a single unit, and where more draws than a tail holds have no value.
-    """
+    """The expanded percentile interval of a resampled statistic."""
+    # The plain percentile interval is too narrow with few units (it covers 80 % with four): resampling n units has the
+    # variance (n − 1) / n and the tails of the normal distribution. The expanded one (Hesterberg 2015, section 5.3)
+    # takes quantiles further out, such that a mean gets about Student's t interval.
+    # values: (samples,) the resampled statistic. A draw without a value (a division by zero) is left out.
+    # Returns: (low, high); (NaN, NaN) of a single unit, and where more draws than a tail holds have no value.
     from scipy.special import ndtr, stdtrit
 
     tail = (1 - level) / 2

@@ -14,35 +14,15 @@ from visir.records.columns import strings
 
 
 def is_whole(run: Run) -> bool:
-    """Whether a run ranks the whole gallery for every query.
-
-    Args:
-        run: The run.
-
-    Returns:
-        True if no answer is shorter than the gallery.
-    """
+    """Whether a run ranks the whole gallery for every query."""
     return run.gallery.ends_by(int(np.diff(run.offsets).min()))
 
 
 def restrict(run: Run, gallery: Gallery, queries: object = None) -> Run:
-    """Restrict a run to a smaller gallery and to some queries.
-
-    The rest of a ranking is the ranking that a search over the smaller gallery gives, as far as it reaches. A run that
-    was cut at some depth then has fewer documents, and a different number for each query. The depth of the result is
-    that of the *shortest* answer, so that no measure looks deeper than every query reaches.
-
-    Args:
-        run: The run.
-        gallery: A listed gallery.
-        queries: The ids of the queries; None keeps all.
-
-    Returns:
-        The restricted run.
-
-    Raises:
-        RunError: The gallery is only stated, or the run has none of the queries.
-    """
+    """Restrict a run to a smaller gallery and to some queries."""
+    # The rest of a ranking is the ranking that a search over the smaller gallery gives, as far as it reaches. A run
+    # that was cut at some depth then has fewer documents, and a different number for each query. The depth of the
+    # result is that of the *shortest* answer, so that no measure looks deeper than every query reaches.
     if gallery.ids is None:
         raise RunError(f"the gallery ({gallery.description}) is only stated; a run cannot be restricted to it.")
     is_kept = np.ones(len(run), bool)

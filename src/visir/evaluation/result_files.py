@@ -40,17 +40,7 @@ def is_result(path: str | Path) -> bool:
 
 
 def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
-    """Open the folder of a result.
-
-    Args:
-        given: The folder, or its `result.json`.
-
-    Returns:
-        The folder, and what its `result.json` says.
-
-    Raises:
-        VisirError: There is no result, or one of another version.
-    """
+    """Open the folder of a result."""
     folder = Path(given)
     folder = folder.parent if folder.name == "result.json" else folder
     if not (folder / "result.json").is_file():
@@ -72,15 +62,7 @@ def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
 def write_result(
     change: FolderChange, result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels], folder: str = ""
 ) -> None:
-    """Write the files of a result into a folder that is being created.
-
-    Args:
-        change: The folder that is being created.
-        result: The result.
-        runs: The runs by task.
-        qrels: The judgements by task.
-        folder: A folder inside, with a slash at its end, or "".
-    """
+    """Write the files of a result into a folder that is being created."""
     files: list[str] = []
 
     def table(name: str, content: pa.Table) -> None:
@@ -105,15 +87,7 @@ def write_result(
 
 
 def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
-    """Read a result from its files.
-
-    Args:
-        folder: The folder.
-        content: What its `result.json` says; see `open_result`.
-
-    Raises:
-        VisirError: A file is missing, or the protocol was altered.
-    """
+    """Read a result from its files."""
     protocol = Protocol.from_dict(content["protocol"])
     if protocol.fingerprint != content["protocol_fingerprint"]:
         raise VisirError(
@@ -151,11 +125,7 @@ def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a Parquet file of a result.
-
-    Raises:
-        VisirError: It is missing, or cannot be read.
-    """
+    """Read a Parquet file of a result."""
     if not path.is_file():
         raise VisirError(
             f"{path} belongs to the result and is missing.", hint="copy the whole folder, or evaluate again"
@@ -167,12 +137,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def runs_and_qrels(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict[str, Qrels]]:
-    """Read the runs and the judgements of a result, by task.
-
-    Args:
-        folder: The folder.
-        files: The names of its files.
-    """
+    """Read the runs and the judgements of a result, by task."""
     runs: dict[str, Run] = {}
     qrels: dict[str, Qrels] = {}
     for file in files:

@@ -9,11 +9,7 @@ from visir.plugins import load_target
 
 
 class Saved:
-    """A study that can be written into a folder. What writes it is in a later room, so it is named, not imported.
-
-    Args:
-        writer: "module:function" that takes the study and the folder.
-    """
+    """A study that can be written into a folder. What writes it is in a later room, so it is named, not imported."""
 
     _writer: ClassVar[str] = ""
 
@@ -23,16 +19,6 @@ class Saved:
             cls._writer = writer
 
     def save(self, folder: str | Path) -> Path:
-        """Write every number, the tables and a page into a folder, complete or not at all.
-
-        Args:
-            folder: A new folder, an empty one, or one of an earlier study, which is replaced; other files in it stay.
-
-        Returns:
-            The folder.
-
-        Raises:
-            FolderError: The folder holds something else, or files that were changed since.
-        """
+        """Write every number, the tables and a page into a folder, complete or not at all."""
         load_target(self._writer)(self, Path(folder))
         return Path(folder)

@@ -134,22 +134,7 @@ def versions() -> dict[str, str]:
 
 
 def canonical(measures: Sequence[str], recall: Recall) -> list[str]:
-    """The one form of each name, without repetitions.
-
-    Args:
-        measures: Names as people type them; "rsum" stands for its three recalls.
-        recall: The recall that "R@k" means.
-
-    Returns:
-        The names of the columns of a result.
-
-    Raises:
-        ConfigurationError: Names are faulty; all are listed.
-
-    Example:
-        >>> canonical(["R@1", "nDCG@10"], "hit"), canonical(["rsum"], "recall")
-        (['hit@1', 'ndcg@10'], ['recall@1', 'recall@5', 'recall@10'])
-    """
+    """The one form of each name, without repetitions."""
     typed = [str(name) for name in measures]
     sums = recalls_of(recall) if any(name.casefold() == "rsum" for name in typed) else []
     names = [name for name in typed if name.casefold() != "rsum"]

@@ -27,48 +27,24 @@ K_TEST = 128
 
 @dataclass(frozen=True)
 class SecondStage:
-    """A cross-encoder and the options of re-ranking (see `visir.retrieval.rerank`).
+    """A cross-encoder and the options of re-ranking (see `visir.retrieval.rerank`)."""
 
-    Attributes:
-        cross_encoder: The cross-encoder.
-        k: How many candidates are re-ranked.
-        tail: "dropped" or "kept".
-        fusion: "matching" or "sum".
-        root: The folder of stored scores.
-        workers: The number of workers that read images.
-    """
-
-    cross_encoder: CrossEncoder
-    k: int = K_TEST
-    tail: Tail = "dropped"
-    fusion: Fusion = "matching"
-    root: str | Path | None = None
-    workers: int | None = None
+    cross_encoder: CrossEncoder  # the cross-encoder
+    k: int = K_TEST  # how many candidates are re-ranked
+    tail: Tail = "dropped"  # "dropped" or "kept"
+    fusion: Fusion = "matching"  # "matching" or "sum"
+    root: str | Path | None = None  # the folder of stored scores
+    workers: int | None = None  # the number of workers that read images
 
     def after(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The protocol's fields on this stage, after those on earlier stages; see `stages_of`.
-
-        Args:
-            fields: The fields of the earlier stages.
-
-        Returns:
-            The fields `rerank` and `matcher`.
-        """
+        """The protocol's fields on this stage, after those on earlier stages; see `stages_of`."""
         stage_fields = _said(self.k, self.cross_encoder.card.name, self.cross_encoder.head, self.tail, self.fusion)
         return {
             name: f"{fields[name]}, then {text}" if fields.get(name) else text for name, text in stage_fields.items()
         }
 
     def notes(self, done: Reranked, others: float) -> list[str]:
-        """Notes on the cost and the consequences of the second stage.
-
-        Args:
-            done: The outcome of re-ranking.
-            others: Seconds of all other stages.
-
-        Returns:
-            The notes.
-        """
+        """Notes on the cost and the consequences of the second stage."""
         rate = f", {pace(done.computed / done.seconds)}" if done.computed and done.seconds else ""
         stored = f", {done.pairs - done.computed:,} found in the store" if done.computed < done.pairs else ""
         share = done.seconds / max(done.seconds + others, 1e-9)
@@ -89,23 +65,7 @@ def second_stage(
     encoding: Mapping[str, Any],
     conditions: Mapping[str, Any] | None,
 ) -> SecondStage | None:
-    """Read the options of a second stage.
-
-    Args:
-        rerank: A cross-encoder, or a model that has one; None for no second stage.
-        k: How many candidates are re-ranked; None is 128.
-        tail: "dropped" or "kept".
-        fusion: "matching" or "sum".
-        encoding: The options of encoding; `store` and `workers` are used.
-        conditions: The conditions of the protocol.
-
-    Returns:
-        The second stage, or None.
-
-    Raises:
-        ConfigurationError: Options need a second stage and there is none, or `rerank` is given twice.
-        EncoderError: The model has no matching head.
-    """
+    """Read the options of a second stage."""
     if rerank is None:
         if k is not None or tail != "dropped" or fusion != "matching":
             raise ConfigurationError(
@@ -131,18 +91,10 @@ def second_stage(
 
 
 def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
-    """Read the second stage that is recorded in ready runs.
-
-    `rerank`, "top 128; nothing behind them", is part of the task: it limits what can be found. `matcher`, "NAME, itm",
-    is part of the system, like the model of the first stage. So two systems that are each re-ranked by their own head
-    may be compared.
-
-    Args:
-        runs: The runs.
-
-    Returns:
-        The protocol's fields `rerank` and `matcher`, joined by " / " if tasks differ; empty without a second stage.
-    """
+    """Read the second stage that is recorded in ready runs."""
+    # `rerank`, "top 128; nothing behind them", is part of the task: it limits what can be found. `matcher`, "NAME,
+    # itm", is part of the system, like the model of the first stage. So two systems that are each re-ranked by their
+    # own head may be compared.
     stages = [run.provenance.get("rerank") for run in runs]
     if not any(stages):
         return {}
@@ -152,15 +104,7 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
 
 
 def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[str, list[Ranks]]:
-    """Treat the rankings as complete where a second stage dropped the rest.
-
-    Args:
-        ranks: By task: the ranks of each fold.
-        runs: By task: the runs.
-
-    Returns:
-        The ranks, without a depth where the ranking ends by its protocol.
-    """
+    """Treat the rankings as complete where a second stage dropped the rest."""
     ended = [task for task in ranks if (runs[task].provenance.get("rerank") or {}).get("tail") == "dropped"]
     whole = {task: [replace(part, depth=None) for part in ranks[task]] for task in ended}
     return ranks | whole
@@ -179,21 +123,10 @@ def apply(
     folds: Mapping[str, Sequence[Task]],
     ties: Ties,
 ) -> tuple[Ranked, Reranked]:
-    """Re-rank the runs of a first stage.
-
-    With the tail kept, ranks stay as exact as before: a document that is not among the candidates keeps its rank.
-
-    Args:
-        stage: The second stage.
-        first: The ranks and runs of the first stage.
-        source: The collection with images and captions, or the whole task of each name.
-        folds: By task: one task per fold.
-        ties: How equal scores are counted.
-
-    Returns:
-        ((ranks, runs), details): the ranks of each fold in its own gallery, the new runs, and the details of
-        re-ranking.
-    """
+    """Re-rank the runs of a first stage."""
+    # With the tail kept, ranks stay as exact as before: a document that is not among the candidates keeps its rank.
+    # Returns: ((ranks, runs), details): the ranks of each fold in its own gallery, the new runs, and the details of
+    # re-ranking.
     before, runs = first
     judged_runs = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
     done = rerank_runs(
@@ -232,11 +165,9 @@ def _judged(run: Run, folds: Sequence[Task]) -> Run:
 
 
 def _joined(head: Ranks, before: Ranks, k: int) -> Ranks:
-    """The ranks among the k candidates, followed by the first stage's ranks of all other positives.
-
-    Re-ranking moves no document across the border. So of a query's positives the first few (as many as `head` found)
-    are candidates in both.
-    """
+    """The ranks among the k candidates, followed by the first stage's ranks of all other positives."""
+    # Re-ranking moves no document across the border. So of a query's positives the first few (as many as `head` found)
+    # are candidates in both.
     place = np.arange(len(head.ranks)) - np.repeat(head.offsets[:-1], head.positives)
     among = head.ranks > 0
     # A rank that the tie rule moved stays behind the border; 0 is a positive outside the gallery.

@@ -17,23 +17,11 @@ _SATURATED = 99.5
 
 
 def ends_early(values: Mapping[str, float]) -> bool:
-    """Whether the ranking of one task ends before rank 6: R@10 is R@5, except for random hits.
-
-    A ranking that continues finds more at 10 than at 5. A ranking that stops does not; or hardly, if the rest ties and
-    is ranked by the order of an array (the official evaluation of ALBEF and X-VLM gives −100 to everything that was not
-    re-ranked). Then it finds a share of 5 / (gallery − k_test) of the missed ones, 0.5 % in a gallery of 1,000. X-VLM
-    in thesis Table 2.1, Flickr30k, text-to-image: 82.36 and 82.48, 0.7 % of the missed ones.
-
-    Args:
-        values: The published values by label, in percent.
-
-    Returns:
-        True if it ends early; False if R@5 or R@10 is missing.
-
-    Example:
-        >>> ends_early({"R@5": 82.36, "R@10": 82.48}), ends_early({"R@5": 82.36, "R@10": 90.0})
-        (True, False)
-    """
+    """Whether the ranking of one task ends before rank 6: R@10 is R@5, except for random hits."""
+    # A ranking that continues finds more at 10 than at 5. A ranking that stops does not; or hardly, if the rest ties
+    # and is ranked by the order of an array (the official evaluation of ALBEF and X-VLM gives −100 to everything that
+    # was not re-ranked). Then it finds a share of 5 / (gallery − k_test) of the missed ones, 0.5 % in a gallery of
+    # 1,000. X-VLM in thesis Table 2.1, Flickr30k, text-to-image: 82.36 and 82.48, 0.7 % of the missed ones.
     five, ten = values.get("R@5"), values.get("R@10")
     if five is None or ten is None or not 0 < five < _SATURATED or ten < five:
         return False
@@ -41,15 +29,7 @@ def ends_early(values: Mapping[str, float]) -> bool:
 
 
 def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
-    """Describe the signs in a published row.
-
-    Args:
-        row: The published row.
-        ours: The protocol of the runs that are compared with it.
-
-    Returns:
-        Sentences; empty without any sign.
-    """
+    """Describe the signs in a published row."""
     lines = [_of_cut_run(row, task, part) for task, part in row.values.items() if _is_of_cut_run(part)]
     early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
@@ -78,10 +58,8 @@ def _ranks(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _is_of_cut_run(values: Mapping[str, float]) -> bool:
-    """Whether the mean rank is below the median, as where every query without a right answer has the same last rank.
-
-    Ranks that go on to the end of a gallery have a long tail, which lifts their mean above the median.
-    """
+    """Whether the mean rank is below the median, as where every query without a right answer has the same last rank."""
+    # Ranks that go on to the end of a gallery have a long tail, which lifts their mean above the median.
     ranks = _ranks(values)
     return len(ranks) == 2 and ranks["mean_rank"] < ranks["median_rank"]
 

@@ -50,39 +50,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TestOutcome:
-    """The result of a test.
+    """The result of a test."""
 
-    Attributes:
-        p: The two-sided p-value, in [0, 1]; NaN if the differences cannot be tested.
-        statistic: t, or the mean difference.
-        how: The test in words.
-        reason: Why the differences cannot be tested, or "".
-    """
-
-    p: float
-    statistic: float
-    how: str
-    reason: str = ""
+    p: float  # the two-sided p-value, in [0, 1]; NaN if the differences cannot be tested
+    statistic: float  # t, or the mean difference
+    how: str  # the test in words
+    reason: str = ""  # why the differences cannot be tested, or ""
 
 
 def paired_t(differences: object, clusters: object = None) -> TestOutcome:
-    """Two-sided paired t-test; below ten units the exact sign-flip test (`randomisation`).
-
-    With clusters, the mean is that over all queries, and its standard error is estimated over clusters. Without
-    clusters this equals `scipy.stats.ttest_rel`; with clusters of equal size, the t-test of the cluster means. For
-    clusters of unequal size see `mean_and_error`. Differences without spread leave t nothing to divide by; then, too,
-    signs are flipped.
-
-    Args:
-        differences: (n,) the per-query value of one system minus that of the other; finite.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-
-    Returns:
-        The result of the test. If all differences are zero, p is 1 (two identical systems; scipy gives NaN).
-
-    Raises:
-        VisirError: There is no query, a difference is not finite, or the lengths differ.
-    """
+    """Two-sided paired t-test; below ten units the exact sign-flip test (`randomisation`)."""
+    # With clusters, the mean is that over all queries, and its standard error is estimated over clusters. Without
+    # clusters this equals `scipy.stats.ttest_rel`; with clusters of equal size, the t-test of the cluster means. For
+    # clusters of unequal size see `mean_and_error`. Differences without spread leave t nothing to divide by; then, too,
+    # signs are flipped.
+    # differences: (n,) the per-query value of one system minus that of the other; finite.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
     sums, sizes = unit_sums(differences, clusters)
     if len(sums) < FEW_UNITS or _no_spread(sums, sizes):
         return randomisation(differences, clusters)
@@ -94,21 +77,11 @@ def paired_t(differences: object, clusters: object = None) -> TestOutcome:
 
 
 def mean_interval(differences: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
-    """The confidence interval of a mean by Student's t. For paired differences see `intervals.difference_interval`.
-
-    From ten units on it contains 0 exactly when p of `paired_t` is above 1 − `level`.
-
-    Args:
-        differences: (n,) the values, for example those of one system minus those of the other; finite.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-        level: The confidence level, in (0, 1).
-
-    Returns:
-        (low, high); (NaN, NaN) where there is no spread.
-
-    Raises:
-        VisirError: The level is not in (0, 1), or the differences are faulty as in `paired_t`.
-    """
+    """The confidence interval of a mean by Student's t. For paired differences see `intervals.difference_interval`."""
+    # From ten units on it contains 0 exactly when p of `paired_t` is above 1 − `level`.
+    # differences: (n,) the values, for example those of one system minus those of the other; finite.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
+    # Returns: (low, high); (NaN, NaN) where there is no spread.
     check_level(level)
     sums, sizes = unit_sums(differences, clusters)
     if len(sums) < 2 or _no_spread(sums, sizes):
@@ -121,16 +94,13 @@ def mean_interval(differences: object, clusters: object = None, *, level: float 
 
 
 def mean_and_error(sums: Floats, sizes: Floats) -> tuple[float, float, float]:
-    """Return the mean over all queries, its standard error, and the degrees of freedom.
-
-    The error is the jackknife's: the mean is computed without each cluster in turn. The usual sandwich estimator
-    underestimates the error when one large cluster dominates the mean (up to 18 % false positives with 4 to 20 clusters
-    of 1 to 20 queries). The degrees of freedom are those of the effective number of equal clusters: (Σn)² / Σn² − 1.
-
-    Args:
-        sums: (c,) the sum of the values of each cluster; not all clusters have the same mean.
-        sizes: (c,) the number of its queries.
-    """
+    """Return the mean over all queries, its standard error, and the degrees of freedom."""
+    # The error is the jackknife's: the mean is computed without each cluster in turn. The usual sandwich estimator
+    # underestimates the error when one large cluster dominates the mean (up to 18 % false positives with 4 to 20
+    # clusters of 1 to 20 queries). The degrees of freedom are those of the effective number of equal clusters: (Σn)² /
+    # Σn² − 1.
+    # sums: (c,) the sum of the values of each cluster; not all clusters have the same mean.
+    # sizes: (c,) the number of its queries.
     count, total = len(sums), float(sizes.sum())
     mean = float(sums.sum()) / total
     without = (sums.sum() - sums) / (total - sizes)
@@ -147,30 +117,15 @@ def _no_spread(sums: Floats, sizes: Floats) -> bool:
 
 
 def randomisation(differences: object, clusters: object = None, *, samples: int = 10_000, seed: int = 0) -> TestOutcome:
-    """Two-sided paired randomisation (sign-flip) test of the mean difference.
-
-    Under the null hypothesis the two systems are exchangeable for each query (or cluster), so each difference could
-    have the other sign. p is the share of sign assignments whose mean difference is at least as far from zero as the
-    observed one. With at most 16 differing clusters all assignments are tried and p is exact. Where all that differ
-    do so by the same amount (queries that are right or wrong), p is exact for any number of them: the test is
-    McNemar's (1947). Otherwise `samples` are drawn and p = (1 + hits) / (1 + samples) (Phipson & Smyth 2010: never 0).
-
-    Args:
-        differences: (n,) the per-query value of one system minus that of the other; finite.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-        samples: How many sign assignments are drawn.
-        seed: The seed of the draws.
-
-    Returns:
-        The result of the test.
-
-    Raises:
-        VisirError: The differences are faulty as in `paired_t`.
-
-    Example:
-        >>> randomisation([1, 1, 1]).p  # 2 of the 8 sign assignments give a mean of +1 or −1
-        0.25
-    """
+    """Two-sided paired randomisation (sign-flip) test of the mean difference."""
+    # Under the null hypothesis the two systems are exchangeable for each query (or cluster), so each difference could
+    # have the other sign. p is the share of sign assignments whose mean difference is at least as far from zero as the
+    # observed one. With at most 16 differing clusters all assignments are tried and p is exact. Where all that differ
+    # do so by the same amount (queries that are right or wrong), p is exact for any number of them: the test is
+    # McNemar's (1947). Otherwise `samples` are drawn and p = (1 + hits) / (1 + samples) (Phipson & Smyth 2010: never
+    # 0).
+    # differences: (n,) the per-query value of one system minus that of the other; finite.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
     sums, sizes = unit_sums(differences, clusters)
     name = _how("randomisation test", len(sums), clusters)
     if len(sums) < 2:
@@ -206,28 +161,14 @@ def _as_far(parts: Floats) -> float:
 
 
 def wilcoxon(differences: object, clusters: object = None) -> TestOutcome:
-    """Two-sided Wilcoxon signed-rank test (1945).
-
-    It ranks the sizes of the differences, so that a few very large ones do not decide. It asks whether the differences
-    are symmetric about 0, not whether their mean is 0. Differences of 0 are left out. With clusters the mean of each
-    cluster is ranked. Up to 16 differences, and of any number that are all as large, p is exact, with ties too: signs
-    of ranks are flipped. (The normal distribution calls 8 % of sixteen hits gained or lost a difference.) Otherwise it
-    is that of `scipy.stats.wilcoxon`.
-
-    Args:
-        differences: (n,) the per-query value of one system minus that of the other; finite.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-
-    Returns:
-        The result of the test. If all differences are zero, p is 1.
-
-    Raises:
-        VisirError: The differences are faulty as in `paired_t`.
-
-    Example:
-        >>> wilcoxon([3, 1, 2]).p  # all of one sign: 2 of the 8 assignments of signs
-        0.25
-    """
+    """Two-sided Wilcoxon signed-rank test (1945)."""
+    # It ranks the sizes of the differences, so that a few very large ones do not decide. It asks whether the
+    # differences are symmetric about 0, not whether their mean is 0. Differences of 0 are left out. With clusters the
+    # mean of each cluster is ranked. Up to 16 differences, and of any number that are all as large, p is exact, with
+    # ties too: signs of ranks are flipped. (The normal distribution calls 8 % of sixteen hits gained or lost a
+    # difference.) Otherwise it is that of `scipy.stats.wilcoxon`.
+    # differences: (n,) the per-query value of one system minus that of the other; finite.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
     sums, sizes = unit_sums(differences, clusters)
     name = _how("Wilcoxon signed-rank test", len(sums), clusters)
     if len(sums) < 2:
@@ -255,27 +196,13 @@ def _in_steps(values: Floats) -> Floats:
 
 
 def corrected(p_values: object, correction: Correction = "holm") -> Floats:
-    """Correct p-values for the size of their family.
-
-    Bonferroni multiplies each by the family's size m. Holm (1979) multiplies the i-th smallest by m − i + 1 and keeps
-    the order: it controls the same error and never rejects fewer hypotheses, hence the default. Both promise that all
-    rejections are right in 95 % of families. Benjamini and Hochberg (1995) promise less: of the rejections, 5 % are
-    wrong in the mean, for p-values that are independent or positively dependent.
-
-    Args:
-        p_values: (m,) in [0, 1]; a NaN (not testable) stays NaN and does not count for the family.
-        correction: "holm", "bonferroni", "bh" (Benjamini and Hochberg) or "none".
-
-    Returns:
-        (m,) the corrected values in the same order, at most 1.
-
-    Raises:
-        VisirError: The correction is unknown.
-
-    Example:
-        >>> corrected([0.25, 0.5], "bonferroni").tolist()
-        [0.5, 1.0]
-    """
+    """Correct p-values for the size of their family."""
+    # Bonferroni multiplies each by the family's size m. Holm (1979) multiplies the i-th smallest by m − i + 1 and keeps
+    # the order: it controls the same error and never rejects fewer hypotheses, hence the default. Both promise that all
+    # rejections are right in 95 % of families. Benjamini and Hochberg (1995) promise less: of the rejections, 5 % are
+    # wrong in the mean, for p-values that are independent or positively dependent.
+    # p_values: (m,) in [0, 1]; a NaN (not testable) stays NaN and does not count for the family.
+    # Returns: (m,) the corrected values in the same order, at most 1.
     every = np.asarray(p_values, np.float64)
     result = every.copy()
     tested = np.flatnonzero(~np.isnan(every))
@@ -296,26 +223,9 @@ def corrected(p_values: object, correction: Correction = "holm") -> Floats:
 
 
 def paired_test(name: str, differences: object, clusters: object = None, *, seed: int = 0) -> TestOutcome:
-    """Run the paired test of a given name, with its defaults.
-
-    Args:
-        name: "t", "randomisation" or "wilcoxon".
-        differences: (n,) the per-query value of one system minus that of the other; finite.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-        seed: The seed of the randomisation test.
-
-    Returns:
-        The result of the test.
-
-    Raises:
-        VisirError: The test is unknown, or the differences are faulty as in `paired_t`.
-
-    Example:
-        >>> paired_test("randomisation", [1, 1, 1]).p
-        0.25
-        >>> paired_test("t", [0, 0, 0]).p
-        1.0
-    """
+    """Run the paired test of a given name, with its defaults."""
+    # differences: (n,) the per-query value of one system minus that of the other; finite.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
     if name == "t":
         return paired_t(differences, clusters)
     if name == "randomisation":
@@ -332,18 +242,10 @@ def check_level(level: float) -> None:
 
 
 def unit_sums(differences: object, clusters: object) -> tuple[Floats, Floats]:
-    """Add up the values of each unit.
-
-    Args:
-        differences: (n,) one value per query; finite.
-        clusters: (n,) the image of each query; None takes each query as its own unit.
-
-    Returns:
-        (c,) the sum and (c,) the number of queries of each unit.
-
-    Raises:
-        VisirError: There is no query, a value is not finite, or the lengths differ.
-    """
+    """Add up the values of each unit."""
+    # differences: (n,) one value per query; finite.
+    # clusters: (n,) the image of each query; None takes each query as its own unit.
+    # Returns: (c,) the sum and (c,) the number of queries of each unit.
     values = np.asarray(differences, np.float64)
     if values.ndim != 1 or len(values) == 0:
         raise VisirError("a paired test needs at least one query.", hint="is the split, or the task, right?")
@@ -364,12 +266,9 @@ def unit_sums(differences: object, clusters: object) -> tuple[Floats, Floats]:
 
 
 def without_rounding(sums: Floats, sizes: Floats) -> Floats:
-    """Sums with 0 in the place of those that are nothing but rounding: 1/2 + 1/3 − 1/2 − 1/3 is not 0 in floats.
-
-    Args:
-        sums: (n,) sums.
-        sizes: (n,) the sums of the absolute values.
-    """
+    """Sums with 0 in the place of those that are nothing but rounding: 1/2 + 1/3 − 1/2 − 1/3 is not 0 in floats."""
+    # sums: (n,) sums.
+    # sizes: (n,) the sums of the absolute values.
     return np.where(np.abs(sums) <= ROUNDING * sizes, 0.0, sums)
 
 

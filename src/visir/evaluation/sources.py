@@ -32,15 +32,7 @@ OPEN_OPTIONS = (
 
 
 def check_open_options(options: Mapping[str, Any], verb: str) -> None:
-    """Refuse options that say how a source is read: they belong to `visir.open`.
-
-    Args:
-        options: The options that a call got beside its own.
-        verb: The call: "evaluate".
-
-    Raises:
-        ConfigurationError: There is such an option; the hint is the call that works.
-    """
+    """Refuse options that say how a source is read: they belong to `visir.open`."""
     misplaced = [name for name in OPEN_OPTIONS if name in options]
     if misplaced:
         given = ", ".join(f"{name}=…" for name in misplaced)
@@ -51,21 +43,7 @@ def check_open_options(options: Mapping[str, Any], verb: str) -> None:
 
 
 def open_tasks(source: Any, images: Any = None, split: str | None = None) -> Source:
-    """Open whatever has tasks; what is open already stays as it is.
-
-    Args:
-        source: A source of tasks, or what `visir.open` takes.
-        images: Where its pictures are.
-        split: The split that will be measured: tasks are read without their other splits, which may have other texts
-            under the same ids, or are not read unless they are named.
-
-    Returns:
-        The source.
-
-    Raises:
-        ConfigurationError: There is no source, or it is open and `images` is given.
-        CollectionError: It cannot be opened.
-    """
+    """Open whatever has tasks; what is open already stays as it is."""
     if source is None:
         raise ConfigurationError(
             "there is nothing to evaluate on.",
@@ -82,20 +60,7 @@ def open_tasks(source: Any, images: Any = None, split: str | None = None) -> Sou
 
 
 def open_collection_of(source: Any, images: Any, verb: str) -> Collection:
-    """Open what must be images and captions.
-
-    Args:
-        source: A `Collection`, or what `visir.open` takes.
-        images: Where its pictures are.
-        verb: What is to be done, for the message.
-
-    Returns:
-        The collection.
-
-    Raises:
-        ConfigurationError: It is another kind of source.
-        CollectionError: It cannot be opened.
-    """
+    """Open what must be images and captions."""
     opened = open_tasks(source, images)
     if not isinstance(opened, Collection):
         raise ConfigurationError(
@@ -106,22 +71,7 @@ def open_collection_of(source: Any, images: Any, verb: str) -> Collection:
 
 
 def is_judgements(source: Any, beside: Any = None) -> bool:
-    """Whether a source is judgements alone: which documents are right for which query, and no more.
-
-    Args:
-        source: Anything.
-        beside: What is given as the system. Beside a run, a file of texts may be judgements whose columns have names
-            of texts, such as "query", or no names.
-
-    Returns:
-        True if it is.
-
-    Example:
-        >>> is_judgements({"q1": {"a.jpg": 1}}), is_judgements([("a.jpg", "a dog")]), is_judgements("scenes:12")
-        (True, False, False)
-        >>> is_judgements({"queries": {"q1": "a dog"}, "documents": {"d1": "dogs"}, "qrels": {"q1": {"d1": 1}}})
-        False
-    """
+    """Whether a source is judgements alone: which documents are right for which query, and no more."""
     if isinstance(source, Qrels):
         return True
     if is_task(source) or is_task_set(source):

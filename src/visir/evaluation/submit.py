@@ -27,23 +27,14 @@ from visir.storage import write_new
 
 @dataclass(frozen=True, repr=False)
 class Submission(Displayed, view="visir.reports.views.submission"):
-    """The files of a submission.
+    """The files of a submission."""
 
-    Attributes:
-        benchmark: What people call the benchmark.
-        system: What answered.
-        files: What was written.
-        runs: By task: the answers.
-        where: Where the files are handed in.
-        notes: What else is worth knowing.
-    """
-
-    benchmark: str
-    system: str
-    files: tuple[Path, ...]
-    runs: Mapping[str, Run]
-    where: str
-    notes: tuple[str, ...] = ()
+    benchmark: str  # what people call the benchmark
+    system: str  # what answered
+    files: tuple[Path, ...]  # what was written
+    runs: Mapping[str, Run]  # by task: the answers
+    where: str  # where the files are handed in
+    notes: tuple[str, ...] = ()  # what else is worth knowing
 
     def __repr__(self) -> str:
         lines = [f"{task}: {counted(len(run), 'queries')}" for task, run in self.runs.items()]

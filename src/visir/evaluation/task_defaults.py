@@ -10,14 +10,7 @@ from visir.records import Task, Ties
 
 
 def ties_of(tasks: Iterable[Task]) -> Ties:
-    """How equal scores are counted where nobody says: as the tasks do.
-
-    Args:
-        tasks: The tasks of an evaluation.
-
-    Raises:
-        ConfigurationError: The tasks differ in it; a protocol has one rule.
-    """
+    """How equal scores are counted where nobody says: as the tasks do."""
     rules = {task.ties: task.name for task in tasks}
     if len(rules) > 1:
         listing = ", ".join(f"{name}: {rule}" for rule, name in rules.items())
@@ -28,14 +21,7 @@ def ties_of(tasks: Iterable[Task]) -> Ties:
 
 
 def measures_of(tasks: Collection[Task]) -> list[str] | None:
-    """The measures that are taken where nobody says: those of the tasks.
-
-    Args:
-        tasks: The tasks of an evaluation.
-
-    Returns:
-        The names; None where no task names any. A measure over all tasks is left out where there is only one.
-    """
+    """The measures that are taken where nobody says: those of the tasks."""
     names = list(dict.fromkeys(name for task in tasks for name in task.measures))
     if len(tasks) < 2:
         names = [name for name in names if MEASURES.get(base_of(name)).joined != "all"]

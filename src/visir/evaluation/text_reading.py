@@ -28,21 +28,14 @@ _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 
 @dataclass(frozen=True, eq=False)
 class TextReading:
-    """How much a model reads of texts.
+    """How much a model reads of texts."""
 
-    Attributes:
-        limit: How many tokens of a text it reads.
-        tokens: (n,) the tokens of each text before anything is cut; 0 where the text is so short that it surely fits.
-        cut: (n,) whether the model does not read the end.
-        words: (n,) the words of each text that is cut; 0 for the others.
-        words_read: (n,) how many of them the model reads whole.
-    """
-
-    limit: int
+    limit: int  # how many tokens of a text it reads
+    # (n,) the tokens of each text before anything is cut; 0 where the text is so short that it surely fits.
     tokens: NDArray[np.int64]
-    cut: NDArray[np.bool_]
-    words: NDArray[np.int64]
-    words_read: NDArray[np.int64]
+    cut: NDArray[np.bool_]  # (n,) whether the model does not read the end
+    words: NDArray[np.int64]  # (n,) the words of each text that is cut; 0 for the others
+    words_read: NDArray[np.int64]  # (n,) how many of them the model reads whole
 
     @property
     def words_lost(self) -> float:
@@ -52,23 +45,7 @@ class TextReading:
 
 
 def read_texts(texts: Sequence[str], limit: TextLimit, *, count_all: bool = True) -> TextReading:
-    """Find out how much of each text is read.
-
-    Args:
-        texts: The texts.
-        limit: What the model says (`Encoder.text_limit`).
-        count_all: Whether the tokens of all texts are counted. Otherwise texts that cannot be too long (a token is at
-            least one byte) have 0 tokens here, which is much faster.
-
-    Returns:
-        The lengths, and what is lost. A tokenizer may give a part of a word; the word does not count as read then.
-
-    Example:
-        >>> words = TextLimit(2, lambda texts: [len(text.split()) for text in texts])
-        >>> reading = read_texts(["one two three four", "one"], words)
-        >>> reading.cut.tolist(), reading.words_lost
-        ([True, False], 0.5)
-    """
+    """Find out how much of each text is read."""
     room = limit.tokens - (limit.count([""])[0] if texts else 0) - _MARGIN
     tokens = np.zeros(len(texts), np.int64)
     rows = [row for row, text in enumerate(texts) if count_all or len(text.encode()) > room]
@@ -91,15 +68,8 @@ def length_bands(tokens: NDArray[np.int64], limit: int) -> list[str]:
 
 
 def reading_of(encoder: Encoder, tasks: Mapping[str, Task]) -> tuple[list[str], dict[str, pa.Table]]:
-    """Notes on texts that the encoder does not read whole, and labels of the queries among them.
-
-    Args:
-        encoder: The encoder of an evaluation.
-        tasks: Its tasks by name.
-
-    Returns:
-        (notes, labels by task); both empty where everything is read.
-    """
+    """Notes on texts that the encoder does not read whole, and labels of the queries among them."""
+    # Returns: (notes, labels by task); both empty where everything is read.
     limit = encoder.root_encoder("text").text_limit() if "text" in encoder.modalities else None
     if limit is None:
         return [], {}

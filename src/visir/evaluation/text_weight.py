@@ -160,11 +160,7 @@ def choose_weight(
 
 
 def composed_tasks(tasks: Mapping[str, Task]) -> dict[str, Task]:
-    """The tasks whose queries have a text and an image.
-
-    Args:
-        tasks: Tasks by name.
-    """
+    """The tasks whose queries have a text and an image."""
     return {name: task for name, task in tasks.items() if "text+image" in task.queries.kinds}
 
 

@@ -23,35 +23,23 @@ from visir.records import Task
 
 @dataclass(frozen=True, eq=False)
 class Truncation(Tabular, Plotted, view="visir.reports.views.truncation"):
-    """What truncation costs a model on a source.
+    """What truncation costs a model on a source."""
 
-    Attributes:
-        system: The name of the model.
-        limit: How many tokens of a text it reads; None where it reads all of it.
-        captions: How many texts there are.
-        cut: How many of them are longer than the limit.
-        longest: The tokens of the longest text, and `median`, of the one in the middle.
-        median: See `longest`.
-        words_lost: The share of the words of cut texts that are not read.
-        by_truncation: The measures of all cut and of all whole texts, as queries; None where one kind is missing, or
-            the model was not evaluated.
-        by_length: The measures of texts by the number of their tokens, likewise.
-        differences: Cut minus whole, with its interval. Where images have both kinds, it is taken over these images
-            alone, so its means are others than those of `by_truncation`.
-        evaluation: The evaluation, where there was one.
-    """
-
-    system: str
-    limit: int | None
-    captions: int
-    cut: int
-    longest: int
-    median: float
-    words_lost: float
+    system: str  # the name of the model
+    limit: int | None  # how many tokens of a text it reads; None where it reads all of it
+    captions: int  # how many texts there are
+    cut: int  # how many of them are longer than the limit
+    longest: int  # the tokens of the longest text, and `median`, of the one in the middle
+    median: float  # see `longest`
+    words_lost: float  # the share of the words of cut texts that are not read
+    # The measures of all cut and of all whole texts, as queries; None where one kind is missing, or the model was not
+    # evaluated.
     by_truncation: ByLabel | None = None
-    by_length: ByLabel | None = None
+    by_length: ByLabel | None = None  # the measures of texts by the number of their tokens, likewise
+    # Cut minus whole, with its interval. Where images have both kinds, it is taken over these images alone, so its
+    # means are others than those of `by_truncation`.
     differences: LabelDifferences | None = None
-    evaluation: Evaluation | None = None
+    evaluation: Evaluation | None = None  # the evaluation, where there was one
 
     @property
     def share(self) -> float:

@@ -11,14 +11,7 @@ CHOICES = ("all_first", "item_score", "group_score")
 
 
 def typical_measures(result: Result) -> list[str]:
-    """The measures of choices, or the recall at 1, 5 and 10 that the protocol names, if measured; else every mean.
-
-    Args:
-        result: The result.
-
-    Returns:
-        The names of columns.
-    """
+    """The measures of choices, or the recall at 1, 5 and 10 that the protocol names, if measured; else every mean."""
     if choices := [name for name in CHOICES if name in result.measures]:
         return choices
     recalls = [name for name in recalls_of(result.protocol.recall) if name in result.measures]

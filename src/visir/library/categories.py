@@ -16,32 +16,17 @@ class UnknownCategoryError(LibraryError):
 
 @dataclass(frozen=True)
 class Category:
-    """A category and those below it.
+    """A category and those below it."""
 
-    Attributes:
-        name: The last part of `path`.
-        path: What `Query.category` takes: "holidays/2024".
-        items: How many pictures lie in it or below; a picture that lies in two places counts once.
-        children: The categories below it, by name.
-    """
-
-    name: str
-    path: str
-    items: int
-    children: tuple[Category, ...] = ()
+    name: str  # the last part of `path`
+    path: str  # what `Query.category` takes: "holidays/2024"
+    items: int  # how many pictures lie in it or below; a picture that lies in two places counts once
+    children: tuple[Category, ...] = ()  # the categories below it, by name
 
 
 def tree_of(pairs: Iterable[tuple[str, str]]) -> tuple[Category, ...]:
-    """The tree of categories, by name.
-
-    Args:
-        pairs: (category, item); "a/b" lies below "a", and "" is no category.
-
-    Example:
-        >>> [holidays] = tree_of([("holidays/2024", "1"), ("holidays", "2"), ("", "3")])
-        >>> holidays.items, [child.path for child in holidays.children]
-        (2, ['holidays/2024'])
-    """
+    """The tree of categories, by name."""
+    # pairs: (category, item); "a/b" lies below "a", and "" is no category.
     items_below: dict[str, set[str]] = {}
     for category, item in pairs:
         parts = category.split("/") if category else []
@@ -61,14 +46,7 @@ def tree_of(pairs: Iterable[tuple[str, str]]) -> tuple[Category, ...]:
 
 
 def require_category(tree: Iterable[Category], category: str) -> None:
-    """Raise `UnknownCategoryError`, with the nearest category, unless the tree has this one.
-
-    Example:
-        >>> require_category(tree_of([("holidays/2024", "1"), ("cats", "2")]), "2024")
-        Traceback (most recent call last):
-        visir.library.categories.UnknownCategoryError: no category '2024'.
-          → did you mean 'holidays/2024'? known: cats, holidays, holidays/2024
-    """
+    """Raise `UnknownCategoryError`, with the nearest category, unless the tree has this one."""
     paths = list(_paths(tree))
     if category in paths:
         return

@@ -26,10 +26,8 @@ Progress = Callable[[str, int, int], None]
 
 
 def manifests_of(folder: Path, card: LibraryCard, manifest: Manifest) -> dict[str, Manifest]:
-    """The manifests of the library and of its indexes, by the name of the folder ("" for the library itself).
-
-    Raises `LibraryError` when one is missing or damaged.
-    """
+    """The manifests of the library and of its indexes, by the name of the folder ("" for the library itself)."""
+    # Raises `LibraryError` when one is missing or damaged.
     manifests = {"": manifest}
     for name in card.indexes:
         try:
@@ -40,15 +38,9 @@ def manifests_of(folder: Path, card: LibraryCard, manifest: Manifest) -> dict[st
 
 
 def check_at_open(folder: Path, manifests: Mapping[str, Manifest]) -> None:
-    """Raise `LibraryError` that lists every file that is not as it was written.
-
-    Before any of them is read: readers of arrays, Parquet and graphs raise nearly anything over a damaged byte. The
-    large arrays of indexes are hashed while they are in use (`visir.retrieval.folder.check_files`).
-
-    Args:
-        folder: Of the library.
-        manifests: What `manifests_of` gives.
-    """
+    """Raise `LibraryError` that lists every file that is not as it was written."""
+    # Before any of them is read: readers of arrays, Parquet and graphs raise nearly anything over a damaged byte. The
+    # large arrays of indexes are hashed while they are in use (`visir.retrieval.folder.check_files`).
     faults = []
     for name, manifest in manifests.items():
         at_once = set(manifest.files) - set(late_files(manifest) if name else ())
@@ -75,10 +67,8 @@ def _mend(folder: Path, part: str = "the part that is named") -> str:
 
 
 def load_index(folder: Path) -> Index[Any]:
-    """One index of a library. Raises `LibraryError` when it is missing or damaged.
-
-    `EngineError` where it lies on a server that cannot be reached: nothing is wrong with the library then.
-    """
+    """One index of a library. Raises `LibraryError` when it is missing or damaged."""
+    # `EngineError` where it lies on a server that cannot be reached: nothing is wrong with the library then.
     from visir.retrieval.kinds import open_index
     from visir.retrieval.remote.engine import EngineError
 
@@ -97,10 +87,8 @@ def load_index(folder: Path) -> Index[Any]:
 
 @contextmanager
 def mended_by_update(folder: Path, part: str) -> Iterator[None]:
-    """Say of an index whose collection is gone, or another's, how a library gets it again.
-
-    An index alone is built again, which the hint of the engine says. A library makes its own.
-    """
+    """Say of an index whose collection is gone, or another's, how a library gets it again."""
+    # An index alone is built again, which the hint of the engine says. A library makes its own.
     from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError
 
     try:
@@ -120,10 +108,9 @@ def load_words(folder: Path, card: LibraryCard, held: ProductWords | None = None
 
 
 def check_before_change(folder: Path) -> None:
-    """Raise `LibraryError` unless every file is as it was written: before an update copies from it, whatever its size.
-
-    Without this an update would give a damaged vector a new, correct checksum.
-    """
+    """Raise `LibraryError` unless every file is as it was written: before an update copies from it, whatever its
+    size."""
+    # Without this an update would give a damaged vector a new, correct checksum.
     manifest = Manifest.read(folder, LIBRARY)
     card = LibraryCard.of(manifest)
     names = [place for place in map(card.place, card.indexes) if (folder / place).is_dir()]

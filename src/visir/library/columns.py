@@ -27,13 +27,7 @@ _ID = np.dtype("S32")
 
 
 class FieldColumn:
-    """One field: its values, each once, ascending, and for each the rows of the items that have it.
-
-    Args:
-        values: One for each row.
-        places: (values,) the row of the item that has each value.
-        items: How many items there are.
-    """
+    """One field: its values, each once, ascending, and for each the rows of the items that have it."""
 
     def __init__(self, values: Sequence[Any] | pa.Array, places: NDArray[np.int64], items: int) -> None:
         if isinstance(values, pa.Array):
@@ -52,10 +46,8 @@ class FieldColumn:
         self._items = items
 
     def compared(self, op: str, values: Sequence[Any], *, prefix: bool = False) -> Mask:
-        """Which items have a value that is `op` one of these ("=", "<", "<=", ">", ">=").
-
-        With `prefix` as far as the one that is compared with goes: "2024-05-31" is equal to "2024-05".
-        """
+        """Which items have a value that is `op` one of these ("=", "<", "<=", ">", ">=")."""
+        # With `prefix` as far as the one that is compared with goes: "2024-05-31" is equal to "2024-05".
         mask = self._none()
         for value in values:
             length = len(value) if prefix else None

@@ -21,14 +21,7 @@ from visir.storage import FolderChange
 def commit(
     change: FolderChange, card: LibraryCard, write: Callable[[Database], None], *, removed: Mapping[str, str | None]
 ) -> LibraryCard:
-    """Write a new database, from what the last one holds, and make it count; the new card.
-
-    Args:
-        change: Of the library.
-        card: What the library is.
-        write: Brings the draft up to date.
-        removed: From items that the draft no longer has to the digests of their thumbnails, which go with them.
-    """
+    """Write a new database, from what the last one holds, and make it count; the new card."""
     generation = card.generation + 1
     before = change.folder / card.database
     number = change.free_number(generation, "items-{}.sqlite", "words-{}", "decisions-{}.json")
@@ -53,10 +46,8 @@ def commit(
 
 
 def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:
-    """Delete from the indexes what the database does not know (any more); whether there was anything.
-
-    It is committed too, so that a service takes the indexes as they are now.
-    """
+    """Delete from the indexes what the database does not know (any more); whether there was anything."""
+    # It is committed too, so that a service takes the indexes as they are now.
     indexes = indexes or Indexes.of(change, card)
     database = Database.open(change.folder / card.database)
     try:

@@ -62,12 +62,7 @@ _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, na
 
 
 def row_faults(rows: RowReader, expected: RowReader) -> list[str]:
-    """What in a database visir would not have written, as sentences.
-
-    Args:
-        rows: Of the database.
-        ours: Of one that was made just now, for its schema.
-    """
+    """What in a database visir would not have written, as sentences."""
     if rows(_SCHEMA, ()) != expected(_SCHEMA, ()):
         return ["its tables are not those that visir makes"]
     faults = []

@@ -24,10 +24,8 @@ def write_scan(
     items: Collection[str],
     captions: Mapping[str, tuple[str, str]],
 ) -> set[str]:
-    """Make the database say what was found: `items`, their files, `captions` (id to item and text), fields, broken.
-
-    Returns the items that were there before and have other captions or fields now.
-    """
+    """Make the database say what was found: `items`, their files, `captions` (id to item and text), fields, broken."""
+    # Returns the items that were there before and have other captions or fields now.
     disks = disks_of(source, database, scanned)
     with database.writing():
         known = {item for (item,) in database.rows("SELECT id FROM items")}

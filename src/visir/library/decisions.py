@@ -29,14 +29,7 @@ def removals(folder: Path, card: LibraryCard, database: Database) -> set[Removal
 
 
 def write_decisions(change: FolderChange, card: LibraryCard, draft: Database, name: str) -> str:
-    """Bring the file and the new database up to date with each other; the name of the file that is to count.
-
-    Args:
-        change: Of the library.
-        card: What it is now.
-        draft: The new database.
-        name: Of the file, if another one is needed.
-    """
+    """Bring the file and the new database up to date with each other; the name of the file that is to count."""
     decided = removals(change.folder, card, draft)
     draft.run_many("INSERT OR REPLACE INTO removed VALUES (?, ?, ?)", sorted(decided))
     if not decided or decided == _in_file(change.folder, card):

@@ -12,28 +12,17 @@ TEXT_MODELS = "openai/clip-vit-base-patch32, google/siglip2-base-patch16-224"
 
 @dataclass(frozen=True)
 class DefaultModel:
-    """A model that visir takes where none is named.
+    """A model that visir takes where none is named."""
 
-    Attributes:
-        name: As `visir.load` takes it.
-        reason: Why this one, in a sentence that goes on after its name.
-    """
-
-    name: str
-    reason: str
+    name: str  # as `visir.load` takes it
+    reason: str  # why this one, in a sentence that goes on after its name
 
 
 def default_model(source: str | Path, images: Sequence[str | Path] = (), split: str | None = None) -> DefaultModel:
-    """The model that a new library gets where none is named: one that takes texts and pictures, where one can be had.
-
-    Without the hub it is a well-known one that is on this machine, or `pixels`, which takes pictures alone: the reason
-    then says how the library comes to take words. Products need none: they are searched by words.
-
-    Args:
-        source: What the library is made of.
-        images: Where its pictures are.
-        split: One split of it only.
-    """
+    """The model that a new library gets where none is named: one that takes texts and pictures, where one can be
+    had."""
+    # Without the hub it is a well-known one that is on this machine, or `pixels`, which takes pictures alone: the
+    # reason then says how the library comes to take words. Products need none: they are searched by words.
     from visir.library.models import NO_MODEL
     from visir.library.source import absolute
     from visir.library.sources import is_table_of_products

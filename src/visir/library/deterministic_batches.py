@@ -19,25 +19,21 @@ to the same bits now and then: in a network of a few dimensions for every second
 
 
 class DeterministicTextEncoder(TextEncoder):
-    """An encoder of texts that gives a text one vector, alone or in any company; thread-safe.
+    """An encoder of texts that gives a text one vector, alone or in any company; thread-safe."""
 
-    A network's vectors depend on the company by rounding (1e-7): padding changes how an attention's sums are cut, and
-    a product of matrices takes another kernel for another number of rows. Near ties then change places with the load.
-    So here a text's vector is *defined*: as the first of a batch of two, the text and itself, padded as if alone. (Not
-    of a batch of one: one row goes through a matrix-vector product, whose sums no larger batch may repeat.)
-
-    Batches of other sizes are only a faster way to the same bits. They hold texts that are padded to one length
-    (`Encoder.text_lengths`), and 1, 2, 4, 8, 16 or 32 of them, filled up with one of them again, so there are few
-    shapes. Those of a shape are encoded both ways until `COMPARED` texts were (`learn` does it ahead); only when all
-    vectors are the defined ones is that shape used from then on, otherwise never, and its texts are encoded one by one.
-    So that the ways agree is measured on the machine that runs, not assumed. An encoder that cannot tell lengths
-    encodes one by one.
-
-    A head over a frozen encoder is defined on four rows, and used on 4, 8, … in the same way.
-
-    Rounding the vectors to a grid instead would not do: whatever lies near the edge of two cells still falls into
-    either. At 768 dimensions, errors of 1e-7 and a grid of 1e-4, that is every second text.
-    """
+    # A network's vectors depend on the company by rounding (1e-7): padding changes how an attention's sums are cut, and
+    # a product of matrices takes another kernel for another number of rows. Near ties then change places with the load.
+    # So here a text's vector is *defined*: as the first of a batch of two, the text and itself, padded as if alone.
+    # (Not of a batch of one: one row goes through a matrix-vector product, whose sums no larger batch may repeat.)
+    # Batches of other sizes are only a faster way to the same bits. They hold texts that are padded to one length
+    # (`Encoder.text_lengths`), and 1, 2, 4, 8, 16 or 32 of them, filled up with one of them again, so there are few
+    # shapes. Those of a shape are encoded both ways until `COMPARED` texts were (`learn` does it ahead); only when all
+    # vectors are the defined ones is that shape used from then on, otherwise never, and its texts are encoded one by
+    # one. So that the ways agree is measured on the machine that runs, not assumed. An encoder that cannot tell lengths
+    # encodes one by one.
+    # A head over a frozen encoder is defined on four rows, and used on 4, 8, … in the same way.
+    # Rounding the vectors to a grid instead would not do: whatever lies near the edge of two cells still falls into
+    # either. At 768 dimensions, errors of 1e-7 and a grid of 1e-4, that is every second text.
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__(encoder)
@@ -47,10 +43,8 @@ class DeterministicTextEncoder(TextEncoder):
         self._heads = BatchShapes[NDArray[Any]](lambda rows: projected(encoder, rows), 4)
 
     def learn(self, texts: Sequence[str]) -> None:
-        """Find out with these texts which shapes can be used, so that no query pays for it.
-
-        `COMPARED` texts or more of one length settle all shapes of it.
-        """
+        """Find out with these texts which shapes can be used, so that no query pays for it."""
+        # `COMPARED` texts or more of one length settle all shapes of it.
         with self._lock:
             if self._backbone is not None:
                 self._backbone.learn(texts)
@@ -78,12 +72,7 @@ class DeterministicTextEncoder(TextEncoder):
 
 
 class BatchShapes(Generic[Input]):
-    """A network's vectors of inputs that are alike, in batches of the sizes that give the defined bits.
-
-    Args:
-        network: From n inputs to what it makes of each: a vector (d,), or several (t, d).
-        least: A vector is defined as the first of so many of the same input.
-    """
+    """A network's vectors of inputs that are alike, in batches of the sizes that give the defined bits."""
 
     def __init__(self, network: Callable[[Sequence[Input]], Sequence[NDArray[Any]]], least: int) -> None:
         self._network, self._least = network, least
@@ -142,10 +131,8 @@ def _are_equal(vectors: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]
 
 
 def _cut(inputs: list[Input]) -> list[tuple[list[Input], int]]:
-    """Groups of at most `WIDEST`, each with the power of two that it is filled up to: 13 of 16; of 11, 8 and 3 of 4.
-
-    A group that would be filled up by more than a quarter is cut instead.
-    """
+    """Groups of at most `WIDEST`, each with the power of two that it is filled up to: 13 of 16; of 11, 8 and 3 of 4."""
+    # A group that would be filled up by more than a quarter is cut instead.
     groups, start = [], 0
     while start < len(inputs):
         left = min(len(inputs) - start, WIDEST)

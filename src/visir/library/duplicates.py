@@ -18,23 +18,18 @@ _PLAIN = 16
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Pictures that a library has more than once.
+    """Pictures that a library has more than once."""
 
-    Attributes:
-        exact: Paths of files with the same content, group by group.
-        near: Items that look alike, group by group. Pairs hold a group together: its ends may differ more.
-    """
-
-    exact: list[list[str]]
+    exact: list[list[str]]  # paths of files with the same content, group by group
+    # Items that look alike, group by group. Pairs hold a group together: its ends may differ more.
     near: list[list[str]]
 
 
 class Hashes:
-    """The perceptual hashes of a library, read once for one generation: ids, and (n, 4) machine words.
+    """The perceptual hashes of a library, read once for one generation: ids, and (n, 4) machine words."""
 
-    Pictures are compared one by one, in machine words: 2 ms for 100,000. An index over parts of the hash would not
-    help: two hashes that differ in 48 of 256 bits need not agree in more than 5 neighbouring ones.
-    """
+    # Pictures are compared one by one, in machine words: 2 ms for 100,000. An index over parts of the hash would not
+    # help: two hashes that differ in 48 of 256 bits need not agree in more than 5 neighbouring ones.
 
     def __init__(self, ids: Sequence[str], hashes: Sequence[str]) -> None:
         words = words_of(list(hashes))

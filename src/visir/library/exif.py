@@ -16,17 +16,11 @@ _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 
 @dataclass(frozen=True)
 class Exif:
-    """What a camera wrote.
+    """What a camera wrote."""
 
-    Attributes:
-        taken: ISO 8601, with "Z" where the camera knew its offset from UTC.
-        camera: Maker and model.
-        sideways: Whether height and width change places.
-    """
-
-    taken: str | None = None
-    camera: str | None = None
-    sideways: bool = False
+    taken: str | None = None  # ISO 8601, with "Z" where the camera knew its offset from UTC
+    camera: str | None = None  # maker and model
+    sideways: bool = False  # whether height and width change places
 
 
 def read_exif(image: Image.Image) -> Exif:

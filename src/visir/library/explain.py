@@ -75,11 +75,9 @@ def matched_terms(state: LibraryState, query: Query, items: Sequence[str]) -> di
 
 
 def matched_regions(state: LibraryState, query: Query, item: str) -> WordRegions | None:
-    """What each word of a query matched in a picture; None where there is no such thing.
-
-    The original is read for it, because a model may see pictures of every size in another way; where there is none,
-    words have no regions.
-    """
+    """What each word of a query matched in a picture; None where there is no such thing."""
+    # The original is read for it, because a model may see pictures of every size in another way; where there is none,
+    # words have no regions.
     from visir.collections.images import opened
     from visir.reports.alignment import word_regions
 

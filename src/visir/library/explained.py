@@ -21,17 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ExplainedPicture(Displayed, view="visir.library.reports.explained"):
-    """Why a picture answers a search. In a notebook it shows what each word matched in the picture.
+    """Why a picture answers a search. In a notebook it shows what each word matched in the picture."""
 
-    Attributes:
-        picture: The picture.
-        query: What was searched.
-        explanation: The reasons.
-    """
-
-    picture: LibraryPicture
-    query: Query
-    explanation: HitExplanation
+    picture: LibraryPicture  # the picture
+    query: Query  # what was searched
+    explanation: HitExplanation  # the reasons
 
     @property
     def regions(self) -> WordRegions | None:
@@ -78,17 +72,7 @@ class ExplainsAnswers:
     def explain(
         self, picture: str | Path | LibraryPicture | Item, text: str | Query, **fields: Any
     ) -> ExplainedPicture:
-        """Say why a picture answers a search, whether it is among the answers or not.
-
-        Args:
-            picture: A hit; or its id, path or name.
-            text: The text that was searched, or a whole query.
-            fields: Further fields of the query, as `search` takes them: `system`, `where`, …
-
-        Raises:
-            UnknownItemError: The library has no such picture.
-            QueryError: The library cannot answer the query.
-        """
+        """Say why a picture answers a search, whether it is among the answers or not."""
         self._searcher.reload()
         library = self._searcher.library
         query = text if isinstance(text, Query) else Query(text=text, **fields)

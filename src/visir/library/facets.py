@@ -39,52 +39,33 @@ _LONGEST = 100
 
 @dataclass(frozen=True)
 class FacetValue:
-    """A value of a field, or a range of numbers, and how many items have it.
+    """A value of a field, or a range of numbers, and how many items have it."""
 
-    Attributes:
-        label: What people read: "Acme", "20 – 50".
-        count: How many items.
-        where: The conditions that it stands for; of a category none.
-        category: The path of the category; None for other fields.
-    """
-
-    label: str
-    count: int
-    where: tuple[FieldCondition, ...] = ()
-    category: str | None = None
+    label: str  # what people read: "Acme", "20 – 50"
+    count: int  # how many items
+    where: tuple[FieldCondition, ...] = ()  # the conditions that it stands for; of a category none
+    category: str | None = None  # the path of the category; None for other fields
 
 
 @dataclass(frozen=True)
 class Facet:
-    """The values of one field.
+    """The values of one field."""
 
-    Attributes:
-        field: Its name.
-        type: "category", "text" or "number".
-        values: The most frequent first; ranges and categories in their own order.
-        more: How many further values there are.
-        left_out: The conditions on this very field, which its counts leave out; all others hold.
-    """
-
-    field: str
-    type: str
-    values: tuple[FacetValue, ...]
-    more: int = 0
+    field: str  # its name
+    type: str  # "category", "text" or "number"
+    values: tuple[FacetValue, ...]  # the most frequent first; ranges and categories in their own order
+    more: int = 0  # how many further values there are
+    # The conditions on this very field, which its counts leave out; all others hold.
     left_out: tuple[FieldCondition, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
 class Facets(Displayed):
-    """The facets of a library under some conditions; `facets["brand"]` is that of a field.
+    """The facets of a library under some conditions; `facets["brand"]` is that of a field."""
 
-    Attributes:
-        total: How many items satisfy the conditions, and are of those that are counted.
-        facets: Category, price and brand first, then further fields.
-        of: Which items are counted: "all", those that the words of a query "found", or all that vectors "ranked".
-    """
-
-    total: int
-    facets: tuple[Facet, ...]
+    total: int  # how many items satisfy the conditions, and are of those that are counted
+    facets: tuple[Facet, ...]  # category, price and brand first, then further fields
+    # Which items are counted: "all", those that the words of a query "found", or all that vectors "ranked".
     of: CountedOf = "all"
 
     def __getitem__(self, field: str) -> Facet:
@@ -135,19 +116,8 @@ def facets_of(
     within: Mask | None = None,
     of: CountedOf = "all",
 ) -> Facets:
-    """The facets of a library; `Searcher.facets` counts what a query finds.
-
-    Args:
-        library: The opened library.
-        where: Conditions that every counted item satisfies.
-        category: Only what lies in this category or below it.
-        fields: The fields; None takes the category, price, brand, and up to three others that group the items.
-        within: (items,) those that may be counted; None for all.
-        of: What these are.
-
-    Raises:
-        FilterError: A field is unknown, or a condition does not fit.
-    """
+    """The facets of a library; `Searcher.facets` counts what a query finds."""
+    # within: (items,) those that may be counted; None for all.
     counting = _Counting(library, tuple(where), category, within)
     known = library.fields
     if fields is not None:
@@ -283,16 +253,8 @@ def _shown(field: Field) -> tuple[str, tuple[str, ...]]:
 
 
 def round_ends(amounts: NDArray[np.float64], ranges: int = RANGES) -> list[int | float]:
-    """The inner ends of ranges of numbers: near quantiles, and round.
-
-    Args:
-        amounts: (n,) the numbers.
-        ranges: How many ranges there are at most.
-
-    Example:
-        >>> round_ends(np.array([3.0, 12, 18, 25, 47, 80, 130, 210]))
-        [20, 50, 100]
-    """
+    """The inner ends of ranges of numbers: near quantiles, and round."""
+    # amounts: (n,) the numbers.
     quantiles = np.quantile(amounts, np.linspace(0, 1, ranges + 1)[1:-1])
     ends = sorted({_rounded(float(quantile)) for quantile in quantiles})
     low, high = float(amounts.min()), float(amounts.max())

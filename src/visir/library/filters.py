@@ -38,17 +38,11 @@ class FilterError(VisirError):
 
 @dataclass(frozen=True)
 class FieldCondition:
-    """One condition on a field of a picture.
+    """One condition on a field of a picture."""
 
-    Attributes:
-        field: Its name.
-        op: One of `OPS`.
-        value: What it is compared with; for "in" a tuple of values.
-    """
-
-    field: str
-    op: Op
-    value: Value
+    field: str  # its name
+    op: Op  # one of `OPS`
+    value: Value  # what it is compared with; for "in" a tuple of values
 
     @classmethod
     def of(cls, record: object, where: str = "condition") -> FieldCondition:
@@ -69,21 +63,13 @@ class FieldCondition:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a library.
+    """A field of a library."""
 
-    Attributes:
-        name: What a condition calls it.
-        type: "number", "text" or "date".
-        values: Its values, where it has few of them.
-        flag: Whether it is true or false (1 or 0).
-        items: How many items have it.
-    """
-
-    name: str
-    type: FieldType
-    values: tuple[str, ...] = ()
-    flag: bool = False
-    items: int = 0
+    name: str  # what a condition calls it
+    type: FieldType  # "number", "text" or "date"
+    values: tuple[str, ...] = ()  # its values, where it has few of them
+    flag: bool = False  # whether it is true or false (1 or 0)
+    items: int = 0  # how many items have it
 
 
 @dataclass(frozen=True)
@@ -158,26 +144,16 @@ def parse(text: str) -> FieldCondition:
 
 
 def read_condition(condition: object) -> FieldCondition:
-    """A condition from its text, from its record, or as it is.
-
-    Raises:
-        FilterError: It is neither.
-
-    Example:
-        >>> read_condition("width >= 800") == read_condition({"field": "width", "op": ">=", "value": "800"})
-        True
-    """
+    """A condition from its text, from its record, or as it is."""
     if isinstance(condition, FieldCondition):
         return condition
     return parse(condition) if isinstance(condition, str) else FieldCondition.of(condition)
 
 
 def fields_of(rows: RowReader) -> dict[str, Field]:
-    """Every field that conditions can name: those of every library, then the source's own.
-
-    A field of the source is a number where all its values are numbers, a date where all are dates or moments of ISO
-    8601, from the day on ("2024-05-31", "2024-05-31T18:00"), and text otherwise.
-    """
+    """Every field that conditions can name: those of every library, then the source's own."""
+    # A field of the source is a number where all its values are numbers, a date where all are dates or moments of ISO
+    # 8601, from the day on ("2024-05-31", "2024-05-31T18:00"), and text otherwise.
     fields = {}
     for name, place in _OWN.items():
         values: tuple[str, ...] = ()
@@ -207,20 +183,17 @@ def satisfying(
     *,
     category: str | None = None,
 ) -> Mask:
-    """Which items satisfy all conditions (all do without any), and lie in `category` or below it.
-
-    - A picture satisfies a condition when one of its files, captions or values does; `!=` holds when none of them is
-      equal, and so for a picture that has no such field at all (a photo without a camera is not by Canon).
-    - Text is compared without regard to case or to how accents are written; `contains` finds any part of it.
-    - Dates are compared as far as the condition's own is written: "taken = 2024-05" is all of May, "taken <= 2024-05"
-      goes to its end, "taken > 2024-05" begins in June. They are in UTC where the camera knew its zone, and as the
-      camera's clock showed them otherwise.
-    - `category`, also in a condition ("category = holidays"), takes a whole subtree: "holidays" has "holidays/2024" in
-      it, and not "holidays-old". A slash at its end, as shells complete it, says nothing more.
-
-    Raises `FilterError` that lists every fault: unknown fields (with the nearest), operations and values of the wrong
-    type.
-    """
+    """Which items satisfy all conditions (all do without any), and lie in `category` or below it."""
+    # - A picture satisfies a condition when one of its files, captions or values does; `!=` holds when none of them is
+    #   equal, and so for a picture that has no such field at all (a photo without a camera is not by Canon).
+    # - Text is compared without regard to case or to how accents are written; `contains` finds any part of it.
+    # - Dates are compared as far as the condition's own is written: "taken = 2024-05" is all of May, "taken <= 2024-05"
+    #   goes to its end, "taken > 2024-05" begins in June. They are in UTC where the camera knew its zone, and as the
+    #   camera's clock showed them otherwise.
+    # - `category`, also in a condition ("category = holidays"), takes a whole subtree: "holidays" has "holidays/2024"
+    #   in it, and not "holidays-old". A slash at its end, as shells complete it, says nothing more.
+    # Raises `FilterError` that lists every fault: unknown fields (with the nearest), operations and values of the wrong
+    # type.
     raise_faults(
         FilterError,
         "conditions",

@@ -16,13 +16,11 @@ from visir.storage import FolderChange, Manifest, is_made_by_visir, remove_own_f
 
 
 def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[[str, int, int], None]) -> LibraryCard:
-    """Bring the indexes to where and what `plan` says, and say in the manifest that they are; the new card.
-
-    Nothing is encoded. The library can be searched all the while: the new index is complete before it takes the place
-    of the old one. A kill leaves one or the other, and the next update goes on from there; only between two renames
-    there is neither, and it is the next update that does the second. A collection that was left on a server stays
-    there.
-    """
+    """Bring the indexes to where and what `plan` says, and say in the manifest that they are; the new card."""
+    # Nothing is encoded. The library can be searched all the while: the new index is complete before it takes the place
+    # of the old one. A kill leaves one or the other, and the next update goes on from there; only between two renames
+    # there is neither, and it is the next update that does the second. A collection that was left on a server stays
+    # there.
     folder = change.folder
     systems = [name for name in INDEXES if name in plan.kinds]
     for system in systems:

@@ -19,15 +19,10 @@ from visir.storage import Manifest, is_made_by_visir
 
 @dataclass(frozen=True)
 class IndexPlace:
-    """Where one index lies.
+    """Where one index lies."""
 
-    Attributes:
-        kind: The kind of index.
-        settings: As its `visir.json` holds them.
-    """
-
-    kind: str
-    settings: Mapping[str, Any]
+    kind: str  # the kind of index
+    settings: Mapping[str, Any]  # as its `visir.json` holds them
 
     @property
     def on_server(self) -> bool:
@@ -69,20 +64,17 @@ def removals(before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) 
 
 
 def kinds_here(before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> list[str]:
-    """The kinds of index that bring the rest of a library into its folder, where an update has brought a part of it.
-
-    An update with one `--kind` moves the indexes that are of it; others, as that of weighted words, stay on the server.
-    """
+    """The kinds of index that bring the rest of a library into its folder, where an update has brought a part of it."""
+    # An update with one `--kind` moves the indexes that are of it; others, as that of weighted words, stay on the
+    # server.
     brought = any(place.on_server and not after[system].on_server for system, place in before.items())
     left = [place.kind for place in after.values() if place.on_server]
     return list(dict.fromkeys(USUAL_KINDS[KINDS.get(kind).vectors] for kind in left)) if brought else []
 
 
 def named_settings(library: Path, system: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings by which an index is built: on a server with a name that tells whose it is, where none was given.
-
-    Only the index's own `visir.json` holds that name: the library's settings are those that the user has stated.
-    """
+    """The settings by which an index is built: on a server with a name that tells whose it is, where none was given."""
+    # Only the index's own `visir.json` holds that name: the library's settings are those that the user has stated.
     on_server = issubclass(getattr(KINDS.get(kind).index(), "settings_type", object), Server) and settings.get("url")
     if not on_server or settings.get("collection"):
         return {**settings}

@@ -91,12 +91,7 @@ class Item:
 
 
 def media_type_of(data: bytes) -> str:
-    """The media type of the bytes of a picture, by how they begin.
-
-    Example:
-        >>> media_type_of(b"GIF89a")
-        'image/gif'
-    """
+    """The media type of the bytes of a picture, by how they begin."""
     for begin, kind in {b"\x89PNG": "PNG", b"\xff\xd8": "JPEG", b"GIF8": "GIF", b"BM": "BMP"}.items():
         if data.startswith(begin):
             return MEDIA_TYPES[kind]

@@ -55,48 +55,33 @@ LIBRARY = FolderKind(
 
 @dataclass(frozen=True)
 class LibraryCard:
-    """What `visir.json` says of a library.
+    """What `visir.json` says of a library."""
 
-    Attributes:
-        name: What people call it.
-        source: What `visir.collections.open_collection` takes, with absolute paths; `images` and `split` too.
-        root: The folder that the pictures' paths are relative to.
-        model: A name as `visir.encoders.load` takes it; empty in a library that is searched by words alone.
-        head: Likewise, of the sparse head; None without a sparse index.
-        kinds: From "dense", "sparse" and "captions" to the kind of index, for those that there are to be.
-        settings: From the same to those settings of the index that were named; never a key or a password.
-        cards: From "dense" and "sparse" to the card of the encoder, so that another model under the same name is found.
-        indexes: Those that there are: captions only where the source has some.
-        generation: Grows with every update that changed something.
-        database: The name of the database's file; empty before the first update is done.
-        decisions: The name of the file of what the user decided; empty where nothing was.
-        texts: Whether its models take texts to search with.
-        words: Of products: language and synonyms of the search by words, its version, and what `TextIndex.read_part`
-            takes.
-        places: From "dense", "sparse" and "captions" to the folder of the index, where it is another than that name.
-        next: The models that the library is going over to, and where their indexes are made (`model_change`).
-        left: Folders of indexes that are no longer used, and go with the next update.
-    """
-
-    name: str
-    source: str
+    name: str  # what people call it
+    source: str  # what `visir.collections.open_collection` takes, with absolute paths; `images` and `split` too
     images: tuple[str, ...] = ()
     split: str | None = None
-    root: str = ""
-    model: str = ""
-    head: str | None = None
+    root: str = ""  # the folder that the pictures' paths are relative to
+    model: str = ""  # a name as `visir.encoders.load` takes it; empty in a library that is searched by words alone
+    head: str | None = None  # likewise, of the sparse head; None without a sparse index
+    # From "dense", "sparse" and "captions" to the kind of index, for those that there are to be.
     kinds: Mapping[str, str] = field(default_factory=dict)
+    # From the same to those settings of the index that were named; never a key or a password.
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # From "dense" and "sparse" to the card of the encoder, so that another model under the same name is found.
     cards: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    indexes: tuple[str, ...] = ()
-    generation: int = 0
-    database: str = ""
-    decisions: str = ""
-    texts: bool | None = None
+    indexes: tuple[str, ...] = ()  # those that there are: captions only where the source has some
+    generation: int = 0  # grows with every update that changed something
+    database: str = ""  # the name of the database's file; empty before the first update is done
+    decisions: str = ""  # the name of the file of what the user decided; empty where nothing was
+    texts: bool | None = None  # whether its models take texts to search with
+    # Of products: language and synonyms of the search by words, its version, and what `TextIndex.read_part` takes.
     words: Mapping[str, Any] = field(default_factory=dict)
+    # From "dense", "sparse" and "captions" to the folder of the index, where it is another than that name.
     places: Mapping[str, str] = field(default_factory=dict)
+    # The models that the library is going over to, and where their indexes are made (`model_change`).
     next: Mapping[str, Any] = field(default_factory=dict)
-    left: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()  # folders of indexes that are no longer used, and go with the next update
 
     def place(self, system: str) -> str:
         """The name of the folder of an index, below the library's."""

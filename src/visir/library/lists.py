@@ -36,13 +36,7 @@ def lists_of(run: Run) -> dict[str, RankedList]:
 
 
 def lists_in_steps(search: Callable[[Any, int], Run], queries: Vectors, depth: int) -> dict[str, RankedList]:
-    """From query to its list in an approximate index, by the steps of this module.
-
-    Args:
-        search: Finds the best so many documents of each query; what it finds for one does not depend on the others.
-        queries: The vectors of the queries.
-        depth: How many items each list has at least, where the index finds them.
-    """
+    """From query to its list in an approximate index, by the steps of this module."""
     lists: dict[str, dict[str, float]] = {query: {} for query in queries.ids.to_pylist()}
     for step in STEPS:
         short = [query for query, items in lists.items() if len(items) < depth]
@@ -56,18 +50,10 @@ def lists_in_steps(search: Callable[[Any, int], Run], queries: Vectors, depth: i
 
 
 def fused_step(fused: RankedList, lengths: Iterable[int], step: int) -> RankedList:
-    """What lists that end with rank `step` settle of their reciprocal rank fusion (`visir.retrieval.fusion`).
-
-    An item that none of them lists has ranks behind their ends. So it has no more than the sum of the reciprocals of
-    those ranks, and comes behind all items with a higher score. These are the first part of the joined list: no item is
-    missing between them. With two lists they are 34 at least, where these have as many. One that a list does not reach
-    gets nothing from it, where deeper lists would give it up to 1 / (60 + 129).
-
-    Args:
-        fused: The items of all lists, with their fused scores.
-        lengths: Of each list, how many items it has: fewer than `step` in one that ended by itself, or without the item
-            that the query is to be like.
-        step: How deep the lists were asked for.
-    """
+    """What lists that end with rank `step` settle of their reciprocal rank fusion (`visir.retrieval.fusion`)."""
+    # An item that none of them lists has ranks behind their ends. So it has no more than the sum of the reciprocals of
+    # those ranks, and comes behind all items with a higher score. These are the first part of the joined list: no item
+    # is missing between them. With two lists they are 34 at least, where these have as many. One that a list does not
+    # reach gets nothing from it, where deeper lists would give it up to 1 / (60 + 129).
     highest = sum(1 / (K + length + 1) for length in lengths if length >= step - 1)
     return [(item, score) for item, score in fused if score > highest]

@@ -31,18 +31,8 @@ from visir.storage.removal import remove_files
 
 
 def with_models(folder: Path, plan: LibraryCard, models: LibraryModels) -> LibraryCard:
-    """The card of the library in `folder` when it has gone over to the models of a plan.
-
-    The plan itself where they are the ones that made its vectors, under other names; what was begun is then given up.
-
-    Args:
-        folder: The library's.
-        plan: Its card, with the names of these models.
-        models: To be loaded, and compared with the cards of the library's own.
-
-    Raises:
-        LibraryError: A kind of index does not fit them.
-    """
+    """The card of the library in `folder` when it has gone over to the models of a plan."""
+    # The plan itself where they are the ones that made its vectors, under other names; what was begun is then given up.
     current = LibraryCard.read(folder)
     encoders = {"dense": models.dense, "sparse": models.sparse}
     differing = [

@@ -23,20 +23,7 @@ NO_MODEL = "none"
 
 
 class LibraryModels:
-    """The dense encoder and the sparse head of a library.
-
-    Args:
-        model: A name as `visir.encoders.load` takes it; empty for none.
-        head: Likewise, of the sparse head; None without one.
-        device: Of the models; None for the best there is.
-        cards: From "dense" and "sparse" to the card of the encoder that made the library's vectors; another is refused.
-        loaded: Encoders in memory, by name; if it is a dict, new ones are added.
-        folder: The library's folder, for messages.
-        threads: Of one matrix product, whichever thread asks for it: what a text's vector is, to the last bit, may
-            depend on their number; 0 leaves it to each library.
-        keeps_texts: Whether the text tower may be kept, and be used instead of the model.
-        once: Whether it is for a single query; the text tower is then opened sooner, and slower (`TextNetwork`).
-    """
+    """The dense encoder and the sparse head of a library."""
 
     def __init__(
         self,
@@ -97,11 +84,8 @@ class LibraryModels:
         return text_network(EncoderCard(**card), self._threads, once=self._once)
 
     def keep_texts(self, begins: Callable[[], None] = lambda: None) -> None:
-        """Keep the text tower of the dense encoder, where it is loaded, that can be done and was not yet.
-
-        Args:
-            begins: Called before work that takes seconds.
-        """
+        """Keep the text tower of the dense encoder, where it is loaded, that can be done and was not yet."""
+        # begins: Called before work that takes seconds.
         if not self._keeps_texts or not self.model or self.model not in self._loaded or self.dense is None:
             return
         from visir.encoders.models.text_network_files import keep_text_network
@@ -131,8 +115,7 @@ class LibraryModels:
 
     def load_as_made(self) -> None:
         """Load those that the library's vectors were made with; one in memory that has the same name and is another is
-        forgotten first. Raises `LibraryError` when what lies there is another too.
-        """
+        forgotten first. Raises `LibraryError` when what lies there is another too."""
         for system, name in (("dense", self.model), ("sparse", self.head)):
             if name and name in self._loaded and self._differing(system, self._loaded[name]):
                 del self._loaded[name]
@@ -176,10 +159,8 @@ class LibraryModels:
 
 
 def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:
-    """Model and head as they are loaded from any folder; a head given as the model is both, "none" is no model.
-
-    Raises `LibraryError` for a head without a model.
-    """
+    """Model and head as they are loaded from any folder; a head given as the model is both, "none" is no model."""
+    # Raises `LibraryError` for a head without a model.
     if str(model) in ("", NO_MODEL):
         if head is not None:
             raise LibraryError(
@@ -201,19 +182,8 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
 
 
 def with_moved_models(card: LibraryCard, model: str | None, head: str | None, folder: Path) -> LibraryCard:
-    """The card of a library, with other names of models: of the same that lie elsewhere now, or of others.
-
-    Which it is shows when they are loaded (`visir.library.model_change.with_models`).
-
-    Args:
-        card: The library's.
-        model: The name that the caller gives; None to leave it as it is.
-        head: Likewise, of the sparse head.
-        folder: The library's folder.
-
-    Raises:
-        LibraryError: It is to have no model any more.
-    """
+    """The card of a library, with other names of models: of the same that lie elsewhere now, or of others."""
+    # Which it is shows when they are loaded (`visir.library.model_change.with_models`).
     if model and not card.model:
         return replace(card, model=model, head=head, texts=None)
     if model == "" and card.model:

@@ -21,12 +21,7 @@ class Originals:
         self._readers: dict[str | None, ImageReader] = {}
 
     def read(self, item: Item, picture: int | None = None) -> bytes:
-        """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more.
-
-        Args:
-            item: The item.
-            picture: Of a product one of its pictures, from 1; None for the first that is there.
-        """
+        """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more."""
         reasons = []
         pictures = [file for file in item.files if file.content]
         for file in pictures[picture - 1 : picture] if picture is not None else pictures or item.files:

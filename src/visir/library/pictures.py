@@ -53,11 +53,9 @@ def read(reader: ImageReader, entry: SourceEntry) -> bytes:
 
 
 def look_at(reader: ImageReader, entry: SourceEntry, data: bytes) -> tuple[Facts, bytes | None]:
-    """Facts and thumbnail of a picture. Raises `ImageError` when it cannot be decoded.
-
-    A large JPEG is decoded at the size of the thumbnail only (an eighth of the work for a photo of 12 megapixels);
-    encoding decodes it in full and finds what is broken beyond that.
-    """
+    """Facts and thumbnail of a picture. Raises `ImageError` when it cannot be decoded."""
+    # A large JPEG is decoded at the size of the thumbnail only (an eighth of the work for a photo of 12 megapixels);
+    # encoding decodes it in full and finds what is broken beyond that.
     if entry.place is None:
         return Facts(), None
     if entry.place.startswith(SCENE):
@@ -89,10 +87,8 @@ def _shrink(picture: Image.Image) -> None:
 
 
 def judged(mark: str, fault: ImageError) -> str:
-    """The mark of a picture that cannot be read, and what found its bytes at fault: they need not be read again.
-
-    Where the cause may pass, `MAY_PASS` stands there, which no later judge is.
-    """
+    """The mark of a picture that cannot be read, and what found its bytes at fault: they need not be read again."""
+    # Where the cause may pass, `MAY_PASS` stands there, which no later judge is.
     return f"{mark} {decoders() if fault.lasting else MAY_PASS}"
 
 

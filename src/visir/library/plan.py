@@ -36,10 +36,8 @@ def plan_library(
     language: str | None = None,
     synonyms: str | Path | None = None,
 ) -> LibraryCard:
-    """The card of the library in `folder` after the update: what it is now, with what the caller requests.
-
-    Raises `LibraryError` when that does not fit, `ConfigurationError` for settings that are wrong or of no index.
-    """
+    """The card of the library in `folder` after the update: what it is now, with what the caller requests."""
+    # Raises `LibraryError` when that does not fit, `ConfigurationError` for settings that are wrong or of no index.
     if not is_library(folder):
         if source is None or model is None:
             raise LibraryError(
@@ -143,10 +141,9 @@ def _kinds(
     kind: str | Sequence[str] | None, model: str, head: str | None, current: Mapping[str, str]
 ) -> dict[str, str]:
     """The kind of each index, and whether there is one: those that are named, with what belongs beside them; else those
-    that are there.
-
-    Captions are indexed as pictures are where these are in an engine that has both forms, so that it holds all vectors.
-    """
+    that are there."""
+    # Captions are indexed as pictures are where these are in an engine that has both forms, so that it holds all
+    # vectors.
     from visir.retrieval.kinds import KINDS, USUAL_KINDS
 
     kinds = {} if head == model or not model else {"dense": "exact", CAPTIONS: "exact"}
@@ -181,25 +178,13 @@ def _system(kind: Kind) -> str:
 
 
 def fitted(card: LibraryCard, models: LibraryModels) -> LibraryCard:
-    """The card with kinds of index for the form of vectors that the model makes.
-
-    Raises:
-        LibraryError: A kind that was named holds another form of vectors.
-    """
+    """The card with kinds of index for the form of vectors that the model makes."""
     encoder = models.dense
     return card if encoder is None else replace(card, kinds=of_form(card.kinds, encoder.form))
 
 
 def of_form(kinds: Mapping[str, str], form: VectorForm) -> dict[str, str]:
-    """Kinds of index for vectors of a form. "exact" means the exact kind of every form; an engine's kind all of its.
-
-    Args:
-        kinds: From "dense", "sparse" and "captions" to the kind of index.
-        form: What the model of the dense index makes: "dense" or "multi-vector".
-
-    Raises:
-        LibraryError: A kind holds vectors of another form.
-    """
+    """Kinds of index for vectors of a form. "exact" means the exact kind of every form; an engine's kind all of its."""
     from visir.retrieval.kinds import KINDS, USUAL_KINDS
 
     fitting = dict(kinds)
@@ -224,10 +209,8 @@ def of_form(kinds: Mapping[str, str], form: VectorForm) -> dict[str, str]:
 def _settings(
     settings: Mapping[str, Any], kinds: Mapping[str, str], current: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The named settings of each index: those it has, and of those given what its kind knows.
-
-    A name for a collection is the beginning of the names of several.
-    """
+    """The named settings of each index: those it has, and of those given what its kind knows."""
+    # A name for a collection is the beginning of the names of several.
     from visir.retrieval.kinds import KINDS, settings_of_kind
     from visir.retrieval.remote.addresses import name_address
     from visir.retrieval.settings import settings_of
@@ -257,11 +240,7 @@ def _settings(
 
 
 def drop_other_indexes(change: FolderChange, plan: LibraryCard, models: LibraryModels) -> None:
-    """Remove the indexes that a killed first update left, unless they are of the same models and kinds.
-
-    Raises:
-        LibraryError: There is a folder of that name which no update has made.
-    """
+    """Remove the indexes that a killed first update left, unless they are of the same models and kinds."""
     folder = change.folder
     for system in INDEXES:
         change.own_folder(system)

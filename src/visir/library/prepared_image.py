@@ -10,13 +10,9 @@ from visir.encoders.inputs import Pixels
 
 @dataclass(frozen=True, eq=False)
 class PreparedImage:
-    """A preprocessed picture.
+    """A preprocessed picture."""
 
-    Attributes:
-        pixels: From the fingerprint of an encoder's card to the encoder's input.
-    """
-
-    pixels: Mapping[str, Pixels]
+    pixels: Mapping[str, Pixels]  # from the fingerprint of an encoder's card to the encoder's input
 
     @property
     def nbytes(self) -> int:

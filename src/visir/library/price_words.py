@@ -73,32 +73,14 @@ _ONE = re.compile(rf"(?<![\w<>])(?P<word>{_WORDS})\s*{_amount('low')}(?!\s*(?:{_
 
 @dataclass(frozen=True)
 class ReadWords:
-    """Words of a search that were read as conditions.
+    """Words of a search that were read as conditions."""
 
-    Attributes:
-        words: As they were written: "under 50 €".
-        where: The conditions.
-    """
-
-    words: str
-    where: tuple[FieldCondition, ...]
+    words: str  # as they were written: "under 50 €"
+    where: tuple[FieldCondition, ...]  # the conditions
 
 
 def read_prices(text: str, fields: Mapping[str, Field]) -> tuple[str, tuple[ReadWords, ...]]:
-    """The text without the words that are conditions, and these.
-
-    Args:
-        text: What was typed.
-        fields: Those of the library. Without a field "price" of numbers nothing is read.
-
-    Example:
-        >>> shop = {"price": Field("price", "number"), "currency": Field("currency", "text", ("EUR",))}
-        >>> text, [read] = read_prices("red dress under 50 €", shop)
-        >>> text, read.words, str(read.where[0])
-        ('red dress', 'under 50 €', 'price < 50')
-        >>> read_prices("rug under 40 cm", shop)
-        ('rug under 40 cm', ())
-    """
+    """The text without the words that are conditions, and these."""
     if PRICE not in fields or fields[PRICE].type != "number":
         return text, ()
     read: list[ReadWords] = []

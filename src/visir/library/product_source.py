@@ -32,34 +32,21 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class ProductEntry(SourceEntry):
-    """A product of a source.
+    """A product of a source."""
 
-    Attributes:
-        text: What is encoded beside its pictures.
-        pictures: Those that are at hand, as entries of their own.
-    """
-
-    text: str = ""
-    pictures: tuple[SourceEntry, ...] = ()
+    text: str = ""  # what is encoded beside its pictures
+    pictures: tuple[SourceEntry, ...] = ()  # those that are at hand, as entries of their own
 
 
 @dataclass(frozen=True)
 class SeenProduct:
-    """What reading the pictures of a product gave.
+    """What reading the pictures of a product gave."""
 
-    Attributes:
-        entry: The product, with the pictures that can be read; the mark of each has the id of its bytes.
-        item: The id of the item.
-        facts: Of its first picture; None where the library has the item already.
-        thumbnail: Of its first picture.
-        broken: From the name of a picture that cannot be read to its fault.
-    """
-
-    entry: ProductEntry
-    item: str
-    facts: Facts | None
-    thumbnail: bytes | None
-    broken: dict[str, ImageError]
+    entry: ProductEntry  # the product, with the pictures that can be read; the mark of each has the id of its bytes
+    item: str  # the id of the item
+    facts: Facts | None  # of its first picture; None where the library has the item already
+    thumbnail: bytes | None  # of its first picture
+    broken: dict[str, ImageError]  # from the name of a picture that cannot be read to its fault
 
 
 class ShopTable(PhotoSource):
@@ -160,13 +147,7 @@ class ShopTable(PhotoSource):
 
 
 def see(reader: ImageReader, entry: ProductEntry, has: frozenset[str] | set[str]) -> SeenProduct:
-    """Read the pictures of a product.
-
-    Args:
-        reader: Of the source.
-        entry: The product.
-        has: The items that need no facts, because the library has them.
-    """
+    """Read the pictures of a product."""
     broken: dict[str, ImageError] = {}
     pictures: list[SourceEntry] = []
     shown: tuple[Facts, bytes | None] | None = None

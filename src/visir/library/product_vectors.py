@@ -28,20 +28,7 @@ if TYPE_CHECKING:
 def product_vectors(
     encoder: Encoder, source: ShopTable, entries: Mapping[str, ProductEntry], store: Store
 ) -> tuple[Embeddings | None, dict[str, str]]:
-    """The vectors of products.
-
-    Args:
-        encoder: A model that makes one vector of a picture or a text.
-        source: The table.
-        entries: From item to the product.
-        store: Where vectors of pictures and texts are kept meanwhile.
-
-    Returns:
-        The vectors of the items that have one, and from the others to the reason.
-
-    Raises:
-        LibraryError: The model makes several vectors for each item.
-    """
+    """The vectors of products."""
     if encoder.form != "dense":
         raise LibraryError(
             f"{encoder.label}: makes {encoder.form} vectors; a library of products takes one vector for each.",

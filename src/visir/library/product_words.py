@@ -39,17 +39,11 @@ _NOT_SEARCHED = frozenset({"currency"})
 
 @dataclass(frozen=True, eq=False)
 class ProductWords:
-    """The words of a library, open for reading.
+    """The words of a library, open for reading."""
 
-    Attributes:
-        index: The ids of its documents are the items'.
-        place: The folder of the index below the library's.
-        synonyms: The rules of the library.
-    """
-
-    index: TextIndex
-    place: str
-    synonyms: Synonyms
+    index: TextIndex  # the ids of its documents are the items'
+    place: str  # the folder of the index below the library's
+    synonyms: Synonyms  # the rules of the library
 
     def plan(self, text: str) -> Plan:
         """Return what is looked up for a text."""
@@ -61,11 +55,9 @@ class ProductWords:
 
 
 def texts_of(database: Database) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the ids of all items, and for each field of the index their texts.
-
-    Values are in order, so that equal products have equal texts. A whole number is a text too ("size 42"); prices and
-    other fractions are for conditions. An attribute stands with its name.
-    """
+    """Return the ids of all items, and for each field of the index their texts."""
+    # Values are in order, so that equal products have equal texts. A whole number is a text too ("size 42"); prices and
+    # other fractions are for conditions. An attribute stands with its name.
     items = [item for (item,) in database.rows("SELECT id FROM items ORDER BY id")]
     parts: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in BM25F.b}  # type: ignore[union-attr]
     for item, text in database.rows("SELECT item, text FROM captions ORDER BY item, text"):
@@ -82,14 +74,7 @@ def texts_of(database: Database) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def write_words(change: FolderChange, card: LibraryCard, draft: Database, place: str) -> LibraryCard:
-    """Bring the words of a library up to date with its new database; the new card.
-
-    Args:
-        change: Of the library.
-        card: What the library is; without words it stays as it is.
-        draft: The new database.
-        place: Where the index goes if it is another one.
-    """
+    """Bring the words of a library up to date with its new database; the new card."""
     if not card.words:
         return card
     items, texts = texts_of(draft)
@@ -106,16 +91,7 @@ def write_words(change: FolderChange, card: LibraryCard, draft: Database, place:
 
 
 def open_words(folder: Path, card: LibraryCard, held: ProductWords | None = None) -> ProductWords | None:
-    """Open the words of a library; None where it has none, or some of another version.
-
-    Args:
-        folder: The library's.
-        card: Its card.
-        held: The words of an earlier state of it, which are taken where they are the same.
-
-    Raises:
-        TextIndexError: They are missing or damaged.
-    """
+    """Open the words of a library; None where it has none, or some of another version."""
     if not has_words(card):
         return None
     place, rules = card.words["place"], Synonyms.of(card.words.get("synonyms", ()))
@@ -129,16 +105,7 @@ def has_words(card: LibraryCard) -> bool:
 
 
 def planned_words(current: Mapping[str, Any], language: str | None, synonyms: str | Path | None) -> dict[str, Any]:
-    """What the words of a library are to be: those that it has, or new ones where there are none or others.
-
-    Args:
-        current: What its card says of them.
-        language: How words become terms; None as they are now.
-        synonyms: A file of rules that take the place of those it has; None for these.
-
-    Raises:
-        ConfigurationError: There is no such language, or the file cannot be read or has faulty or too many lines.
-    """
+    """What the words of a library are to be: those that it has, or new ones where there are none or others."""
     wanted = language or current.get("language", LANGUAGE)
     Language(wanted)
     same = wanted == current.get("language") and current.get("version") == TEXT_INDEX.version

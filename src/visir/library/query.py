@@ -43,22 +43,18 @@ def described(name: str, default: Any, **limits: Any) -> Any:
 
 
 class QueryFields(BaseModel):
-    """The fields that every search question has, wherever it comes from.
+    """The fields that every search question has, wherever it comes from."""
 
-    A text may stand beside a picture, or a picture of the library (`like`). The query is then the weighted mean of the
-    two *unit* vectors: a cosine ignores lengths, so neither side may weigh more because its encoder writes longer
-    vectors. (The other reading fuses two ranked lists, which finds what fits either well; a mean finds what fits both,
-    "this dress, in red".) Weighted words have meaningful lengths; there the mean is that of the weights, each side
-    divided by its own length first for the same reason.
-
-    A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
-    dense alone (measured in docs/background/searching.md). Hybrid search is for systems that know different things.
-
-    Conditions alone (`where`) list what satisfies them: the newest pictures first, or by name without dates.
-
-    A category includes its subtree. With a category and nothing else to look for, the last part of its name is the
-    text: "shoes/running" looks for "running" among what lies there.
-    """
+    # A text may stand beside a picture, or a picture of the library (`like`). The query is then the weighted mean of
+    # the two *unit* vectors: a cosine ignores lengths, so neither side may weigh more because its encoder writes longer
+    # vectors. (The other reading fuses two ranked lists, which finds what fits either well; a mean finds what fits
+    # both, "this dress, in red".) Weighted words have meaningful lengths; there the mean is that of the weights, each
+    # side divided by its own length first for the same reason.
+    # A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
+    # dense alone (measured in docs/background/searching.md). Hybrid search is for systems that know different things.
+    # Conditions alone (`where`) list what satisfies them: the newest pictures first, or by name without dates.
+    # A category includes its subtree. With a category and nothing else to look for, the last part of its name is the
+    # text: "shoes/running" looks for "running" among what lies there.
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 

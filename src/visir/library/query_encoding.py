@@ -46,27 +46,17 @@ Vector: TypeAlias = "NDArray[Any]"
 
 @dataclass(frozen=True)
 class EncodedQuery:
-    """A query as each system takes it.
+    """A query as each system takes it."""
 
-    Attributes:
-        modality: What the query holds: a text, an image (a picture, or an item of the library), or both.
-        dense: A vector (d,), or several (t, d) of a model of late interaction; None where they are not searched.
-        sparse: Weighted words; None where they are not searched.
-    """
-
+    # What the query holds: a text, an image (a picture, or an item of the library), or both.
     modality: Modality = "text"
+    # A vector (d,), or several (t, d) of a model of late interaction; None where they are not searched.
     dense: Vector | None = None
-    sparse: Words | None = None
+    sparse: Words | None = None  # weighted words; None where they are not searched
 
 
 class ItemVectors:
-    """What the indexes hold of the items that queries are to be like, read together.
-
-    Args:
-        library: The library.
-        queries: The queries; `like` is an id of the library (`LibrarySnapshot.id_of`).
-        systems: Of each query, those that it searches.
-    """
+    """What the indexes hold of the items that queries are to be like, read together."""
 
     def __init__(self, library: LibrarySnapshot, queries: Sequence[Query], systems: Sequence[set[str]]) -> None:
         self._library = library
@@ -90,14 +80,9 @@ class ItemVectors:
 
 
 class QueryEncoder:
-    """The models of a library, loaded at first use; they encode queries and score pairs. Thread-safe.
+    """The models of a library, loaded at first use; they encode queries and score pairs. Thread-safe."""
 
-    Where the sparse head is built on the model of the dense index, a text is encoded once for both.
-
-    Args:
-        models: The models.
-        deterministic: Whether the vector of a text is the same to the bit, alone and beside any others.
-    """
+    # Where the sparse head is built on the model of the dense index, a text is encoded once for both.
 
     def __init__(self, models: LibraryModels, *, deterministic: bool = False) -> None:
         self.models, self.deterministic = models, deterministic
@@ -107,10 +92,8 @@ class QueryEncoder:
     def encode(
         self, queries: Sequence[Query], systems: Sequence[set[str]], library: LibrarySnapshot
     ) -> list[EncodedQuery | VisirError]:
-        """Encode each query for each of its systems; in its place the error of one that cannot be encoded.
-
-        An encoded query depends on its own query alone, but for the rounding of texts that are encoded together.
-        """
+        """Encode each query for each of its systems; in its place the error of one that cannot be encoded."""
+        # An encoded query depends on its own query alone, but for the rounding of texts that are encoded together.
         results: list[EncodedQuery | VisirError] = []
         texts = [query.search_text for query in queries]
         for system in ("dense", "sparse"):  # all texts together; they are looked up one by one below
@@ -254,10 +237,8 @@ class QueryEncoder:
         return _mean_words(text, other, query.text_weight)
 
     def _text_words(self, texts: Sequence[str]) -> dict[str, Words | VisirError]:
-        """The weighted words of texts, or the error of one that cannot be encoded.
-
-        They are computed together: a text's weights depend on its own vector alone.
-        """
+        """The weighted words of texts, or the error of one that cannot be encoded."""
+        # They are computed together: a text's weights depend on its own vector alone.
         vectors: dict[str, Vector] = {}
         unreadable: dict[str, VisirError] = {}
         for text in dict.fromkeys(texts):

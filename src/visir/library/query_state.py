@@ -41,10 +41,9 @@ what words leave equal (docs/background/text-search.md)."""
 
 
 class LibraryState:
-    """An opened library, its models, and what was computed for it; replaced as a whole when the library changes.
+    """An opened library, its models, and what was computed for it; replaced as a whole when the library changes."""
 
-    As a whole, because a library of other models may have come into its place.
-    """
+    # As a whole, because a library of other models may have come into its place.
 
     def __init__(self, library: LibrarySnapshot, encoder: QueryEncoder) -> None:
         self.library, self.encoder = library, encoder
@@ -75,10 +74,8 @@ class LibraryState:
         return "missing" if self.library.card.unit == "products" else "none"
 
     def resolved(self, query: Query) -> tuple[Query, tuple[ReadWords, ...]]:
-        """The query with the id of the picture that it is to be like, prices in its words as conditions; and these.
-
-        Raises `UnknownItemError`.
-        """
+        """The query with the id of the picture that it is to be like, prices in its words as conditions; and these."""
+        # Raises `UnknownItemError`.
         if query.like is not None and (item := self.library.id_of(query.like)) != query.like:
             query = query.model_copy(update={"like": item})
         if not query.text or not query.read_prices:
@@ -143,42 +140,25 @@ class AllowedItems:
 
 @dataclass
 class QueryState:
-    """One query that is being answered.
+    """One query that is being answered."""
 
-    Attributes:
-        request: The query, or its fields, as it came.
-        query: The same, checked.
-        by: By what it is answered.
-        system: The system of vectors that answers.
-        plan: What is looked up for its words; None where vectors answer alone.
-        allowed: The items that it may find; None for all.
-        candidates: How many items it may find.
-        matched: How many of them share a word with it; None where words have no part in the answer.
-        encoded: Its vectors.
-        name: Its id in these runs.
-        runs: Of lists that were joined last: from ranking to the run that has its answers (with those of others).
-        hits: The ranked answers.
-        error: Why it cannot be answered.
-        read: Words of the text that became conditions.
-        text: What it was asked for, in words, without these.
-        lists_all: Whether these were all its words: then words alone list everything that satisfies the conditions.
-    """
-
-    request: Query | Mapping[str, Any]
-    query: Query = field(init=False)
-    by: AnsweredBy = "vectors"
-    system: System = "dense"
-    plan: Plan | None = None
-    allowed: AllowedItems | None = None
-    candidates: int = 0
-    matched: int | None = None
-    encoded: EncodedQuery | None = None
-    name: str = ""
+    request: Query | Mapping[str, Any]  # the query, or its fields, as it came
+    query: Query = field(init=False)  # the same, checked
+    by: AnsweredBy = "vectors"  # by what it is answered
+    system: System = "dense"  # the system of vectors that answers
+    plan: Plan | None = None  # what is looked up for its words; None where vectors answer alone
+    allowed: AllowedItems | None = None  # the items that it may find; None for all
+    candidates: int = 0  # how many items it may find
+    matched: int | None = None  # how many of them share a word with it; None where words have no part in the answer
+    encoded: EncodedQuery | None = None  # its vectors
+    name: str = ""  # its id in these runs
+    # Of lists that were joined last: from ranking to the run that has its answers (with those of others).
     runs: Mapping[str, Run] = field(default_factory=dict)
-    hits: list[RankedItem] = field(default_factory=list)
-    error: VisirError | None = None
-    read: tuple[ReadWords, ...] = ()
-    text: str | None = None
+    hits: list[RankedItem] = field(default_factory=list)  # the ranked answers
+    error: VisirError | None = None  # why it cannot be answered
+    read: tuple[ReadWords, ...] = ()  # words of the text that became conditions
+    text: str | None = None  # what it was asked for, in words, without these
+    # Whether these were all its words: then words alone list everything that satisfies the conditions.
     lists_all: bool = False
 
     @property
@@ -273,10 +253,8 @@ class QueryState:
 
     @property
     def search_depth(self) -> int:
-        """How deep the list of one system goes, with the item that the query is to be like.
-
-        It depends on this query alone. Lists that are joined go as deep as the steps of `visir.library.lists`.
-        """
+        """How deep the list of one system goes, with the item that the query is to be like."""
+        # It depends on this query alone. Lists that are joined go as deep as the steps of `visir.library.lists`.
         return self.list_length + (self.query.like is not None)
 
 

@@ -105,8 +105,7 @@ def _list(state: LibraryState, query_state: QueryState) -> None:
 
 def matching(state: LibraryState, query_state: QueryState) -> NDArray[np.bool_] | None:
     """(items,) which items share a word with a query that was ranked, whatever its conditions; None where words have no
-    part in the answer.
-    """
+    part in the answer."""
     if query_state.lists_all or not {WORDS, "sparse"} & {*query_state.rankings}:
         return None
     ids = state.library.columns.ids

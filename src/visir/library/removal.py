@@ -13,10 +13,8 @@ from visir.storage import changing
 
 
 def remove(folder: str | Path, items: Iterable[str]) -> int:
-    """Take these items out of the library, for good: later updates leave them out. How many that were.
-
-    The photos stay where they are. Raises `LibraryError` that names unknown ids, and when an update is under way.
-    """
+    """Take these items out of the library, for good: later updates leave them out. How many that were."""
+    # The photos stay where they are. Raises `LibraryError` that names unknown ids, and when an update is under way.
     folder, removed = Path(folder), sorted(set(items))
     LibraryCard.read(folder)
     with changing(folder, LIBRARY, busy=being_updated(folder), make=False, resume=True) as change:

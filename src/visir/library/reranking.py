@@ -19,12 +19,11 @@ CACHED_QUERIES = 512
 
 
 class Reranker:
-    """Orders hits by a matching head, one query at a time, and remembers the last ones, for their next pages.
+    """Orders hits by a matching head, one query at a time, and remembers the last ones, for their next pages."""
 
-    The hits of one query go through the model together and without those of any other, so that scores do not depend on
-    what else is searched. Scores are remembered for a generation of the library, and only where every picture could be
-    opened: one that is away may come back. Thread-safe.
-    """
+    # The hits of one query go through the model together and without those of any other, so that scores do not depend
+    # on what else is searched. Scores are remembered for a generation of the library, and only where every picture
+    # could be opened: one that is away may come back. Thread-safe.
 
     def __init__(self) -> None:
         self._cache: LRUCache[Hashable, Mapping[str, float]] = LRUCache(CACHED_QUERIES)
@@ -33,12 +32,10 @@ class Reranker:
     def reranked(
         self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, hits: Sequence[RankedItem], count: int
     ) -> list[RankedItem]:
-        """The first `count` hits by falling matching score, ties by id; the rest behind them, in their old order.
-
-        A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of
-        the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
-        "kept" in `visir.retrieval.rerank`).
-        """
+        """The first `count` hits by falling matching score, ties by id; the rest behind them, in their old order."""
+        # A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of
+        # the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
+        # "kept" in `visir.retrieval.rerank`).
         scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.id for hit in hits[:count])))
         first = sorted((hit for hit in hits if hit.id in scores), key=lambda hit: (-scores[hit.id], hit.id))
         if not first:

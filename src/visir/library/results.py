@@ -18,20 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankedItem:
-    """A picture of an answer.
+    """A picture of an answer."""
 
-    Attributes:
-        id: Of the picture.
-        rank: From 1, over all pages.
-        score: The score that ranks it: a cosine (dense), a sum of matched words' products (sparse), the fused score
-            (both, hybrid), a BM25F score (words), or that of the matching head. The scores of hits behind re-ranked
-            ones are shifted below the last of them, so that scores never rise.
-        parts: From each system that listed it ("words", "dense", "sparse", "matching") to its rank and score there.
-    """
-
-    id: str
-    rank: int
+    id: str  # of the picture
+    rank: int  # from 1, over all pages
+    # The score that ranks it: a cosine (dense), a sum of matched words' products (sparse), the fused score (both,
+    # hybrid), a BM25F score (words), or that of the matching head. The scores of hits behind re-ranked ones are shifted
+    # below the last of them, so that scores never rise.
     score: float
+    # From each system that listed it ("words", "dense", "sparse", "matching") to its rank and score there.
     parts: Mapping[str, tuple[int, float]]
 
 
@@ -73,14 +68,7 @@ class ResultPage:
 def count_in_words(
     total: int, matched: int | None, *, by: str, system: str | None, label: str, unit: str, filtered: bool
 ) -> str:
-    """How many items an answer has, and in what sense: found, ranked, or listed.
-
-    Example:
-        >>> count_in_words(2, 2, by="words", system=None, label="words", unit="products", filtered=False)
-        '2 products found'
-        >>> count_in_words(9, 2, by="both", system="dense", label="words and dense", unit="products", filtered=True)
-        '9 products that pass the filters, ranked; 2 found by words'
-    """
+    """How many items an answer has, and in what sense: found, ranked, or listed."""
     passing = f"that {'passes' if total == 1 else 'pass'} the filters"
     items = counted(total, unit) + (f" {passing}" if filtered else "")
     if by == "filters":
@@ -95,40 +83,27 @@ def count_in_words(
 
 @dataclass(frozen=True)
 class SystemScore:
-    """A picture's place in the list of one system.
+    """A picture's place in the list of one system."""
 
-    Attributes:
-        rank: From 1; None when it is beyond the list.
-        score: The system's own.
-        contribution: What it added to the answer's score: all of it, or its part of the fused score.
-        label: What people call the system.
-    """
-
-    rank: int | None
-    score: float
-    contribution: float
-    label: str
+    rank: int | None  # from 1; None when it is beyond the list
+    score: float  # the system's own
+    contribution: float  # what it added to the answer's score: all of it, or its part of the fused score
+    label: str  # what people call the system
 
 
 @dataclass(frozen=True)
 class HitExplanation:
-    """Why a picture answers a query.
+    """Why a picture answers a query."""
 
-    Attributes:
-        terms: Words that both have, with the weights of both sides; they are the sparse score, taken apart. Empty where
-            the library has no weighted words.
-        captions: (text, score) of the captions nearest to the picture, its own and others', by the dense model.
-        parts: Rank, score and contribution of each system.
-        words: (word, weight), the heaviest of the picture.
-        found_words: The words of the query that the texts of a product have, where they stand, and what each adds to
-            its score.
-        regions: What each word of the query matched in the picture, or why that is not known (`missing`); None for a
-            model that makes one vector for each, or a query without a text.
-    """
-
+    # Words that both have, with the weights of both sides; they are the sparse score, taken apart. Empty where the
+    # library has no weighted words.
     terms: tuple[Match, ...]
+    # (text, score) of the captions nearest to the picture, its own and others', by the dense model.
     captions: tuple[tuple[str, float], ...]
-    parts: Mapping[str, SystemScore]
-    words: tuple[tuple[str, float], ...]
+    parts: Mapping[str, SystemScore]  # rank, score and contribution of each system
+    words: tuple[tuple[str, float], ...]  # (word, weight), the heaviest of the picture
+    # The words of the query that the texts of a product have, where they stand, and what each adds to its score.
     found_words: tuple[FoundWord, ...] = ()
+    # What each word of the query matched in the picture, or why that is not known (`missing`); None for a model that
+    # makes one vector for each, or a query without a text.
     regions: WordRegions | None = None

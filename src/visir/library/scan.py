@@ -37,27 +37,19 @@ _AHEAD = 64
 
 @dataclass
 class Scan:
-    """What a source holds, file by file.
+    """What a source holds, file by file."""
 
-    Attributes:
-        items: From path to item id, of everything that can be read.
-        entries: From path to entry, of the same.
-        facts: From item id to facts, of contents that are new to the library.
-        first: From item id to the entry that it is encoded from.
-        broken: From path to (mark and judge, reason).
-        away: From path to reason, of what the library has and what cannot be read for now: it is kept as it was.
-        removed: (item, path, mark) of what was taken out of the library.
-        read: How many files were read.
-    """
-
-    items: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, SourceEntry] = field(default_factory=dict)
+    items: dict[str, str] = field(default_factory=dict)  # from path to item id, of everything that can be read
+    entries: dict[str, SourceEntry] = field(default_factory=dict)  # from path to entry, of the same
+    # From item id to facts, of contents that are new to the library.
     facts: dict[str, Facts] = field(default_factory=dict)
-    first: dict[str, SourceEntry] = field(default_factory=dict)
-    broken: dict[str, tuple[str, str]] = field(default_factory=dict)
+    first: dict[str, SourceEntry] = field(default_factory=dict)  # from item id to the entry that it is encoded from
+    broken: dict[str, tuple[str, str]] = field(default_factory=dict)  # from path to (mark and judge, reason)
+    # From path to reason, of what the library has and what cannot be read for now: it is kept as it was.
     away: dict[str, str] = field(default_factory=dict)
+    # (item, path, mark) of what was taken out of the library.
     removed: list[tuple[str, str, str]] = field(default_factory=list)
-    read: int = 0
+    read: int = 0  # how many files were read
 
     @property
     def contents(self) -> dict[str, str]:
@@ -81,17 +73,7 @@ def scan(
     encode_again: frozenset[str] = frozenset(),
     callback: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> Scan:
-    """Look at everything in the source.
-
-    Args:
-        change: Of the library.
-        source: What the library is made of.
-        database: What the library knows.
-        removals: What was taken out of it for good.
-        verify: Whether to read every file, also those whose size and time of change are as they were.
-        encode_again: Items that the library knows and that are to be encoded again all the same.
-        callback: Called with the stage, how much of it is done, and of how much.
-    """
+    """Look at everything in the source."""
     scanned, folder = Scan(), change.folder
     known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
     broken = {path: (mark, reason) for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken")}
@@ -148,14 +130,11 @@ def scan(
 
 @dataclass(frozen=True)
 class _ProductPictures:
-    """What the library knows of the pictures of products.
+    """What the library knows of the pictures of products."""
 
-    Attributes:
-        marks: From the place of a picture (product, place, archive) to its mark in the table of files.
-        broken: From the mark of a product to the pictures of it that cannot be read.
-    """
-
+    # From the place of a picture (product, place, archive) to its mark in the table of files.
     marks: dict[tuple[str, str | None, str | None], str]
+    # From the mark of a product to the pictures of it that cannot be read.
     broken: dict[str, dict[str, tuple[str, str]]]
 
     def entry(self, entry: SourceEntry) -> SourceEntry:
@@ -243,10 +222,8 @@ class _Seen:
 def _read(
     source: PhotoSource, entries: list[SourceEntry], have: set[str], callback: Callable[[str, int, int], None]
 ) -> Generator[_Seen, None, None]:
-    """Each entry as it was read.
-
-    In order, threads ahead.
-    """
+    """Each entry as it was read."""
+    # In order, threads ahead.
     reader = ImageReader(source.collection)
 
     def read_one(entry: SourceEntry) -> _Seen:

@@ -28,45 +28,29 @@ from visir.storage.claims import has_log
 
 @dataclass(frozen=True)
 class SourceEntry:
-    """One picture of a source, before its bytes are read.
+    """One picture of a source, before its bytes are read."""
 
-    Attributes:
-        row: Of `PhotoSource.collection.images`.
-        path: Its id there.
-        mark: Changes when its bytes do (`visir.encoders.content.image_marks`).
-        name: See `visir.library.item.ItemFile`, as for those below.
-        place: Where it lies in the source.
-        archive: The archive that holds it.
-        category: The folder it lies in, or the category that the source names.
-    """
-
-    row: int
-    path: str
-    mark: str
-    name: str
-    place: str | None
-    archive: str | None
-    category: str
+    row: int  # of `PhotoSource.collection.images`
+    path: str  # its id there
+    mark: str  # changes when its bytes do (`visir.encoders.content.image_marks`)
+    name: str  # see `visir.library.item.ItemFile`, as for those below
+    place: str | None  # where it lies in the source
+    archive: str | None  # the archive that holds it
+    category: str  # the folder it lies in, or the category that the source names
 
 
 class PhotoSource:
-    """An opened collection, as a library reads it.
+    """An opened collection, as a library reads it."""
 
-    Attributes:
-        not_fields: The facts that are no fields of the library.
-    """
-
-    not_fields: ClassVar[frozenset[str]] = frozenset({"image_id"})
+    not_fields: ClassVar[frozenset[str]] = frozenset({"image_id"})  # the facts that are no fields of the library
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
 
     @classmethod
     def open(cls, source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:
-        """Open a place or a collection spec; libraries that lie inside it are left out.
-
-        Raises `CollectionError` for what cannot be opened, `LibraryError` where there is no picture.
-        """
+        """Open a place or a collection spec; libraries that lie inside it are left out."""
+        # Raises `CollectionError` for what cannot be opened, `LibraryError` where there is no picture.
         from visir.collections.opening import open_collection  # every reader, of which a search needs none
 
         places = list(images)

@@ -21,15 +21,11 @@ CACHED_TEXTS = 2048
 
 
 class TextEncoder:
-    """An encoder of texts with a memory; thread-safe.
+    """An encoder of texts with a memory; thread-safe."""
 
-    In a batch, a text's vector differs from that of the text alone by rounding (about 1e-7 for unit vectors). The
-    vector of a text is kept, so the pages of one query are consistent. Where answers must be equal to the bit, alone
-    and in any batch, `DeterministicTextEncoder` does that; it computes up to twice as much.
-
-    Args:
-        encoder: The encoder.
-    """
+    # In a batch, a text's vector differs from that of the text alone by rounding (about 1e-7 for unit vectors). The
+    # vector of a text is kept, so the pages of one query are consistent. Where answers must be equal to the bit, alone
+    # and in any batch, `DeterministicTextEncoder` does that; it computes up to twice as much.
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -37,10 +33,8 @@ class TextEncoder:
         self._cache: LRUCache[str, NDArray[Any]] = LRUCache(CACHED_TEXTS)
 
     def vectors(self, texts: Sequence[str]) -> list[NDArray[Any]]:
-        """The vector (d,) of each text, not normalised; its vectors (t, d) where the model makes several.
-
-        Those of the last `CACHED_TEXTS` texts are remembered.
-        """
+        """The vector (d,) of each text, not normalised; its vectors (t, d) where the model makes several."""
+        # Those of the last `CACHED_TEXTS` texts are remembered.
         with self._lock:
             vectors = {text: self._cache[text] for text in texts if text in self._cache}
             missing = [text for text in dict.fromkeys(texts) if text not in vectors]

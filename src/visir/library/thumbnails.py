@@ -12,11 +12,9 @@ from visir.storage.removal import mode_of
 
 
 def write_thumbnail(folder: Path, item: str, data: bytes) -> None:
-    """Write a thumbnail whose digest is written down already.
-
-    The write is not synchronised to disk (8,000 such waits take longer than all the rest), so a kill can leave a torn
-    file: its digest does not match then, and the thumbnail is made again.
-    """
+    """Write a thumbnail whose digest is written down already."""
+    # The write is not synchronised to disk (8,000 such waits take longer than all the rest), so a kill can leave a torn
+    # file: its digest does not match then, and the thumbnail is made again.
     path = thumbnail_path(folder, item)
     mode = mode_of(folder, thumbnail_name(item))
     if mode is not None and not stat.S_ISREG(mode):  # nothing is written through a link

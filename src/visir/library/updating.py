@@ -352,11 +352,9 @@ def _add_captions(
     indexes: Indexes,
     callback: Tell,
 ) -> None:
-    """Bring the index of captions up to date with the source, ahead of the database.
-
-    A caption whose text changed is another document under the same id. Which those are is written down first: killed
-    between index and database, and the old text restored meanwhile, the index would keep the vector of the new one.
-    """
+    """Bring the index of captions up to date with the source, ahead of the database."""
+    # A caption whose text changed is another document under the same id. Which those are is written down first: killed
+    # between index and database, and the old text restored meanwhile, the index would keep the vector of the new one.
     before = dict(database.rows("SELECT id, text FROM captions"))
     work = change.work_folder(WORK).name
     stale = {caption for caption, (_, text) in captions.items() if caption in before and before[caption] != text}

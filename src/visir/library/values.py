@@ -31,11 +31,7 @@ Plain: TypeAlias = "str | int | float"
 
 
 def plain_values(name: str, column: pa.ChunkedArray) -> Iterator[tuple[int, Plain]]:
-    """(row, value) of a column, every value of a row; rows without one do not occur.
-
-    Raises:
-        LibraryError: A text is too long.
-    """
+    """(row, value) of a column, every value of a row; rows without one do not occur."""
     if _holds_bytes(column.type):
         warnings.warn(f"the column {name!r} holds bytes, which a library does not keep: it is left out", stacklevel=2)
         return

@@ -54,22 +54,14 @@ _STORE = "vectors"
 
 @dataclass
 class Indexes:
-    """The indexes of a library while it is being changed: made with the first vector, opened where there is one.
+    """The indexes of a library while it is being changed: made with the first vector, opened where there is one."""
 
-    Attributes:
-        folder: The library's.
-        kinds: From "dense", "sparse" and "captions" to the kind of index.
-        settings: From the same to its settings.
-        opened: Those that are open.
-        change: Of the library; needed where an index may have to be made.
-        places: From the names of indexes to those of their folders, where they differ.
-    """
-
-    folder: Path
-    kinds: Mapping[str, str]
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    opened: dict[str, Index[Any]] = field(default_factory=dict)
-    change: FolderChange | None = None
+    folder: Path  # the library's
+    kinds: Mapping[str, str]  # from "dense", "sparse" and "captions" to the kind of index
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # from the same to its settings
+    opened: dict[str, Index[Any]] = field(default_factory=dict)  # those that are open
+    change: FolderChange | None = None  # of the library; needed where an index may have to be made
+    # From the names of indexes to those of their folders, where they differ.
     places: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -124,10 +116,8 @@ def add_pictures(
     contents: Mapping[str, str],
     callback: Callable[[str, int, int], None],
 ) -> tuple[dict[str, ImageError], int]:
-    """Encode each item from its entry and add it to the indexes; `contents`: from image id to the hash of its bytes.
-
-    Returns the items that could not be, with the fault, and how many there were to encode.
-    """
+    """Encode each item from its entry and add it to the indexes; `contents`: from image id to the hash of its bytes."""
+    # Returns the items that could not be, with the fault, and how many there were to encode.
     systems = [system for system in ("dense", "sparse") if system in indexes.kinds]
     have = {system: indexes.ids(system) for system in systems}
     missing = {item: entry for item, entry in first.items() if any(item not in have[system] for system in systems)}
@@ -184,10 +174,8 @@ def _groups(
     source: PhotoSource,
     contents: Mapping[str, str],
 ) -> Iterator[tuple[dict[str, SourceEntry], Store]]:
-    """The items in order of their ids, in groups, each with the store its vectors go to.
-
-    What another verb has encoded already is taken from the user's cache, if the whole source is there.
-    """
+    """The items in order of their ids, in groups, each with the store its vectors go to."""
+    # What another verb has encoded already is taken from the user's cache, if the whole source is there.
     if not missing:
         return
     encoder = models.sparse.dense if models.dense is None and models.sparse is not None else models.encoder

@@ -30,16 +30,12 @@ def watch(
     stop: Event | None = None,
     callback: Callable[[str], object] = lambda message: None,
 ) -> None:
-    """Call `changed` whenever something changed where the library's pictures lie; returns when `stop` is set.
-
-    Hidden files and the library's own folder are ignored. The system does not report
-    changes that another machine makes on a network share: run `visir library update` from time to time there.
-
-    Whatever `changed` raises, and a place that is away for a while, goes to `callback` once, and is tried again, at
-    first after a second and then more seldom.
-
-    Raises `MissingPackageError` without the package watchfiles, `LibraryError` where there is no folder to watch.
-    """
+    """Call `changed` whenever something changed where the library's pictures lie; returns when `stop` is set."""
+    # Hidden files and the library's own folder are ignored. The system does not report changes that another machine
+    # makes on a network share: run `visir library update` from time to time there.
+    # Whatever `changed` raises, and a place that is away for a while, goes to `callback` once, and is tried again, at
+    # first after a second and then more seldom.
+    # Raises `MissingPackageError` without the package watchfiles, `LibraryError` where there is no folder to watch.
     require_watching()
     require_place(folder)
     root, own, stop = Path(LibraryCard.read(folder).root), folder.absolute(), stop or Event()
@@ -65,11 +61,9 @@ def watch(
 
 
 def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop: Event) -> Iterator[object]:
-    """Something for each time that something changed.
-
-    It ends when another folder lies at `root`, when there is a new folder in it, or when `stop` is set. The first comes
-    in any case, once the system reports changes: what changed before that was reported to nobody.
-    """
+    """Something for each time that something changed."""
+    # It ends when another folder lies at `root`, when there is a new folder in it, or when `stop` is set. The first
+    # comes in any case, once the system reports changes: what changed before that was reported to nobody.
     from watchfiles import Change
     from watchfiles import watch as changes
 
@@ -101,10 +95,8 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
 
 
 def _folders(root: Path, own: Path) -> list[str]:
-    """The folders that are watched one by one, as an update looks into them; none where the system watches them all.
-
-    Linux watches single folders. What makes many of them one follows every link, without end in `/proc`.
-    """
+    """The folders that are watched one by one, as an update looks into them; none where the system watches them all."""
+    # Linux watches single folders. What makes many of them one follows every link, without end in `/proc`.
     if sys.platform != "linux":
         return []
     folders: list[str] = []

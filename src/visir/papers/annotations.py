@@ -13,11 +13,9 @@ NO_SECOND_STAGE = "without a second stage"
 
 
 def row_annotations(study: Study, cells: Sequence[TableCell]) -> tuple[tuple[str, str], ...]:
-    """(row, sentence) for every row whose ranking ends early (R@10 equals R@5), in print or here, with the cause.
-
-    For a row that was run, the sentence also says what our values are and how many candidates were re-ranked: it shows
-    whether the protocol that is thought to be the cause has this effect.
-    """
+    """(row, sentence) for every row whose ranking ends early (R@10 equals R@5), in print or here, with the cause."""
+    # For a row that was run, the sentence also says what our values are and how many candidates were re-ranked: it
+    # shows whether the protocol that is thought to be the cause has this effect.
     table = study.table()
     rows = table.rows if isinstance(table, Published) else ()
     cells_of_row: dict[tuple[str, str], list[TableCell]] = {}

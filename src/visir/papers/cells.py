@@ -25,31 +25,19 @@ CellState = Literal["done", "failed", "not run"]
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of a table with one seed, and its result.
+    """One cell of a table with one seed, and its result."""
 
-    Args:
-        system: The system in the published table.
-        collection: The collection in that table.
-        seed: The seed.
-        settings: The settings of the experiment; a cell with other settings is another cell.
-        state: "failed" and "not run" have a `reason`.
-        reason: Why it failed or was not run.
-        measured: What was measured; empty unless the cell is done.
-        versions: Package → version.
-        machine: Processor, cores, operating system.
-        seconds: Wall time.
-    """
-
-    system: str
-    collection: str
-    seed: int
-    settings: dict[str, Any]
-    state: CellState = "not run"
-    reason: str = ""
+    system: str  # the system in the published table
+    collection: str  # the collection in that table
+    seed: int  # the seed
+    settings: dict[str, Any]  # the settings of the experiment; a cell with other settings is another cell
+    state: CellState = "not run"  # "failed" and "not run" have a `reason`
+    reason: str = ""  # why it failed or was not run
+    # What was measured; empty unless the cell is done.
     measured: Measurement = field(default_factory=lambda: Measurement({}, {}))
-    versions: dict[str, str] = field(default_factory=dict)
-    machine: str = ""
-    seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)  # package → version
+    machine: str = ""  # processor, cores, operating system
+    seconds: float = 0.0  # wall time
 
     @classmethod
     def of(cls, experiment: Experiment, seed: int) -> TableCell:
@@ -70,11 +58,7 @@ class TableCell:
 
 
 class StudyFolder:
-    """The folder of a study at a scale: `cells/NAME.json`, and `work/NAME/` for the files that a cell writes.
-
-    Args:
-        path: The folder.
-    """
+    """The folder of a study at a scale: `cells/NAME.json`, and `work/NAME/` for the files that a cell writes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

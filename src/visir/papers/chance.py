@@ -30,33 +30,18 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many of the pairs and statements that count agree with the paper, beside what chance gives.
+    """How many of the pairs and statements that count agree with the paper, beside what chance gives."""
 
-    Args:
-        measured: Pairs and statements that were measured.
-        counted: Those whose interval excludes 0, or that hold or fail in nearly all draws.
-        agreeing: Those of them that agree with the paper.
-        expected: How many of them chance makes agree, the mean.
-        low: The lower end of the central 95 % of what chance makes agree.
-        high: The upper end.
-    """
-
-    measured: int
-    counted: int
-    agreeing: int
-    expected: float
-    low: float
-    high: float
+    measured: int  # pairs and statements that were measured
+    counted: int  # those whose interval excludes 0, or that hold or fail in nearly all draws
+    agreeing: int  # those of them that agree with the paper
+    expected: float  # how many of them chance makes agree, the mean
+    low: float  # the lower end of the central 95 % of what chance makes agree
+    high: float  # the upper end
 
 
 def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck], *, seed: int = 0) -> Agreement:
-    """Count what agrees, and what would agree by chance.
-
-    Args:
-        blocks: Measured pairs; those whose members are exchanged together (the same systems) are in one block.
-        checks: Measured statements.
-        seed: Of the random orders.
-    """
+    """Count what agrees, and what would agree by chance."""
     rng = np.random.default_rng(seed)
     pairs = [pair for block in blocks for pair in block]
     counted_checks = [check for check in checks if check.agrees is not None]

@@ -27,61 +27,37 @@ ValueState = Literal["reproduced", "not reproduced", "not judged", "failed", "no
 
 @dataclass(frozen=True)
 class ValueComparison:
-    """One published value and ours.
+    """One published value and ours."""
 
-    Args:
-        system: The row.
-        collection: The collection of the row.
-        label: What is measured, "i2t R@1".
-        published: As printed; None for a figure without printed values.
-        ours: The mean over seeds.
-        spread: The standard deviation over seeds; None for one seed.
-        seeds: The number of seeds.
-        relative: (ours − published) / |published|.
-        state: "reproduced" when |relative| ≤ 5 % (thesis 2.5.3, after Petrov & Macdonald 2022) on the table's own data;
-            "not judged" on other data.
-        reason: Why it is not judged, failed, or was not run.
-        doubt: Why the published value cannot be right; "" when nothing is known against it.
-        draws: Draws of our mean (`visir.papers.seed_means`); None where it has no interval.
-    """
-
-    system: str
-    collection: str
-    label: str
-    published: float | None
-    ours: float | None
-    spread: float | None
-    seeds: int
-    relative: float | None
+    system: str  # the row
+    collection: str  # the collection of the row
+    label: str  # what is measured, "i2t R@1"
+    published: float | None  # as printed; None for a figure without printed values
+    ours: float | None  # the mean over seeds
+    spread: float | None  # the standard deviation over seeds; None for one seed
+    seeds: int  # the number of seeds
+    relative: float | None  # (ours − published) / |published|
+    # "reproduced" when |relative| ≤ 5 % (thesis 2.5.3, after Petrov & Macdonald 2022) on the table's own data; "not
+    # judged" on other data.
     state: ValueState
-    reason: str = ""
-    doubt: str = ""
+    reason: str = ""  # why it is not judged, failed, or was not run
+    doubt: str = ""  # why the published value cannot be right; "" when nothing is known against it
+    # Draws of our mean (`visir.papers.seed_means`); None where it has no interval.
     draws: Draws | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, repr=False)
 class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
-    """A study at one scale beside its published table.
+    """A study at one scale beside its published table."""
 
-    Args:
-        name: The study's name.
-        study: The study.
-        scale: The scale.
-        data: What data the scale has.
-        cells: All cells of the scale.
-        values: Every published value, and every measured one where nothing is published.
-        pairs: Pairs whose published values differ.
-        trend_checks: Statements about a figure.
-    """
-
-    name: str
-    study: Study
-    scale: str
-    data: Data
-    cells: tuple[TableCell, ...]
-    values: tuple[ValueComparison, ...]
-    pairs: tuple[PairOrder, ...]
-    trend_checks: tuple[TrendCheck, ...]
+    name: str  # the study's name
+    study: Study  # the study
+    scale: str  # the scale
+    data: Data  # what data the scale has
+    cells: tuple[TableCell, ...]  # all cells of the scale
+    values: tuple[ValueComparison, ...]  # every published value, and every measured one where nothing is published
+    pairs: tuple[PairOrder, ...]  # pairs whose published values differ
+    trend_checks: tuple[TrendCheck, ...]  # statements about a figure
 
     def __repr__(self) -> str:
         states = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items()))
@@ -141,14 +117,7 @@ class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
 
 
 def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell]) -> StudyComparison:
-    """Compare the cells of a scale (`run.saved_cells`) with the published table.
-
-    Args:
-        name: The study's name.
-        study: The study.
-        scale: The scale.
-        cells: Its cells.
-    """
+    """Compare the cells of a scale (`run.saved_cells`) with the published table."""
     data = study.scale(scale).data
     published = study.published_numbers(_rows(cells))
     values = _values(study, data, published, cells)
@@ -169,10 +138,8 @@ def _rows(cells: Sequence[TableCell]) -> tuple[tuple[str, str], ...]:
 def _values(
     study: Study, data: Data, published: Mapping[ValueKey, float], cells: Sequence[TableCell]
 ) -> tuple[ValueComparison, ...]:
-    """Every published value; also every measured value of a figure, and of a table that prints no numbers.
-
-    Where only the text prints values of a figure, the measured ones come first, in the order of the cells.
-    """
+    """Every published value; also every measured value of a figure, and of a table that prints no numbers."""
+    # Where only the text prints values of a figure, the measured ones come first, in the order of the cells.
     by_row: dict[tuple[str, str], list[TableCell]] = {}
     for cell in cells:
         by_row.setdefault((cell.system, cell.collection), []).append(cell)

@@ -9,12 +9,7 @@ TABLES = Path(__file__).parent / "tables"
 
 
 def names() -> list[str]:
-    """All studies, by document and number.
-
-    Example:
-        >>> names()[:2]
-        ['brittleness-table-1', 'brittleness-table-2']
-    """
+    """All studies, by document and number."""
     return sorted((path.stem for path in TABLES.glob("*.toml")), key=_by_number)
 
 

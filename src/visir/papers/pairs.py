@@ -15,31 +15,20 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class PairOrder:
-    """Two systems (or labels) with different published values.
+    """Two systems (or labels) with different published values."""
 
-    Args:
-        collection: The collection of both.
-        label: The label under which two systems are compared, or the system whose labels are.
-        higher: The one with the higher published value, whichever is better.
-        lower: The other.
-        difference: Ours of the higher minus ours of the lower; None when one of them was not measured.
-        interval: The 95 % interval of `difference` over queries, visitors, folds and seeds; None where the values have
-            no draws.
-    """
-
-    collection: str
-    label: str
-    higher: str
-    lower: str
-    difference: float | None
+    collection: str  # the collection of both
+    label: str  # the label under which two systems are compared, or the system whose labels are
+    higher: str  # the one with the higher published value, whichever is better
+    lower: str  # the other
+    difference: float | None  # ours of the higher minus ours of the lower; None when one of them was not measured
+    # The 95 % interval of `difference` over queries, visitors, folds and seeds; None where the values have no draws.
     interval: Interval | None = None
 
     @property
     def agrees(self) -> bool | None:
-        """Whether ours stand in the printed order for certain; None where the interval includes 0, or there is none.
-
-        A pair *counts* where this is not None.
-        """
+        """Whether ours stand in the printed order for certain; None where the interval includes 0, or there is none."""
+        # A pair *counts* where this is not None.
         if self.interval is None or not (self.interval[0] > 0 or self.interval[1] < 0):
             return None
         return self.interval[0] > 0
@@ -51,14 +40,7 @@ def pairs_of(
     means: Mapping[ValueKey, float],
     draws: Mapping[ValueKey, Draws],
 ) -> tuple[PairOrder, ...]:
-    """All pairs of a table whose published values differ.
-
-    Args:
-        study: Says what is compared with what.
-        published: Every published value.
-        means: Our values.
-        draws: Their draws.
-    """
+    """All pairs of a table whose published values differ."""
     if study.pairs == "none" or not published:
         return ()
     pairs = []

@@ -29,29 +29,14 @@ USUAL_MEASURES = {
 
 
 def row_of(name: str) -> str:
-    """The published system or collection that a cell's system or collection stands for.
-
-    Example:
-        >>> row_of("All categories · Flipkart"), row_of("MS-COCO")
-        ('All categories', 'MS-COCO')
-    """
+    """The published system or collection that a cell's system or collection stands for."""
     return name.partition(STANDS_FOR)[0]
 
 
 def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow | None) -> dict[str, float]:
-    """The values that a published row prints, as an evaluation has them.
-
-    R@k is read as hit@k, its usual meaning in image–text retrieval; `nearest_reading` finds what the table may have
-    meant instead.
-
-    Args:
-        aggregates: task → measure → mean, as of a `Result`; fractions.
-        row: The published row; without one, the measures are `USUAL_MEASURES`.
-
-    Returns:
-        "task label" → value in the table's units (percent; rsum in points). Measures that `aggregates` lacks are
-        left out.
-    """
+    """The values that a published row prints, as an evaluation has them."""
+    # R@k is read as hit@k, its usual meaning in image–text retrieval; `nearest_reading` finds what the table may have
+    # meant instead.
     return {
         f"{task} {label}": printed_value(measure, aggregates[task][measure], label)
         for (task, label), measure in measures_of(row).items()
@@ -67,11 +52,7 @@ def measures_of(row: PublishedRow | None) -> dict[tuple[str, str], str]:
 
 
 def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:
-    """The reading of the protocol that comes nearest to the published row, in a sentence.
-
-    Returns:
-        "" where all values are reproduced, or where nothing is judged.
-    """
+    """The reading of the protocol that comes nearest to the published row, in a sentence."""
     from visir.errors import VisirError
     from visir.evaluation.explaining import explain
 
@@ -88,16 +69,10 @@ def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:
 
 
 def published_numbers(table: Published | PlainTable | None, systems: SystemAxis = "columns") -> dict[ValueKey, float]:
-    """Every published number by (system, collection, label).
-
-    Labels of retrieval results are "i2t R@1", "both rsum". In a plain table the systems are the columns (Table 1 of the
-    brittleness paper: sets of captions) or the rows (thesis Table 3.6: indexes), and the labels the other of the two;
-    its collection is "".
-
-    Args:
-        table: The table; None for a figure, which has no numbers.
-        systems: Where a plain table has its systems.
-    """
+    """Every published number by (system, collection, label)."""
+    # Labels of retrieval results are "i2t R@1", "both rsum". In a plain table the systems are the columns (Table 1 of
+    # the brittleness paper: sets of captions) or the rows (thesis Table 3.6: indexes), and the labels the other of the
+    # two; its collection is "".
     if table is None:
         return {}
     if isinstance(table, PlainTable):

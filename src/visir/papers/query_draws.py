@@ -15,15 +15,9 @@ _RSUM, _BOTH = "rsum", "both"
 
 
 def query_draws(result: Result, row: PublishedRow | None) -> dict[str, Draws]:
-    """Draws of the values of `published_values.values_of`, in the same units; medians have none.
-
-    A caption belongs to its image, so the unit of both tasks is the image: a draw of "both rsum" is of one set of
-    images.
-
-    Args:
-        result: The result.
-        row: The published row; without one, the labels are the usual ones.
-    """
+    """Draws of the values of `published_values.values_of`, in the same units; medians have none."""
+    # A caption belongs to its image, so the unit of both tasks is the image: a draw of "both rsum" is of one set of
+    # images.
     names = {
         task: [name for name in table.column_names if name != "query_id"] for task, table in result.per_query.items()
     }

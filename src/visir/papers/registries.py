@@ -15,11 +15,7 @@ T = TypeVar("T")
 
 
 class ApplicationRegistry(Mapping[str, T]):
-    """One field of every application as one mapping; a value is imported when it is first used.
-
-    Args:
-        field: The field of `visir.applications.Application`.
-    """
+    """One field of every application as one mapping; a value is imported when it is first used."""
 
     def __init__(self, field: Literal["experiments", "trend_checks", "drawings"]) -> None:
         self._field = field

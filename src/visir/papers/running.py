@@ -51,24 +51,9 @@ def lacking(study: Study, scale: str) -> dict[str, list[str]]:
 
 
 def run_study(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[TableCell]:
-    """Run every cell that is not done.
-
-    A cell that lacks data, or whose data does not hold what it needs, is "not run", with the reason. A cell that fails
-    is saved with the reason and tried again next time; the others go on.
-
-    Args:
-        study: The study.
-        name: Its name, which names its folder.
-        scale: "smoke", "replica", "logs" or "full".
-        out: The folder of all studies.
-        jobs: How many cells run side by side (trainings are processes of their own); by default one per core.
-
-    Returns:
-        All cells of the scale.
-
-    Raises:
-        CollectionError: No cell can be run; the message names all that is missing, and where it belongs.
-    """
+    """Run every cell that is not done."""
+    # A cell that lacks data, or whose data does not hold what it needs, is "not run", with the reason. A cell that
+    # fails is saved with the reason and tried again next time; the others go on.
     pairs = _cells(study, scale)
     lacks = lacking(study, scale)
     if lacks and all(missing(experiment) for experiment, _ in pairs):

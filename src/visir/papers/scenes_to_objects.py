@@ -25,11 +25,7 @@ class _Values:
 
 
 def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
-    """Pairs with an order printed for scenes, with our difference on single objects.
-
-    Args:
-        comparisons: Of a study and its counterpart, on real data; what is printed needs no run.
-    """
+    """Pairs with an order printed for scenes, with our difference on single objects."""
     pairs: list[PairOrder] = []
     printed: set[tuple[str, str, int]] = set()
     for scenes, objects in _both_kinds(comparisons):
@@ -45,11 +41,7 @@ def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
 
 
 def generalised_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
-    """Pairs that stand in a certain order on scenes here, with our difference on single objects.
-
-    Args:
-        comparisons: Of a study and its counterpart, on real data.
-    """
+    """Pairs that stand in a certain order on scenes here, with our difference on single objects."""
     pairs: list[PairOrder] = []
     for scenes, objects in _both_kinds(comparisons):
         for first, second in _compared(scenes, scenes.ours, objects.ours):

@@ -11,20 +11,11 @@ from visir.studies.draws import Draws, few_units
 
 
 def mean_draws(cells: Sequence[TableCell], label: str) -> Draws | None:
-    """Draws of the mean of a value over finished cells of one row, one for each seed.
-
-    Queries and seeds are both samples, so their deviations add up (as in `visir.evaluation.crossed`): those over
-    queries are the mean of the cells' own, which are of the same queries; those over seeds have the tails of Student's
-    t. Seed i of one system is paired with seed i of another. Where the seeds are folds, the value of a fold already
-    has the chance of its queries in it.
-
-    Args:
-        cells: All with a value of this label.
-        label: The label.
-
-    Returns:
-        Draws; None for one seed without draws of its own.
-    """
+    """Draws of the mean of a value over finished cells of one row, one for each seed."""
+    # Queries and seeds are both samples, so their deviations add up (as in `visir.evaluation.crossed`): those over
+    # queries are the mean of the cells' own, which are of the same queries; those over seeds have the tails of
+    # Student's t. Seed i of one system is paired with seed i of another. Where the seeds are folds, the value of a fold
+    # already has the chance of its queries in it.
     values = np.array([cell.measured.values[label] for cell in cells])
     own = [cell.measured.draws[label] - value for cell, value in zip(cells, values, strict=True)
            if label in cell.measured.draws]  # fmt: skip

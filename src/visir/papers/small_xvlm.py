@@ -43,31 +43,16 @@ an untrained model learns to answer "no" to every pair, and keeps doing so for l
 
 
 class SmallXvlm(Settings):
-    """What a small X-VLM is trained on.
+    """What a small X-VLM is trained on."""
 
-    Args:
-        source: A collection with pictures, whose split "train" is used.
-        steps: Training steps, of 32 pairs of image and caption each.
-    """
-
-    source: str
-    steps: int = 700
+    source: str  # a collection with pictures, whose split "train" is used
+    steps: int = 700  # training steps, of 32 pairs of image and caption each
 
 
 def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
-    """Train a small X-VLM, unless the folder holds one already.
-
-    The folder has the same files as the authors' releases: the checkpoint, its configuration, and a vocabulary, here of
-    the words of the captions.
-
-    Args:
-        settings: What it is trained on.
-        folder: Where it is written.
-        seed: The seed of weights and batches.
-
-    Returns:
-        Its name for `visir.load`.
-    """
+    """Train a small X-VLM, unless the folder holds one already."""
+    # The folder has the same files as the authors' releases: the checkpoint, its configuration, and a vocabulary, here
+    # of the words of the captions.
     from visir.collections import open_collection
     from visir.encoders.models.captions import plain_caption
     from visir.training.recipe import expand
@@ -140,15 +125,9 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
 
 
 def _loss(model: Any, scale: Tensor, image: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-    """The contrastive loss plus twice the matching loss of each pair, and of its image and its text with another one.
-
-    Args:
-        model: The model.
-        scale: 1 / temperature.
-        image: (n, t, width) tokens of the images.
-        words: (n, L, width) tokens of the texts.
-        mask: (n, L), 1 where there is a token.
-    """
+    """The contrastive loss plus twice the matching loss of each pair, and of its image and its text with another
+    one."""
+    # image: (n, t, width) tokens of the images.
     import torch
     from torch.nn.functional import cross_entropy, normalize
 

@@ -17,13 +17,7 @@ NAMES = {"hit@1": "R@1", "hit@5": "R@5", "mrr@10": "mrr@10"}
 
 
 def sparse_draws(dense: Evaluation, sparse: Evaluation, captions: pa.Table) -> dict[str, Draws]:
-    """Draws of the values of `visir.papers.experiments.sparsify` but the costs, which are of the whole gallery.
-
-    Args:
-        dense: The dense model's evaluation.
-        sparse: The head's, of the same queries.
-        captions: `SparseTrial.captions`: id, exact@20, semantic@20.
-    """
+    """Draws of the values of `visir.papers.experiments.sparsify` but the costs, which are of the whole gallery."""
     assert sparse.captions is not None, "an evaluation knows its captions"
     image_of = dict(zip(sparse.captions["id"].to_pylist(), sparse.captions["image_id"].to_pylist(), strict=True))
     of_captions = {f"t2i {measure}": 100 * captions[measure].to_numpy() for measure in DEVIATIONS}

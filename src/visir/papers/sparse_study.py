@@ -37,21 +37,13 @@ Key = tuple[str, float]
 
 @dataclass(frozen=True, eq=False)
 class VariantResults:
-    """One variant with one η, trained with several seeds; each list has one entry per seed.
+    """One variant with one η, trained with several seeds; each list has one entry per seed."""
 
-    Args:
-        variant: "none", "free", "caption" or "caption+word".
-        eta: η, the weight of sparsity.
-        evaluations: The evaluations.
-        costs: See `SparseTrial.costs`.
-        captions: Deviations caption by caption, see `SparseTrial.captions`.
-    """
-
-    variant: str
-    eta: float
-    evaluations: Sequence[Evaluation]
-    costs: Sequence[Mapping[str, Any]]
-    captions: Sequence[pa.Table]
+    variant: str  # "none", "free", "caption" or "caption+word"
+    eta: float  # η, the weight of sparsity
+    evaluations: Sequence[Evaluation]  # the evaluations
+    costs: Sequence[Mapping[str, Any]]  # see `SparseTrial.costs`
+    captions: Sequence[pa.Table]  # deviations caption by caption, see `SparseTrial.captions`
 
     def effects(self, measure: str) -> Floats:
         """(seeds,) The mean of a measure over the captions, as a fraction."""
@@ -72,19 +64,12 @@ class VariantResults:
 
 @dataclass(frozen=True, eq=False)
 class SparseStudy:
-    """The results of a study.
+    """The results of a study."""
 
-    Args:
-        name: The recipe's name.
-        dense: The evaluation of the dense model.
-        models: (variant, η) → results of the sparse models.
-        seeds: The seeds of each.
-    """
-
-    name: str
-    dense: Evaluation
-    models: Mapping[Key, VariantResults]
-    seeds: Sequence[int]
+    name: str  # the recipe's name
+    dense: Evaluation  # the evaluation of the dense model
+    models: Mapping[Key, VariantResults]  # (variant, η) → results of the sparse models
+    seeds: Sequence[int]  # the seeds of each
 
     def faithfulness(self, key: Key) -> dict[str, Floats]:
         """Pearson's ρ with the dense model of each measure of Table 3.5, (seeds,) each."""
@@ -101,22 +86,18 @@ class SparseStudy:
 
     @cached_property
     def thesis_p(self) -> dict[tuple[Key, str], float]:
-        """p of each model and measure against the dense model, as in Table 3.1.
-
-        The test is a paired two-tailed t-test over captions, with Bonferroni's correction over all pairs. Values are
-        means over seeds, caption by caption.
-        """
+        """p of each model and measure against the dense model, as in Table 3.1."""
+        # The test is a paired two-tailed t-test over captions, with Bonferroni's correction over all pairs. Values are
+        # means over seeds, caption by caption.
         pairs = [(key, measure) for key in self.models for measure in EFFECTS]
         raw = [paired_t(self._gaps(key, measure).mean(axis=0)).p for key, measure in pairs]
         return dict(zip(pairs, map(float, corrected(raw, "bonferroni")), strict=True))
 
     @cached_property
     def house_p(self) -> dict[tuple[Key, str], float]:
-        """p of each model and measure against the dense model by visir's tests, with Holm's correction.
-
-        Captions of one image are one sample (`significance`), and so are trainings (`crossed`). With one seed it is a
-        randomisation test over images.
-        """
+        """p of each model and measure against the dense model by visir's tests, with Holm's correction."""
+        # Captions of one image are one sample (`significance`), and so are trainings (`crossed`). With one seed it is a
+        # randomisation test over images.
         pairs = [(key, measure) for key in self.models for measure in EFFECTS]
         raw = [self._by_image_and_seed(self._gaps(key, measure)) for key, measure in pairs]
         return dict(zip(pairs, map(float, corrected(raw, "holm")), strict=True))
@@ -154,18 +135,7 @@ def trials_of(
     seeds: Sequence[int] = SEEDS,
     split: str = "test",
 ) -> list[SparseTrial]:
-    """A recipe in every variant, with every η and seed; seeds outermost, so that a first table is there early.
-
-    Args:
-        recipe: The collection, the dense encoder and the schedule.
-        variants: Variants of expansion.
-        etas: Weights of sparsity.
-        seeds: Seeds.
-        split: The split that is evaluated.
-
-    Raises:
-        ConfigurationError: An unknown variant, a negative η, or a value that is named twice.
-    """
+    """A recipe in every variant, with every η and seed; seeds outermost, so that a first table is there early."""
     faults = [f"variant {variant!r} ({nearest(variant, VARIANTS)})" for variant in variants if variant not in VARIANTS]
     faults += [f"η {eta}: 0 or more" for eta in etas if eta < 0]
     for name, values in (("variants", variants), ("η", etas), ("seeds", seeds)):
@@ -190,20 +160,9 @@ def study(
     split: str = "test",
     jobs: int | None = None,
 ) -> SparseStudy:
-    """Train a recipe in all variants with all η and seeds, and evaluate them beside the dense model.
-
-    All results stay in `out` and are not computed again: a killed study goes on, and more variants, η or seeds can be
-    added later.
-
-    Args:
-        recipe: The collection, the dense encoder and the schedule.
-        out: The folder of the study.
-        variants: Variants of expansion.
-        etas: Weights of sparsity.
-        seeds: Seeds.
-        split: The split that is evaluated.
-        jobs: Trainings side by side; by default one per core.
-    """
+    """Train a recipe in all variants with all η and seeds, and evaluate them beside the dense model."""
+    # All results stay in `out` and are not computed again: a killed study goes on, and more variants, η or seeds can be
+    # added later.
     trials = trials_of(recipe, variants, etas, seeds, split)
     for trial in trials:
         trial.is_finished(out)  # raises for a folder of another study, before anything runs

@@ -19,19 +19,12 @@ STATES: tuple[StudyState, ...] = ("verified on real data", "run at smoke scale o
 
 @dataclass(frozen=True, repr=False)
 class StudyStatus(Displayed, view="visir.papers.reports.status_view"):
-    """One study with all results that are on disk.
+    """One study with all results that are on disk."""
 
-    Args:
-        name: The study's name.
-        study: The study.
-        comparisons: Scales of which something was run, the smallest first.
-        verdicts: The verdicts on the study.
-    """
-
-    name: str
-    study: Study
-    comparisons: tuple[StudyComparison, ...]
-    verdicts: tuple[Verdict, ...]
+    name: str  # the study's name
+    study: Study  # the study
+    comparisons: tuple[StudyComparison, ...]  # scales of which something was run, the smallest first
+    verdicts: tuple[Verdict, ...]  # the verdicts on the study
 
     def __repr__(self) -> str:
         scales = f"scales: {', '.join(self.study.scales)}" if self.study.scales else self.study.not_built
@@ -39,10 +32,9 @@ class StudyStatus(Displayed, view="visir.papers.reports.status_view"):
 
     @property
     def state(self) -> StudyState:
-        """The furthest state reached. Real data of another collection counts: orders of systems are verified on it.
-
-        A study that needs no data (Table 6.7, a list of features) is not verified on real data, whatever it reproduces.
-        """
+        """The furthest state reached. Real data of another collection counts: orders of systems are verified on it."""
+        # A study that needs no data (Table 6.7, a list of features) is not verified on real data, whatever it
+        # reproduces.
         if self.study.not_built:
             return "not built yet"
         done = [comparison for comparison in self.comparisons if comparison.states["done"]]
@@ -73,12 +65,7 @@ class StudyStatus(Displayed, view="visir.papers.reports.status_view"):
 
 
 def study_status(name_or_path: str | Path, out: Path) -> StudyStatus:
-    """The status of one study.
-
-    Args:
-        name_or_path: The study's name, or its TOML file.
-        out: The folder of all studies.
-    """
+    """The status of one study."""
     study, name = read_study(name_or_path), name_of(name_or_path)
     comparisons = _comparisons(name, study, out)
     counterpart = _all_comparisons(study.counterpart, read_study(study.counterpart), out) if study.counterpart else ()

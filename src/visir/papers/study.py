@@ -36,38 +36,28 @@ T = TypeVar("T")
 
 
 class Scale(Settings):
-    """How a table is made at one scale.
+    """How a table is made at one scale."""
 
-    Args:
-        data: "same", the data of the table: values are judged. "other", real data of another collection, and
-            "generated" scenes: only the order of systems is compared. "quoted", the authors' own numbers: nothing is
-            measured, and only what the paper says of them is checked.
-        description: What is done, in a sentence.
-        hardware: What it takes.
-        hours: How long it takes.
-        seeds: Every experiment is run with each of them.
-        defaults: Settings of all cells; a cell's own settings take precedence.
-        cells: One table of settings per cell; see `visir.papers.experiments`.
-    """
-
+    # "same", the data of the table: values are judged. "other", real data of another collection, and "generated"
+    # scenes: only the order of systems is compared. "quoted", the authors' own numbers: nothing is measured, and only
+    # what the paper says of them is checked.
     data: Data
-    description: str
-    hardware: str = "two cores"
-    hours: Annotated[float, Field(gt=0)]
+    description: str  # what is done, in a sentence
+    hardware: str = "two cores"  # what it takes
+    hours: Annotated[float, Field(gt=0)]  # how long it takes
+    # Every experiment is run with each of them.
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    # Settings of all cells; a cell's own settings take precedence.
     defaults: dict[str, Any] = Field(default_factory=dict)
+    # One table of settings per cell; see `visir.papers.experiments`.
     cells: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
 
 
 class Beside(Settings):
-    """Rows of another table that the text compares this one with.
+    """Rows of another table that the text compares this one with."""
 
-    Args:
-        table: Its name in `visir.evaluation.published`; a table of results.
-        systems: Its rows; those of collections that the study's own table has.
-    """
-
-    table: str
+    table: str  # its name in `visir.evaluation.published`; a table of results
+    # Its rows; those of collections that the study's own table has.
     systems: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -230,12 +220,7 @@ class Study(Settings):
 
 
 def name_of(name: str | Path) -> str:
-    """The name of a study: as it is, or the stem of its file.
-
-    Example:
-        >>> name_of("mine/captions.toml")
-        'captions'
-    """
+    """The name of a study: as it is, or the stem of its file."""
     return Path(name).stem if str(name).endswith(".toml") else str(name)
 
 

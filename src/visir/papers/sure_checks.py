@@ -14,15 +14,8 @@ from visir.studies.trend_check import Means, TrendCheck
 def sure_checks(
     check: Callable[[Means], list[TrendCheck]], means: Mapping[ValueKey, float], draws: Mapping[ValueKey, Draws] | None
 ) -> list[TrendCheck]:
-    """The statements about each collection, with the share of the draws in which they hold.
-
-    A statement that needs a value without draws, or that some draws cannot decide, has no such share.
-
-    Args:
-        check: The statements, as a function of the values of at_means collection.
-        means: Our values.
-        draws: Their draws; None for values that are what they are, as quoted ones.
-    """
+    """The statements about each collection, with the share of the draws in which they hold."""
+    # A statement that needs a value without draws, or that some draws cannot decide, has no such share.
     collections = dict.fromkeys(collection for _, collection, _ in means)
     checks: list[TrendCheck] = []
     for collection in collections:

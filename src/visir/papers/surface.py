@@ -22,32 +22,20 @@ _TABLES = Path(__file__).parent / "tables"
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """A table or figure of a paper in a list.
+    """A table or figure of a paper in a list."""
 
-    Attributes:
-        name: What it is called: "thesis-table-3-2".
-        paper: Which it is: "Thesis, Table 3.2".
-        title: What it shows.
-        claims: What the paper says of it.
-        scales: At which scales it can be run; none when something is missing in visir.
-    """
-
-    name: str
-    paper: str
-    title: str
-    claims: str
-    scales: tuple[str, ...]
+    name: str  # what it is called: "thesis-table-3-2"
+    paper: str  # which it is: "Thesis, Table 3.2"
+    title: str  # what it shows
+    claims: str  # what the paper says of it
+    scales: tuple[str, ...]  # at which scales it can be run; none when something is missing in visir
 
 
 @dataclass(frozen=True, repr=False)
 class StudyList(Tabular, Sequence[StudyEntry], view="visir.papers.reports.study_list"):
-    """Every table and figure of the papers, by document and number.
+    """Every table and figure of the papers, by document and number."""
 
-    Attributes:
-        entries: The studies.
-    """
-
-    entries: tuple[StudyEntry, ...]
+    entries: tuple[StudyEntry, ...]  # the studies
 
     def __len__(self) -> int:
         return len(self.entries)

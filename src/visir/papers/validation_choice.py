@@ -15,19 +15,9 @@ Choice = tuple[str, ...]
 
 
 def choose(training: PriorTraining, choices: Sequence[Choice], context: ExperimentContext) -> tuple[Recipe, Path, str]:
-    """Train every choice, and take the one with the highest rsum of the validation split.
-
-    The split is searched *without* shortcuts, as the tables' test split is: with unique ones every training finds
-    everything. (The thesis says "the highest performance on the validation set".) The test split decides nothing.
-
-    Args:
-        training: What all choices have in common.
-        choices: Changes of each; the first of equals is taken.
-        context: Of the cell; its seed is that of every training.
-
-    Returns:
-        The recipe, the folder of its trial, and a sentence with the sums of all.
-    """
+    """Train every choice, and take the one with the highest rsum of the validation split."""
+    # The split is searched *without* shortcuts, as the tables' test split is: with unique ones every training finds
+    # everything. (The thesis says "the highest performance on the validation set".) The test split decides nothing.
     trainings = [training.model_copy(update={"set": (*training.set, *choice)}) for choice in choices]
     recipes = [changed.resolved(context.seed) for changed in trainings]
     folders = [train_once(recipe, context) for recipe in recipes]

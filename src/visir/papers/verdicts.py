@@ -33,62 +33,38 @@ _NORMAL = 1.959963984540054
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to one question about a study, with what it is made from.
+    """The answer to one question about a study, with what it is made from."""
 
-    Args:
-        question: "reproducible: values (same data)" and so on.
-        answer: See `answer_of` and `answer_of_values`.
-        reason: The counts behind the answer, and what chance would give.
-    """
-
-    question: str
-    answer: Answer
-    reason: str
+    question: str  # "reproducible: values (same data)" and so on
+    answer: Answer  # see `answer_of` and `answer_of_values`
+    reason: str  # the counts behind the answer, and what chance would give
 
 
 @dataclass(frozen=True)
 class TreeLeaf:
-    """One leaf of the tree: a task on a collection, with its values and pairs.
+    """One leaf of the tree: a task on a collection, with its values and pairs."""
 
-    Args:
-        task: "text to image" and so on.
-        kind: "scene-centric" or "object-centric".
-        collection: The collection.
-        reproduced: Values within 5 % of the published ones.
-        judged: Values that were judged.
-        in_order: Pairs that count and stand in the published order.
-        counted: Pairs that count.
-        pairs: Pairs that were measured.
-    """
-
-    task: str
-    kind: str
-    collection: str
-    reproduced: int
-    judged: int
-    in_order: int
-    counted: int
-    pairs: int
+    task: str  # "text to image" and so on
+    kind: str  # "scene-centric" or "object-centric"
+    collection: str  # the collection
+    reproduced: int  # values within 5 % of the published ones
+    judged: int  # values that were judged
+    in_order: int  # pairs that count and stand in the published order
+    counted: int  # pairs that count
+    pairs: int  # pairs that were measured
 
 
 def verdicts(
     comparisons: Sequence[StudyComparison], counterpart: Sequence[StudyComparison] = ()
 ) -> tuple[Verdict, ...]:
-    """The verdicts on a study.
-
-    - values, on the table's own data: which are within 5 % of the printed ones (thesis 2.5.3).
-    - order, on the table's own data: which pairs and statements agree with the paper (2.6, after Voorhees).
-    - the same order on other real data of the kind (Flickr8k for Flickr30k, another shop's log). The thesis has no word
-      for it. Generated data is no such data: it is counted in the reason and answers nothing.
-    - replicable (RQ1.2): the order that is printed for collections of scenes, on collections of single objects.
-    - generalisable (RQ1.3): our order on collections of scenes, and on those of single objects.
-
-    The last two are there for a study whose collections, with those of its counterpart, are of both kinds.
-
-    Args:
-        comparisons: All scales of the study.
-        counterpart: All scales of the study on collections of the other kind.
-    """
+    """The verdicts on a study."""
+    # - values, on the table's own data: which are within 5 % of the printed ones (thesis 2.5.3).
+    # - order, on the table's own data: which pairs and statements agree with the paper (2.6, after Voorhees).
+    # - the same order on other real data of the kind (Flickr8k for Flickr30k, another shop's log). The thesis has no
+    #   word for it. Generated data is no such data: it is counted in the reason and answers nothing.
+    # - replicable (RQ1.2): the order that is printed for collections of scenes, on collections of single objects.
+    # - generalisable (RQ1.3): our order on collections of scenes, and on those of single objects.
+    # The last two are there for a study whose collections, with those of its counterpart, are of both kinds.
     by_data = {
         data: [comparison for comparison in comparisons if comparison.data == data]
         for data in ("same", "quoted", "other", "generated")
@@ -109,14 +85,12 @@ def verdicts(
 
 
 def answer_of(counts: Agreement) -> Answer:
-    """Whether what counts agrees with the paper: the first of these that fits.
-
-    - yes: nearly all that counts agrees (19 in 20), and that is most of what was measured;
-    - no: nearly all that counts disagrees, and that is most of what was measured; or no more agrees than chance gives
-      (the upper end of its central 95 %), where chance could give less than everything;
-    - partly: more agrees than chance gives;
-    - undecided: nothing counts, or there are so few systems that chance can give everything.
-    """
+    """Whether what counts agrees with the paper: the first of these that fits."""
+    # - yes: nearly all that counts agrees (19 in 20), and that is most of what was measured;
+    # - no: nearly all that counts disagrees, and that is most of what was measured; or no more agrees than chance gives
+    #   (the upper end of its central 95 %), where chance could give less than everything;
+    # - partly: more agrees than chance gives;
+    # - undecided: nothing counts, or there are so few systems that chance can give everything.
     disagreeing = counts.counted - counts.agreeing
     if not counts.counted:
         return "undecided"
@@ -130,11 +104,9 @@ def answer_of(counts: Agreement) -> Answer:
 
 
 def answer_of_values(reproduced: int, judged: int) -> Answer:
-    """Whether the values are reproduced, by Wilson's 95 % interval of the share.
-
-    yes where it reaches 19 in 20 and not 1 in 20, no where it reaches 1 in 20 and not 19 in 20, partly where it reaches
-    neither, undecided where it reaches both.
-    """
+    """Whether the values are reproduced, by Wilson's 95 % interval of the share."""
+    # yes where it reaches 19 in 20 and not 1 in 20, no where it reaches 1 in 20 and not 19 in 20, partly where it
+    # reaches neither, undecided where it reaches both.
     low, high = wilson(reproduced / judged, judged, _NORMAL)
     all_of_them, none = high >= NEARLY_ALL, low <= 1 - NEARLY_ALL
     if all_of_them and none:

@@ -28,10 +28,8 @@ _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 
 @contextmanager
 def with_uncategorised() -> Iterator[None]:
-    """Drafts that are read inside this block have the products without a category too, under `UNCATEGORISED`.
-
-    Elsewhere they are set aside and counted: nobody knows to which queries they are relevant.
-    """
+    """Drafts that are read inside this block have the products without a category too, under `UNCATEGORISED`."""
+    # Elsewhere they are set aside and counted: nobody knows to which queries they are relevant.
     token = _wanted.set(True)
     try:
         yield
@@ -41,22 +39,17 @@ def with_uncategorised() -> Iterator[None]:
 
 @dataclass
 class ProductDraft(SourceDraft):
-    """A catalogue before its pictures are placed.
+    """A catalogue before its pictures are placed."""
 
-    Real catalogues have bad rows by the hundred, so a bad row is no reason to stop: it is left out, counted by what is
-    wrong with it, and listed in the catalogue's `notes` with the places of the first few. Nothing is dropped silently,
-    and nothing is changed but white space at the ends of category names, titles and attributes.
+    # Real catalogues have bad rows by the hundred, so a bad row is no reason to stop: it is left out, counted by what
+    # is wrong with it, and listed in the catalogue's `notes` with the places of the first few. Nothing is dropped
+    # silently, and nothing is changed but white space at the ends of category names, titles and attributes.
+    # Products lie in columns from the start: a list of tuples per product would take several times the memory of the
+    # catalogue that it becomes.
 
-    Products lie in columns from the start: a list of tuples per product would take several times the memory of the
-    catalogue that it becomes.
-
-    Args:
-        rejected: What is left out (in the plural) → the places of the first few.
-        counts: What is left out → how often.
-    """
-
+    # What is left out (in the plural) → the places of the first few.
     rejected: dict[str, list[str]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # what is left out → how often
 
     def __post_init__(self) -> None:
         self._ids: set[str] = set()
@@ -70,13 +63,7 @@ class ProductDraft(SourceDraft):
         return len(self.ids)
 
     def reject(self, problem: str, place: str, count: int = 1) -> None:
-        """Count something that is left out.
-
-        Args:
-            problem: What is wrong with it, in the plural: "rows without a product id".
-            place: Where it stands: "line 7".
-            count: How many there are at this place.
-        """
+        """Count something that is left out."""
         self.counts[problem] = self.counts.get(problem, 0) + count
         places = self.rejected.setdefault(problem, [])
         if len(places) < _EXAMPLES:
@@ -100,17 +87,8 @@ class ProductDraft(SourceDraft):
         attributes: Iterable[tuple[object, object]] = (),
         picture: object = None,
     ) -> None:
-        """Add one product as the source has it, unless something forbids.
-
-        Args:
-            place: Where it stands: "line 7".
-            identifier: Its id; a number becomes text.
-            path: List of category names from the most general on. A product without one is rejected: whether it is
-                relevant to a query is unknown.
-            title: Its title; None or blank for none.
-            attributes: (name, value) pairs; numbers become text; empty ones and repetitions are counted and left out.
-            picture: A file name, or the address it was downloaded from, whose last part is the file name.
-        """
+        """Add one product as the source has it, unless something forbids."""
+        # attributes: (name, value) pairs; numbers become text; empty ones and repetitions are counted and left out.
         product = None if isinstance(identifier, (dict, list)) else text_of(identifier)
         if not path and _wanted.get():
             path = [UNCATEGORISED]

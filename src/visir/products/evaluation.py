@@ -46,19 +46,12 @@ a most general category it cannot exceed k / R. It cannot be the published one e
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One system, one setting, one split.
+    """One system, one setting, one split."""
 
-    Args:
-        task: What was searched.
-        result: The numbers.
-        run: The answers.
-        seen: (q,) whether each query (in the order of `task.judgements()`) was the category of a training pair.
-    """
-
-    task: CategoryTask
-    result: Result
-    run: Run
-    seen: Mask
+    task: CategoryTask  # what was searched
+    result: Result  # the numbers
+    run: Run  # the answers
+    seen: Mask  # (q,) whether each query (in the order of `task.judgements()`) was the category of a training pair
 
     def mean(self, measure: str) -> float:
         """A measure, over all queries."""
@@ -71,17 +64,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class SplitMean:
-    """A measure over the splits.
+    """A measure over the splits."""
 
-    Args:
-        mean: Every split counts alike.
-        sd: The standard deviation of the values of the splits (n − 1); NaN for one split.
-        splits: How many there are.
-    """
-
-    mean: float
-    sd: float
-    splits: int
+    mean: float  # every split counts alike
+    sd: float  # the standard deviation of the values of the splits (n − 1); NaN for one split
+    splits: int  # how many there are
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -336,15 +323,10 @@ def _paired(first: Sequence[Trial], second: Sequence[Trial]) -> list[tuple[Trial
 
 
 def mean_by_category(values: NDArray[np.float64], categories: pa.StringArray) -> NDArray[np.float64]:
-    """The mean over its splits of each category: one observation, however many splits it is a query of.
-
-    Args:
-        values: (n,) a value per category and split.
-        categories: (n,) the category of each.
-
-    Returns:
-        (categories,) the means, in the order of the first values.
-    """
+    """The mean over its splits of each category: one observation, however many splits it is a query of."""
+    # values: (n,) a value per category and split.
+    # categories: (n,) the category of each.
+    # Returns: (categories,) the means, in the order of the first values.
     codes = categories.dictionary_encode().indices.to_numpy()
     means: NDArray[np.float64] = np.bincount(codes, values) / np.bincount(codes)
     return means

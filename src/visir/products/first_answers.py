@@ -16,68 +16,42 @@ from visir.products.tree import TreeErrors, tree_errors
 
 @dataclass(frozen=True)
 class FirstAnswers:
-    """The first answers of a system in a setting, over all splits.
+    """The first answers of a system in a setting, over all splits."""
 
-    Args:
-        setting: Which categories are queries.
-        queries: How many queries there are.
-        right: For how many of them the first product is relevant.
-        unanswered: How many have no product at all (BM25 where no word is shared). They are wrong, and lie nowhere in
-            the tree.
-        errors: Of the other wrong ones: same and different tree, depth differences and tree distances.
-    """
-
-    setting: Setting
-    queries: int
-    right: int
+    setting: Setting  # which categories are queries
+    queries: int  # how many queries there are
+    right: int  # for how many of them the first product is relevant
+    # How many have no product at all (BM25 where no word is shared). They are wrong, and lie nowhere in the tree.
     unanswered: int
-    errors: TreeErrors
+    errors: TreeErrors  # of the other wrong ones: same and different tree, depth differences and tree distances
 
 
 @dataclass(frozen=True, eq=False)
 class WrongFirstAnswers:
-    """The wrong first answers of a system, query by query, over all splits.
+    """The wrong first answers of a system, query by query, over all splits."""
 
-    Args:
-        queries: The ids of all queries, split by split.
-        rows: (k,) which of them have a wrong first answer.
-        targets: (k,) rows of their categories c in the tree.
-        predicted: (k,) rows of c_p.
-        right: How many queries are answered rightly.
-        unanswered: How many have no answer.
-    """
-
-    queries: list[str]
-    rows: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    predicted: NDArray[np.int64]
-    right: int
-    unanswered: int
+    queries: list[str]  # the ids of all queries, split by split
+    rows: NDArray[np.int64]  # (k,) which of them have a wrong first answer
+    targets: NDArray[np.int64]  # (k,) rows of their categories c in the tree
+    predicted: NDArray[np.int64]  # (k,) rows of c_p
+    right: int  # how many queries are answered rightly
+    unanswered: int  # how many have no answer
 
 
 def first_answers(trials: Sequence[Trial]) -> FirstAnswers:
-    """Compare each category c with the category c_p of the product on rank 1, where that product is not relevant.
-
-    c_p is the category that stands for the product in the setting (`drawn_categories`): its root, its most specific
-    category, or for "all" the drawn one, as the thesis draws it. So in the setting "general" every error lies in
-    another tree: two roots of a forest have nothing in common. (The thesis counts two in the same tree there, whose
-    predicted category is more general than a most general one.) For a query by name that several categories have, c
-    is the one nearest to c_p.
-
-    Args:
-        trials: Of one system in one setting, one per split.
-    """
+    """Compare each category c with the category c_p of the product on rank 1, where that product is not relevant."""
+    # c_p is the category that stands for the product in the setting (`drawn_categories`): its root, its most specific
+    # category, or for "all" the drawn one, as the thesis draws it. So in the setting "general" every error lies in
+    # another tree: two roots of a forest have nothing in common. (The thesis counts two in the same tree there, whose
+    # predicted category is more general than a most general one.) For a query by name that several categories have, c
+    # is the one nearest to c_p.
     wrong = wrong_first_answers(trials)
     errors = tree_errors(trials[0].task.tree, wrong.targets, wrong.predicted)
     return FirstAnswers(trials[0].task.setting, len(wrong.queries), wrong.right, wrong.unanswered, errors)
 
 
 def wrong_first_answers(trials: Sequence[Trial]) -> WrongFirstAnswers:
-    """The same, query by query.
-
-    Args:
-        trials: Of one system in one setting, one per split.
-    """
+    """The same, query by query."""
     triples: list[tuple[int, int, int]] = []
     queries: list[str] = []
     right = unanswered = 0

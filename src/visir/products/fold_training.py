@@ -26,31 +26,14 @@ def categories_recipe(
     changes: Mapping[str, Any] | None = None,
     lines: Sequence[str] = (),
 ) -> CategoriesRecipe:
-    """A recipe of category models by name or file, with changes.
-
-    Args:
-        recipe: The name of a shipped recipe ("clip-ita"), or a TOML file.
-        image: The encoder of pictures, instead of the recipe's.
-        text: The encoder of names, titles and attributes, instead of the recipe's.
-        epochs: How many epochs, instead of the recipe's.
-        changes: Further keys: {"optimiser.epochs": 5}.
-        lines: The same as the command line has them: "optimiser.epochs=5".
-
-    Example:
-        >>> categories_recipe("clip-ita", epochs=3).optimiser.epochs
-        3
-    """
+    """A recipe of category models by name or file, with changes."""
     keys = {"encoders.image": image, "encoders.text": text, "optimiser.epochs": epochs, **(changes or {})}
     of_keys = [f"{key}={json.dumps(value)}" for key, value in keys.items() if value is not None]
     return read_categories_recipe(find_categories_recipe(str(recipe)), [*of_keys, *lines])
 
 
 def held_out(catalogue: Catalogue, folds: int, fold: int, seed: int) -> Split:
-    """The split whose test part is one fold.
-
-    Raises:
-        ConfigurationError: There is no such fold.
-    """
+    """The split whose test part is one fold."""
     if not 1 <= fold <= folds:
         raise ConfigurationError(f"fold {fold}: there are {folds}.", hint=f"1 to {folds}")
     return cut(catalogue, folds, seed)[fold - 1]

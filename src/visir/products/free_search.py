@@ -36,26 +36,17 @@ Ranking = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProductAnswer(Tabular, view="visir.products.reports.answer_view"):
-    """The answer of one system to a free query.
+    """The answer of one system to a free query."""
 
-    Args:
-        query: The words.
-        system: The name of the system that answered.
-        unit: What a score is: "cosine" or "BM25".
-        products: Ids of products with scores, best first.
-        right: The products of every category of that very name (upper and lower case count alike); None when no
-            category of the catalogue has this name.
-        catalogue: What was searched.
-        changes: What was searched beside or instead of the words of the query, a sentence each.
-    """
-
-    query: str
-    system: str
-    unit: str
-    products: Ranking
+    query: str  # the words
+    system: str  # the name of the system that answered
+    unit: str  # what a score is: "cosine" or "BM25"
+    products: Ranking  # ids of products with scores, best first
+    # The products of every category of that very name (upper and lower case count alike); None when no category of the
+    # catalogue has this name.
     right: frozenset[str] | None
-    catalogue: Catalogue
-    changes: tuple[str, ...] = ()
+    catalogue: Catalogue  # what was searched
+    changes: tuple[str, ...] = ()  # what was searched beside or instead of the words of the query, a sentence each
 
     def __repr__(self) -> str:
         best = [f"{rank}. {product} ({score:.4g})" for rank, (product, score) in enumerate(self.products[:3], 1)]

@@ -48,40 +48,19 @@ _SUBJECT, _MATERIAL, _TITLE, _MAKER, _UNSEEN, _NUISANCE = range(6)
 
 @dataclass(frozen=True)
 class GeneratedCatalogue:
-    """A generated catalogue and its planted structure.
+    """A generated catalogue and its planted structure."""
 
-    Args:
-        catalogue: The products.
-        unseen: Ids of most specific categories that are meant to be kept out of training. Each combines a subject and a
-            material that both occur in other categories, so a model that has learnt the parts can answer them.
-    """
-
-    catalogue: Catalogue
+    catalogue: Catalogue  # the products
+    # Ids of most specific categories that are meant to be kept out of training. Each combines a subject and a material
+    # that both occur in other categories, so a model that has learnt the parts can answer them.
     unseen: tuple[str, ...]
 
 
 def generate_catalogue(
     n: int, *, seed: int = 0, size: int = 128, noise: float = 0.2, unseen: int = 8
 ) -> GeneratedCatalogue:
-    """Make products of known structure; no picture is drawn before it is read.
-
-    Product `i` of a seed is the same whatever `n`, and the tree is always whole (3 roots, 22 subjects, 88 leaves).
-
-    Args:
-        n: How many products.
-        seed: Another seed makes other products.
-        size: Pixels of a side of each picture, 64 to 224.
-        noise: The share of titles that do not name the subject, 0 to 1.
-        unseen: Of how many subjects one material is set apart as an unseen category, 0 to 22.
-
-    Raises:
-        CollectionError: Arguments are wrong; the message lists all faults.
-
-    Example:
-        >>> catalogue = generate_catalogue(3).catalogue
-        >>> catalogue.products["title"].to_pylist()[0], catalogue.categories.num_rows
-        ('Hollis 100', 113)
-    """
+    """Make products of known structure; no picture is drawn before it is read."""
+    # Product `i` of a seed is the same whatever `n`, and the tree is always whole (3 roots, 22 subjects, 88 leaves).
     _check_arguments(n, seed, size, noise, unseen)
     subjects = _drawn(seed, _SUBJECT, n) % np.uint64(len(SUBJECTS))
     materials = _drawn(seed, _MATERIAL, n) % np.uint64(len(MATERIALS))

@@ -44,23 +44,11 @@ _PARENT, _OWN, _PRODUCT, _KIND, _SHARED, _TITLE, _SPEAKS, _IMAGE, _ATTRIBUTE, _N
 def generate_vectors(
     n: int, *, categories: int = 5_000, seed: int = 0, folder: str | Path | None = None
 ) -> CatalogueVectors:
-    """Make products and the vectors of everything in their catalogue.
-
-    Product `i` of a seed and a number of categories is the same whatever `n`; category `i` of a seed is the same
-    whatever their number. Depths are like the thesis's: 34 trees, up to nine levels, products 4.6 deep on average.
-    Products have two to ten attributes: one or two that tell (`KINDS` per category), up to seven shared ones that do
-    not, and one that only this product has. Pictures and titles are there for all products.
-
-    Args:
-        n: How many products.
-        categories: How many categories, at least 34.
-        seed: Another seed makes other vectors.
-        folder: Where the vectors are kept, as .npy files that are mapped into memory; None holds them in memory: 3.6 KB
-            per product plus attributes.
-
-    Raises:
-        CollectionError: There is less than one product, or there are fewer than 34 categories.
-    """
+    """Make products and the vectors of everything in their catalogue."""
+    # Product `i` of a seed and a number of categories is the same whatever `n`; category `i` of a seed is the same
+    # whatever their number. Depths are like the thesis's: 34 trees, up to nine levels, products 4.6 deep on average.
+    # Products have two to ten attributes: one or two that tell (`KINDS` per category), up to seven shared ones that do
+    # not, and one that only this product has. Pictures and titles are there for all products.
     faults = [f"n must be at least 1, not {n}"] * (n < 1)
     faults += [f"categories must be at least {ROOTS}, not {categories}"] * (categories < ROOTS)
     raise_faults(CollectionError, "planted vectors", faults)
@@ -122,10 +110,8 @@ def _category_vectors(tree: CategoryTree, seed: int, stream: int, width: int) ->
 
 
 def _attributes(n: int, own: Ints, categories: int, seed: int) -> tuple[Ints, Ints, Ints]:
-    """(rows, offsets, kinds): which attribute vectors each product has, and of which kind each is: 0, 1, 2.
-
-    One or two that tell, none to seven shared ones, and one of its own. All of one product differ.
-    """
+    """(rows, offsets, kinds): which attribute vectors each product has, and of which kind each is: 0, 1, 2."""
+    # One or two that tell, none to seven shared ones, and one of its own. All of one product differ.
     chance = _chance(seed, _COUNT, np.arange(n))
     telling = 1 + (chance < 0.5).astype(np.int64)
     shared = (_chance(seed, _SHARED, np.arange(n)) * (_MOST + 1)).astype(np.int64)

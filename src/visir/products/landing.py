@@ -33,23 +33,15 @@ Relatives = Literal["path", "siblings", "tree"]
 
 @dataclass(frozen=True)
 class LandingCategory:
-    """One category of a landing page.
+    """One category of a landing page."""
 
-    Args:
-        id: Its id.
-        path: The names from the most general category to this one.
-        below: The names of the categories right below it, with the number of products in each.
-        total: How many products belong to it.
-        products: Ids of the products that are shown, best first.
-        related: Ids of products of other categories that fit its name, best first.
-    """
-
-    id: str
-    path: tuple[str, ...]
+    id: str  # its id
+    path: tuple[str, ...]  # the names from the most general category to this one
+    # The names of the categories right below it, with the number of products in each.
     below: tuple[tuple[str, int], ...]
-    total: int
-    products: tuple[str, ...]
-    related: tuple[str, ...]
+    total: int  # how many products belong to it
+    products: tuple[str, ...]  # ids of the products that are shown, best first
+    related: tuple[str, ...]  # ids of products of other categories that fit its name, best first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,12 +261,7 @@ def _category(
 
 
 def in_turn(ranked: Sequence[str], groups: Sequence[int]) -> list[str]:
-    """Put the first of every group before the second of any; within that the order stays.
-
-    Example:
-        >>> in_turn(["a", "b", "c", "d"], [1, 1, 2, 1])
-        ['a', 'c', 'b', 'd']
-    """
+    """Put the first of every group before the second of any; within that the order stays."""
     seen: Counter[int] = Counter()
     turns = []
     for group in groups:

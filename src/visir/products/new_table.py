@@ -17,17 +17,7 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def write_new_table(path: str | Path, table: pa.Table, *, for_people: bool) -> Path:
-    """Write a table as a new file, in one step. Nothing is replaced.
-
-    Args:
-        path: A file that is not there yet.
-        table: What is written.
-        for_people: Whether text that a spreadsheet would run is marked in CSV and TSV; not where visir reads it back.
-
-    Raises:
-        FolderError: There is a file already.
-        ConfigurationError: The ending is none of `ENDINGS`.
-    """
+    """Write a table as a new file, in one step. Nothing is replaced."""
     target = Path(path)
     check_new_table(target)
     ending = target.suffix.lower()
@@ -44,12 +34,7 @@ def write_new_table(path: str | Path, table: pa.Table, *, for_people: bool) -> P
 
 
 def check_new_table(path: str | Path) -> None:
-    """Raise where `write_new_table` could not write: before the work rather than after it.
-
-    Raises:
-        FolderError: There is a file already.
-        ConfigurationError: The ending is none of `ENDINGS`.
-    """
+    """Raise where `write_new_table` could not write: before the work rather than after it."""
     if Path(path).suffix.lower() not in ENDINGS:
         raise ConfigurationError(f"{path}: not the name of a table.", hint=f"it ends in {', '.join(ENDINGS)}")
     check_new_file(path)

@@ -15,23 +15,10 @@ from visir.splitmix import seed_of, splitmix64
 
 
 def drawn_categories(catalogue: Catalogue, setting: Setting, seed: int = 0) -> NDArray[np.int64]:
-    """The category that each product makes a pair with.
-
-    The draw is a function of `seed` and the id of the product alone, so a product has the same category in the whole
-    catalogue and in every part of it.
-
-    Args:
-        catalogue: Products and their tree.
-        setting: "all": one category of its path at random, each with the same chance (thesis: "we randomly select one
-            category"); "general": the root; "specific": the most specific category of the product.
-        seed: Of the draw.
-
-    Returns:
-        (n,) int64, one row of `catalogue.categories` for each product.
-
-    Raises:
-        CollectionError: The setting is unknown.
-    """
+    """The category that each product makes a pair with."""
+    # The draw is a function of `seed` and the id of the product alone, so a product has the same category in the whole
+    # catalogue and in every part of it.
+    # Returns: (n,) int64, one row of `catalogue.categories` for each product.
     if setting not in SETTINGS:
         raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, SETTINGS))
     tree = CategoryTree.of(catalogue)

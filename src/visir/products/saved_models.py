@@ -42,18 +42,7 @@ def systems_of(
     every_setting: bool = False,
     device: str | None = None,
 ) -> list[CategorySystem]:
-    """Systems from themselves, the names of baselines, and the folders of trained models.
-
-    Args:
-        systems: The systems. Folders of one recipe become one system (`trained_systems`).
-        catalogue: What is searched.
-        splits: Those on which trained models are tested.
-        every_setting: A model answers all three settings.
-        device: Where encoders run.
-
-    Raises:
-        ConfigurationError: There is none, a name is no baseline and no folder, or a model fits no split.
-    """
+    """Systems from themselves, the names of baselines, and the folders of trained models."""
     if isinstance(systems, (str, Path)):
         systems = [systems]
     if not systems:
@@ -77,25 +66,10 @@ def trained_systems(
     device: str | None = None,
     store: Store | None = None,
 ) -> list[TrainedSystem]:
-    """The models in `folders` as systems; those of one recipe name are one system.
-
-    Such a system has one model per split and setting ("-general" and "-specific" at the end of a name are left out).
-    The split of a model is the one whose training products it was trained on, exactly (a fingerprint). Models that
-    share name, split and setting are told apart by seed ("clip-ita, seed 1").
-
-    Args:
-        folders: Made by `visir products train`.
-        catalogue: What is searched.
-        splits: Those in question.
-        every_setting: A model answers all three settings, instead of the one it was trained for (as in the thesis); its
-            name then says for which it was trained.
-        device: Where encoders run.
-        store: Where vectors are kept; None takes the cache of the user.
-
-    Raises:
-        ConfigurationError: Models were trained on other products than those of any of `splits` (the message names
-            every one), or two models are of one name, split and setting.
-    """
+    """The models in `folders` as systems; those of one recipe name are one system."""
+    # Such a system has one model per split and setting ("-general" and "-specific" at the end of a name are left out).
+    # The split of a model is the one whose training products it was trained on, exactly (a fingerprint). Models that
+    # share name, split and setting are told apart by seed ("clip-ita, seed 1").
     from visir.products.model.trained import load_categories_model
 
     members = _with_splits([load_categories_model(folder) for folder in folders], catalogue, splits)
@@ -135,11 +109,7 @@ _PARTS = ("categories", "images", "titles", "attributes")
 def vectors_for(
     model: CategoriesModel, catalogue: Catalogue, *, device: str | None = None, store: Store | None = None
 ) -> CatalogueVectors:
-    """The vectors of a catalogue that a saved model reads, by the encoders it was trained over, through the store.
-
-    Raises:
-        ConfigurationError: The model was trained over vectors that no encoder of visir made.
-    """
+    """The vectors of a catalogue that a saved model reads, by the encoders it was trained over, through the store."""
     cards, loaded = model.cards, dict[str, Encoder]()
     if "categories" not in cards:
         raise ConfigurationError(

@@ -22,19 +22,12 @@ _FOLD, _VALIDATION = range(2)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three parts of the products of a catalogue; every product is in exactly one of them.
+    """Three parts of the products of a catalogue; every product is in exactly one of them."""
 
-    Args:
-        train: (n,) which products are learnt from.
-        validation: (n,) which products choose the epoch and the settings.
-        test: (n,) which products are searched.
-        name: Which split it is: "fold 2 of 5, seed 0".
-    """
-
-    train: Mask
-    validation: Mask
-    test: Mask
-    name: str = ""
+    train: Mask  # (n,) which products are learnt from
+    validation: Mask  # (n,) which products choose the epoch and the settings
+    test: Mask  # (n,) which products are searched
+    name: str = ""  # which split it is: "fold 2 of 5, seed 0"
 
 
 def everything(catalogue: Catalogue) -> Split:
@@ -44,26 +37,11 @@ def everything(catalogue: Catalogue) -> Split:
 
 
 def folds(catalogue: Catalogue, n: int = 5, seed: int = 0) -> list[Split]:
-    """Cut the products into folds; each fold is the test part of one split, the others train and validate.
-
-    The fold of a product depends on `seed` and its id alone: products that are added later move no other, and two
-    catalogues that share products cut them alike. So folds are only about equally large, and categories are not spread
-    evenly: a category whose products are all in the test part is an unseen one, as in any new catalogue. The thesis
-    says no more than "test set" (section 7.4.2).
-
-    Args:
-        catalogue: Its products are cut.
-        n: How many folds, at least 2.
-        seed: Another seed cuts other folds.
-
-    Raises:
-        ConfigurationError: There are fewer than two folds, or a part has no product.
-
-    Example:
-        >>> from visir.products.generated import generate_catalogue
-        >>> [split.name for split in folds(generate_catalogue(60).catalogue, 2)]
-        ['fold 1 of 2, seed 0', 'fold 2 of 2, seed 0']
-    """
+    """Cut the products into folds; each fold is the test part of one split, the others train and validate."""
+    # The fold of a product depends on `seed` and its id alone: products that are added later move no other, and two
+    # catalogues that share products cut them alike. So folds are only about equally large, and categories are not
+    # spread evenly: a category whose products are all in the test part is an unseen one, as in any new catalogue. The
+    # thesis says no more than "test set" (section 7.4.2).
     if n < 2:
         raise ConfigurationError(f"{n} folds: at least 2 are needed.", hint="5 is usual")
     fold = _numbers(catalogue, seed, _FOLD) % np.uint64(n)
@@ -84,17 +62,9 @@ def folds(catalogue: Catalogue, n: int = 5, seed: int = 0) -> list[Split]:
 
 
 def seen_categories(catalogue: Catalogue, split: Split, setting: Setting, seed: int = 0) -> Mask:
-    """(c,) bool over `catalogue.categories`: which were the query of a training pair (thesis section 7.6.2).
-
-    The pairs are those of `drawn_categories` with this seed, so in the setting "all" a category with few training
-    products may be unseen although it has some. A category of which only the name occurs elsewhere is unseen.
-
-    Args:
-        catalogue: All products.
-        split: Its training part has the pairs.
-        setting: Which category of its path makes a pair with a product.
-        seed: Of the categories that are drawn.
-    """
+    """(c,) bool over `catalogue.categories`: which were the query of a training pair (thesis section 7.6.2)."""
+    # The pairs are those of `drawn_categories` with this seed, so in the setting "all" a category with few training
+    # products may be unseen although it has some. A category of which only the name occurs elsewhere is unseen.
     seen = np.zeros(catalogue.categories.num_rows, dtype=np.bool_)
     seen[drawn_categories(catalogue, setting, seed)[split.train]] = True
     return seen

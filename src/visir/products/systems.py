@@ -42,11 +42,7 @@ class CategorySystem(System):
         """The run over `task.gallery` and the ranks of all relevant products."""
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
-        """See `System.search`. Relevant products that are not in a ranking are counted in the notes.
-
-        Raises:
-            ConfigurationError: A task is no `CategoryTask`.
-        """
+        """See `System.search`. Relevant products that are not in a ranking are counted in the notes."""
         results = []
         for task in tasks:
             if not isinstance(task, CategoryTask):
@@ -66,15 +62,7 @@ class CategorySystem(System):
 
 
 class CategoryVectorSystem(CategorySystem, VectorSystem):
-    """Vectors of categories and of products in one space, compared by cosine.
-
-    Args:
-        name: The row of a table.
-        categories: Text embeddings; ids are category ids.
-        products: Ids are product ids. Products without a vector (a title is missing, for example) are candidates
-            nevertheless, and are never found.
-        trained_on: (c,) which categories the vectors were trained with; None: see `CategorySystem.seen`.
-    """
+    """Vectors of categories and of products in one space, compared by cosine."""
 
     def __init__(
         self, name: str, categories: Embeddings, products: Embeddings, *, trained_on: Mask | None = None
@@ -121,13 +109,7 @@ class CategoryVectorSystem(CategorySystem, VectorSystem):
 
 
 class TrainedSystem(CategorySystem):
-    """One model per split and setting under one name: what "CLIP-ITA, five folds" is.
-
-    Args:
-        name: The row of a table.
-        members: (name of the split, setting) to the system trained for it.
-        card: What else changes the numbers.
-    """
+    """One model per split and setting under one name: what "CLIP-ITA, five folds" is."""
 
     def __init__(
         self,
@@ -174,19 +156,13 @@ PLAIN = Bm25(stemming="none")
 
 
 class TitleBm25(CategorySystem, Bm25System):
-    """BM25 of the names of categories against the titles of products (thesis section 7.4.2).
+    """BM25 of the names of categories against the titles of products (thesis section 7.4.2)."""
 
-    How rare a word is, is counted over the titles of the test products.
-
-    Two readings, both worth a row beside a trained model. The default ("bm25") removes plural endings: categories are
-    plurals and titles singular ("Skirts", "a red skirt"). The thesis names BM25 without a stemmer, and its released
-    code has no BM25: `PLAIN` ("bm25:plain") leaves words as they are. On fashion, most specific categories, plain BM25
-    has R-precision 52.8, without plurals 78.5; CLIP-ITA, 75.9, lies between.
-
-    Args:
-        bm25: The options of the formula and of the words; None takes the defaults.
-        name: The row of a table.
-    """
+    # How rare a word is, is counted over the titles of the test products.
+    # Two readings, both worth a row beside a trained model. The default ("bm25") removes plural endings: categories are
+    # plurals and titles singular ("Skirts", "a red skirt"). The thesis names BM25 without a stemmer, and its released
+    # code has no BM25: `PLAIN` ("bm25:plain") leaves words as they are. On fashion, most specific categories, plain
+    # BM25 has R-precision 52.8, without plurals 78.5; CLIP-ITA, 75.9, lies between.
 
     def __init__(self, bm25: Bm25 | None = None, name: str = "BM25") -> None:
         super().__init__(bm25, name)

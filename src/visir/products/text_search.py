@@ -64,17 +64,9 @@ class TextOptions:
 
 
 def catalogue_texts(catalogue: Catalogue) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the ids of the products and the texts of their fields.
-
-    "title" is the title; "category" has the names of the path; "attributes" has the names and values of all attributes.
-
-    Example:
-        >>> catalogue = Catalogue.of(
-        ...     "shop", ids=["a"], paths=[["Toys", "Trains"]], titles=["A train"], attributes=[[("colour", "red")]]
-        ... )
-        >>> catalogue_texts(catalogue)
-        (['a'], {'title': ['A train'], 'category': ['Toys, Trains'], 'attributes': ['colour red']})
-    """
+    """Return the ids of the products and the texts of their fields."""
+    # "title" is the title; "category" has the names of the path; "attributes" has the names and values of all
+    # attributes.
     products = catalogue.products
     ids: list[str] = products["id"].to_pylist()
     tree = CategoryTree.of(catalogue)

@@ -43,41 +43,13 @@ def train_categories(
     resume: bool = False,
     report: Report | None = None,
 ) -> CategoriesModel:
-    """Train a category model and write its folder.
-
-    An epoch sees every product once, with the category that `drawn_categories(…, recipe.setting, recipe.seed)` gives
-    it. In the curve and in the validation figures the tasks are "category to product" and "product to category", among
-    the categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
-    recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
-
-    The loop is that of every other training (`visir.training.fit`): a category is an anchor, and the products that were
-    paired with it are its positives.
-
-    Args:
-        recipe: What is trained, and how.
-        train: The products to learn from.
-        validation: The products that choose the epoch; another part of the same catalogue
-            (`CatalogueVectors.keep_products`), with the whole tree.
-        out: The folder to write.
-        resume: Continue from the state that an interrupted training left in `out`; without a state, begin. The result
-            is the same, bit for bit, as without the interruption.
-        report: Called after each epoch.
-
-    Returns:
-        The model in the folder.
-
-    Raises:
-        VisirError: `out` is not empty.
-        TrainingError: The loss is NaN or infinite.
-
-    Example:
-        >>> from visir.products.generated_vectors import generate_vectors
-        >>> from visir.products.model.recipe import CategoriesRecipe
-        >>> vectors = generate_vectors(60, categories=40)
-        >>> settings = {"name": "toy", "dimension": 8, "optimiser": {"epochs": 1, "batch": 20}}
-        >>> train_categories(CategoriesRecipe.model_validate(settings), vectors, vectors, "model").modalities
-        ('image', 'title', 'attributes')
-    """
+    """Train a category model and write its folder."""
+    # An epoch sees every product once, with the category that `drawn_categories(…, recipe.setting, recipe.seed)` gives
+    # it. In the curve and in the validation figures the tasks are "category to product" and "product to category",
+    # among the categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders'
+    # cards, recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
+    # The loop is that of every other training (`visir.training.fit`): a category is an anchor, and the products that
+    # were paired with it are its positives.
     checkpoint = Checkpoint.begin(recipe, COMMAND, out, LAYOUT, resume=resume)
     category, product, objective = build(recipe, train)
     train_examples, validation_examples = examples_of(recipe, train, validation)
@@ -117,11 +89,10 @@ def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, P
 def examples_of(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors
 ) -> tuple[TrainingExamples, TrainingExamples]:
-    """The training and the validation pairs, as the loop takes them.
-
-    In training every category of the tree can be an anchor. In validation the categories of the pairs of both parts are
-    candidates: where only roots are queries, a product need not distinguish its root from the categories below it.
-    """
+    """The training and the validation pairs, as the loop takes them."""
+    # In training every category of the tree can be an anchor. In validation the categories of the pairs of both parts
+    # are candidates: where only roots are queries, a product need not distinguish its root from the categories below
+    # it.
     for name, part in (("train", train), ("validation", validation)):
         if not len(part):
             raise ConfigurationError(f"{part.catalogue.name}: the {name} part has no products.", hint="another split")

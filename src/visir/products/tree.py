@@ -154,21 +154,13 @@ class CategoryTree(Displayed):
 
 @dataclass(frozen=True)
 class TreeErrors:
-    """Where wrong predictions lie (thesis Table 7.2 and Figure 7.2).
+    """Where wrong predictions lie (thesis Table 7.2 and Figure 7.2)."""
 
-    Args:
-        right: How many predictions are equal to their target.
-        same_tree: How many wrong ones are in the tree of their target.
-        different_tree: How many wrong ones are in another tree.
-        depth_differences: Of those in the same tree: depth(c_p) − depth(c) to how many have it, ascending.
-        distances: Of all wrong ones: plain tree distance to how many have it, ascending.
-    """
-
-    right: int
-    same_tree: int
-    different_tree: int
-    depth_differences: dict[int, int]
-    distances: dict[int, int]
+    right: int  # how many predictions are equal to their target
+    same_tree: int  # how many wrong ones are in the tree of their target
+    different_tree: int  # how many wrong ones are in another tree
+    depth_differences: dict[int, int]  # of those in the same tree: depth(c_p) − depth(c) to how many have it, ascending
+    distances: dict[int, int]  # of all wrong ones: plain tree distance to how many have it, ascending
 
 
 def tree_errors(tree: CategoryTree, target: np.ndarray, predicted: np.ndarray) -> TreeErrors:

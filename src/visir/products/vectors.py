@@ -21,15 +21,10 @@ ABSENT = -1
 
 @dataclass(frozen=True, eq=False)
 class ProductVectors:
-    """Vectors of the pictures or of the titles of products.
+    """Vectors of the pictures or of the titles of products."""
 
-    Args:
-        vectors: (m, d) float32, memory-mapped or not; as the encoder gives them, not normalised.
-        rows: (n,) int64, the row of each product; `ABSENT` (−1) where it has none. Products may share a row.
-    """
-
-    vectors: Floats
-    rows: Ints
+    vectors: Floats  # (m, d) float32, memory-mapped or not; as the encoder gives them, not normalised
+    rows: Ints  # (n,) int64, the row of each product; `ABSENT` (−1) where it has none. Products may share a row.
 
     @property
     def width(self) -> int:
@@ -44,17 +39,11 @@ class ProductVectors:
 
 @dataclass(frozen=True, eq=False)
 class AttributeVectors:
-    """Vectors of the attributes of products: any number each, in the order of `catalogue.attributes`.
+    """Vectors of the attributes of products: any number each, in the order of `catalogue.attributes`."""
 
-    Args:
-        vectors: (m, d) float32, one per distinct text "name: value".
-        rows: (a,) int64; product i has the attributes `rows[offsets[i]:offsets[i + 1]]`.
-        offsets: (n + 1,) int64.
-    """
-
-    vectors: Floats
-    rows: Ints
-    offsets: Ints
+    vectors: Floats  # (m, d) float32, one per distinct text "name: value"
+    rows: Ints  # (a,) int64; product i has the attributes `rows[offsets[i]:offsets[i + 1]]`
+    offsets: Ints  # (n + 1,) int64
 
     @property
     def width(self) -> int:
@@ -74,28 +63,17 @@ class AttributeVectors:
 
 @dataclass(frozen=True, eq=False)
 class CatalogueVectors:
-    """A catalogue and the vectors of everything in it that a model reads.
+    """A catalogue and the vectors of everything in it that a model reads."""
 
-    `encode_catalogue` makes it; or make it from vectors that you have already. Products without a picture, a title or
-    attributes keep their position (`ProductVectors.present`); the model decides what stands there.
+    # `encode_catalogue` makes it; or make it from vectors that you have already. Products without a picture, a title or
+    # attributes keep their position (`ProductVectors.present`); the model decides what stands there.
 
-    Args:
-        catalogue: Products and their tree.
-        categories: (c, d) float32 vectors of the *names* of categories, in the order of `catalogue.categories`.
-        images: Of the pictures, in the order of `catalogue.products`; None without.
-        titles: Of the titles, in the same order; None without.
-        attributes: Of the attributes, in the same order; None without.
-        cards: "categories", "images", "titles", "attributes" to the card of the encoder.
-
-    Raises:
-        EmbeddingError: Numbers of rows do not fit the catalogue; the message has every fault.
-    """
-
-    catalogue: Catalogue
-    categories: Floats
-    images: ProductVectors | None = None
-    titles: ProductVectors | None = None
-    attributes: AttributeVectors | None = None
+    catalogue: Catalogue  # products and their tree
+    categories: Floats  # (c, d) float32 vectors of the *names* of categories, in the order of `catalogue.categories`
+    images: ProductVectors | None = None  # of the pictures, in the order of `catalogue.products`; None without
+    titles: ProductVectors | None = None  # of the titles, in the same order; None without
+    attributes: AttributeVectors | None = None  # of the attributes, in the same order; None without
+    # "categories", "images", "titles", "attributes" to the card of the encoder.
     cards: Mapping[str, EncoderCard] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -122,10 +100,8 @@ class CatalogueVectors:
         return int(self.catalogue.products.num_rows)
 
     def keep_products(self, keep: NDArray[np.bool_]) -> CatalogueVectors:
-        """The part whose products are true in `keep`, with the whole tree (`Catalogue.keep_products`).
-
-        Vectors are shared, not copied: only rows are chosen.
-        """
+        """The part whose products are true in `keep`, with the whole tree (`Catalogue.keep_products`)."""
+        # Vectors are shared, not copied: only rows are chosen.
         keep = np.asarray(keep, dtype=np.bool_)
         attributes = self.attributes
         if attributes is not None:

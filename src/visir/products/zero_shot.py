@@ -26,19 +26,8 @@ def baseline(
     store: Store | None = None,
     others: tuple[str, ...] = (),
 ) -> CategorySystem:
-    """A baseline by its name.
-
-    Args:
-        name: "bm25", "bm25:plain" (see `TitleBm25`), "text:NAME" (titles; MPNet in the thesis) or "clip:NAME"
-            (pictures).
-        catalogue: What is searched.
-        device: Where the encoder runs; None takes the best there is.
-        store: Where vectors are kept; None takes the default store.
-        others: Further names that the caller takes, for the message.
-
-    Raises:
-        ConfigurationError: The name has another form.
-    """
+    """A baseline by its name."""
+    # name: "bm25", "bm25:plain" (see `TitleBm25`), "text:NAME" (titles; MPNet in the thesis) or "clip:NAME" (pictures).
     kind, _, model = name.partition(":")
     if name == "bm25":
         return TitleBm25()
@@ -54,13 +43,8 @@ def baseline(
 
 
 def text_zero_shot(encoder: Encoder, catalogue: Catalogue, *, store: Store | None = None) -> CategoryVectorSystem:
-    """A text encoder on titles (thesis: MPNet): the cosine of a category's name and a product's title.
-
-    A product without a title is a candidate that is never found.
-
-    Raises:
-        ConfigurationError: No product has a title.
-    """
+    """A text encoder on titles (thesis: MPNet): the cosine of a category's name and a product's title."""
+    # A product without a title is a candidate that is never found.
     vectors = encode_catalogue(catalogue, text=encoder, attributes=False, store=store)
     if vectors.titles is None or not vectors.titles.present.any():
         raise ConfigurationError(
@@ -70,13 +54,8 @@ def text_zero_shot(encoder: Encoder, catalogue: Catalogue, *, store: Store | Non
 
 
 def image_zero_shot(encoder: Encoder, catalogue: Catalogue, *, store: Store | None = None) -> CategoryVectorSystem:
-    """An image–text encoder on pictures (thesis: CLIP): the cosine of a category's name and a product's picture.
-
-    A product whose picture is missing, or cannot be read, is a candidate that is never found.
-
-    Raises:
-        EncoderError: The encoder does not take both images and texts.
-    """
+    """An image–text encoder on pictures (thesis: CLIP): the cosine of a category's name and a product's picture."""
+    # A product whose picture is missing, or cannot be read, is a candidate that is never found.
     for modality in ("image", "text"):
         if modality not in encoder.modalities:
             raise encoder.cannot(modality)

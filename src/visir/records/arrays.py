@@ -9,19 +9,7 @@ from numpy.typing import NDArray
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return numbers as a NumPy array, whatever library holds them.
-
-    Args:
-        values: A NumPy array, a torch tensor (on any device, with or without a gradient, of any floating type), a
-            sparse matrix of SciPy, something with `__array__`, or nested lists of these.
-
-    Raises:
-        ValueError: Rows differ in length.
-
-    Example:
-        >>> as_array([[1, 2], [3, 4]]).shape
-        (2, 2)
-    """
+    """Return numbers as a NumPy array, whatever library holds them."""
     if hasattr(values, "detach") and hasattr(values, "cpu"):  # torch, without importing it
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # a type that NumPy lacks
@@ -40,20 +28,9 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def rows_of_spans(offsets: NDArray[np.int64], spans: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of some spans of a ragged array, one span after the other, and the offsets of these.
-
-    Args:
-        offsets: (n + 1,) where each span starts: span i has the rows `offsets[i]` to `offsets[i + 1] - 1`.
-        spans: (k,) which spans.
-
-    Returns:
-        (m,) rows, and the (k + 1,) offsets of the spans among them.
-
-    Example:
-        >>> rows, starts = rows_of_spans(np.array([0, 2, 2, 5]), np.array([2, 0]))
-        >>> rows.tolist(), starts.tolist()
-        ([2, 3, 4, 0, 1], [0, 3, 5])
-    """
+    """Return the rows of some spans of a ragged array, one span after the other, and the offsets of these."""
+    # spans: (k,) which spans.
+    # Returns: (m,) rows, and the (k + 1,) offsets of the spans among them.
     lengths = (offsets[1:] - offsets[:-1])[spans]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return np.repeat(offsets[:-1][spans] - starts[:-1], lengths) + np.arange(starts[-1]), starts

@@ -6,24 +6,14 @@ from collections.abc import Sequence
 
 
 def path_id(names: Sequence[str]) -> str:
-    """Return the id of the category with these names from the root on.
-
-    A ">" within a name is doubled, so that different paths have different ids.
-
-    Example:
-        >>> path_id(["Apparel", "Bottomwear", "Skirts"]), path_id(["a>b"])
-        ('Apparel > Bottomwear > Skirts', 'a>>b')
-    """
+    """Return the id of the category with these names from the root on."""
+    # A ">" within a name is doubled, so that different paths have different ids.
     return " > ".join(name.replace(">", ">>") for name in names)
 
 
 def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
-    """Add the categories of one path to `categories`, and return the id of the last.
-
-    Args:
-        path: Names from the root to the most specific category.
-        categories: {id: (name, id of the parent)}; changed in place.
-    """
+    """Add the categories of one path to `categories`, and return the id of the last."""
+    # categories: {id: (name, id of the parent)}; changed in place.
     above: str | None = None
     for level, label in enumerate(path, start=1):
         category = path_id(path[:level])

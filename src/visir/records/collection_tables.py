@@ -34,11 +34,7 @@ JUDGEMENTS = pa.schema(
 
 
 def captions_table(captions: pa.Table, where: str) -> pa.Table:
-    """Return the columns of `CAPTIONS`, and the languages where one is known.
-
-    Raises:
-        CollectionError: A column is missing.
-    """
+    """Return the columns of `CAPTIONS`, and the languages where one is known."""
     table = conform(captions, CAPTIONS, where)
     if LANGUAGE not in captions.column_names or captions[LANGUAGE].null_count == captions.num_rows:
         return table
@@ -95,13 +91,8 @@ def caption_labels(captions: pa.Table) -> pa.Table | None:
 def captions_in(
     images: pa.Table, captions: pa.Table, languages: Sequence[str], where: str
 ) -> tuple[pa.Table, pa.ChunkedArray]:
-    """Return the captions in these languages, and the (images,) mask of the images that stay.
-
-    An image leaves when it has captions in other languages only.
-
-    Raises:
-        CollectionError: There are no captions in a language, or no languages are known.
-    """
+    """Return the captions in these languages, and the (images,) mask of the images that stay."""
+    # An image leaves when it has captions in other languages only.
     known = languages_of(captions)
     for name in languages:
         if not known:
@@ -118,11 +109,7 @@ def captions_in(
 
 
 def pairs_of(captions: pa.Table, judgements: pa.Table, task: str, relevance: str, where: str) -> Qrels:
-    """Return the judgements of one task; see `Collection.qrels`.
-
-    Raises:
-        CollectionError: There is no set of this name, or it has no judgements of this task.
-    """
+    """Return the judgements of one task; see `Collection.qrels`."""
     if relevance == LINKS:
         pairs, grades = captions.select(["id", "image_id"]).rename_columns(["caption_id", "image_id"]), None
     else:
@@ -169,11 +156,7 @@ def duplicates(ids: pa.ChunkedArray) -> list[str]:
 
 
 def table_of(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
-    """Return a table of a schema; missing columns are null, a missing split is "".
-
-    Raises:
-        CollectionError: A column is not of the schema.
-    """
+    """Return a table of a schema; missing columns are null, a missing split is ""."""
     if schema is CAPTIONS and LANGUAGE in columns:
         schema = schema.append(pa.field(LANGUAGE, pa.string()))
     unknown = set(columns) - set(schema.names)

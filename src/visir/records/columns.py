@@ -15,12 +15,7 @@ from visir.errors import CollectionError, EmbeddingError
 
 
 def is_sorted(ids: pa.StringArray) -> bool:
-    """Whether ids ascend, by their bytes.
-
-    Example:
-        >>> is_sorted(pa.array(["a", "b", "b"])), is_sorted(pa.array(["b", "a"]))
-        (True, False)
-    """
+    """Whether ids ascend, by their bytes."""
     ascend = pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py()
     return bool(ascend) or len(ids) < 2
 
@@ -65,12 +60,7 @@ def strings(values: object) -> pa.StringArray:
 
 
 def valid_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts as a list.
-
-    Raises:
-        CollectionError: They are one text, not a list; or one is None, bytes, a number, or no valid Unicode: the
-            message says which, counted from 0.
-    """
+    """Return the texts as a list."""
     check_is_list(texts, "texts")
     if isinstance(texts, Mapping):
         raise CollectionError("a list of texts is wanted, not a dictionary.", hint="its values: list(texts.values())")
@@ -86,14 +76,8 @@ def valid_texts(texts: Iterable[str]) -> list[str]:
 
 
 def check_is_list(values: object, what: str) -> None:
-    """Raise `CollectionError` where one text, or nothing, is given in place of a list.
-
-    A text is a sequence, too: of its characters, which nobody means.
-
-    Args:
-        values: What was given.
-        what: What is wanted a list of.
-    """
+    """Raise `CollectionError` where one text, or nothing, is given in place of a list."""
+    # A text is a sequence, too: of its characters, which nobody means.
     if isinstance(values, str | bytes | bytearray):
         wanted = f"[{_shown(values)}]" if isinstance(values, str) else '[text.decode("utf-8")]'
         kind = "one text" if isinstance(values, str) else "bytes"
@@ -123,27 +107,14 @@ FEW = 32
 
 
 def ids_at(ids: pa.StringArray, places: NDArray[np.integer[Any]]) -> list[str]:
-    """Return the ids at these places.
-
-    Example:
-        >>> ids_at(pa.array(["a", "b", "c"]), np.array([2, 0]))
-        ['c', 'a']
-    """
+    """Return the ids at these places."""
     if len(places) > FEW:
         return ids.take(pa.array(places)).to_pylist()  # type: ignore[no-any-return]
     return [ids[place].as_py() for place in places.tolist()]
 
 
 def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:
-    """Return texts as a column of strings.
-
-    Args:
-        values: The texts; None becomes null.
-        where: What the column is, for error messages.
-
-    Raises:
-        CollectionError: A value is not a text, or is a text that no UTF-8 file can hold.
-    """
+    """Return texts as a column of strings."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError as fault:  # half of a surrogate pair, from a JSON escape
@@ -157,11 +128,7 @@ def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:
 
 
 def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    """Return the columns of a schema, with its types and in its order.
-
-    Raises:
-        CollectionError: A column is missing.
-    """
+    """Return the columns of a schema, with its types and in its order."""
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
         raise CollectionError(f"{where}: columns {missing} are missing; there are {table.column_names}.")
@@ -169,11 +136,7 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
 
 
 def check_unique(ids: pa.StringArray, where: str) -> None:
-    """Check that every id occurs once.
-
-    Raises:
-        EmbeddingError: Ids repeat; the message names them.
-    """
+    """Check that every id occurs once."""
     if (len(ids) == 1 and not ids.null_count) or pc.count_distinct(ids).as_py() == len(ids):
         return
     twice = [entry["values"] for entry in pc.value_counts(ids).to_pylist() if entry["counts"] > 1][:5]
@@ -181,16 +144,9 @@ def check_unique(ids: pa.StringArray, where: str) -> None:
 
 
 def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray[np.int64]:
-    """Return the (n,) position in `ids` of each requested id.
-
-    Args:
-        requested_ids: (n,) the ids to look up.
-        ids: (m,) the ids of the rows.
-        vectors: What the rows are, for the error message ("no … for 3 ids").
-
-    Raises:
-        EmbeddingError: An id is not in `ids`; the message names it.
-    """
+    """Return the (n,) position in `ids` of each requested id."""
+    # requested_ids: (n,) the ids to look up.
+    # ids: (m,) the ids of the rows.
     requested = strings(requested_ids)
     positions = pc.index_in(requested, ids)
     if positions.null_count:

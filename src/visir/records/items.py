@@ -255,12 +255,7 @@ class Items(Columnar, view="visir.reports.views.items"):
 
 
 def held(kind: Modality, number: int) -> str:
-    """How many items hold this, in words.
-
-    Example:
-        >>> held("text", 1200), held("text+image", 1)
-        ('1,200 texts', '1 text with an image')
-    """
+    """How many items hold this, in words."""
     if number == 1 and kind == "text+image":
         return "1 text with an image"
     return counted(number, PLURALS[kind])

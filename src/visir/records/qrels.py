@@ -18,15 +18,7 @@ Grades = TypeVar("Grades", float, NDArray[np.float32])
 
 
 def not_negative(grade: Grades) -> Grades:
-    """The one rule for negative grades, as in trec_eval: 0, judged and not relevant.
-
-    Args:
-        grade: A grade, or several.
-
-    Example:
-        >>> not_negative(-2.0), not_negative(1.0)
-        (0.0, 1.0)
-    """
+    """The one rule for negative grades, as in trec_eval: 0, judged and not relevant."""
     return np.maximum(grade, np.float32(0)) if isinstance(grade, np.ndarray) else max(grade, 0.0)
 
 

@@ -151,11 +151,7 @@ class _Grouped(Protocol):
 
 
 def groups_of(source: _Grouped, column: str) -> list[str | None]:
-    """Return the group of each image: its value in a column of the facts, or its folder.
-
-    Raises:
-        CollectionError: There is no such column.
-    """
+    """Return the group of each image: its value in a column of the facts, or its folder."""
     images, facts = source.images, source.facts
     columns = [] if facts is None else facts.column_names[1:]
     if facts is not None and column in columns:

@@ -40,33 +40,22 @@ _OTHER_VECTORS = (
 
 @dataclass(frozen=True)
 class WordRegion:
-    """A word of a query, with what it matched in a document.
+    """A word of a query, with what it matched in a document."""
 
-    Attributes:
-        word: The word, as it stands in the text.
-        score: What it adds to the score: the sum over its vectors of the greatest dot product.
-        boxes: The part of the picture that each of its vectors matched best, without repetition; none where the
-            vectors of the document have no place.
-    """
-
-    word: str
-    score: float
+    word: str  # the word, as it stands in the text
+    score: float  # what it adds to the score: the sum over its vectors of the greatest dot product
+    # The part of the picture that each of its vectors matched best, without repetition; none where the vectors of the
+    # document have no place.
     boxes: tuple[Box, ...]
 
 
 @dataclass(frozen=True)
 class WordRegions:
-    """The words of a text, with what they matched in a document.
+    """The words of a text, with what they matched in a document."""
 
-    Attributes:
-        words: In the order of the text.
-        other: What the model's own tokens (a prompt, marks of beginning and end, padding) add to the score.
-        missing: Why there are no words, or no places for them; empty where there are.
-    """
-
-    words: tuple[WordRegion, ...]
-    other: float = 0.0
-    missing: str = ""
+    words: tuple[WordRegion, ...]  # in the order of the text
+    other: float = 0.0  # what the model's own tokens (a prompt, marks of beginning and end, padding) add to the score
+    missing: str = ""  # why there are no words, or no places for them; empty where there are
 
     @property
     def score(self) -> float:
@@ -77,15 +66,9 @@ class WordRegions:
 def word_regions(
     encoder: Encoder, text: str, query: NDArray[Any], document: NDArray[Any], image: Image | None = None
 ) -> WordRegions:
-    """Find what each word of a text matched in a document.
-
-    Args:
-        encoder: The model that made the vectors. It says what its vectors stand for (`text_pieces`, `image_regions`).
-        text: The query.
-        query: (t, d) its vectors.
-        document: (s, d) the vectors of the document.
-        image: The picture of the document, upright; None where it cannot be read.
-    """
+    """Find what each word of a text matched in a document."""
+    # query: (t, d) its vectors.
+    # document: (s, d) the vectors of the document.
     best, scores = alignment(query, document)
     boxes, missing = _boxes(encoder, len(document), image)
     pieces = _pieces(encoder, text, len(query))
@@ -108,16 +91,10 @@ def word_regions(
 
 
 def words_of_pieces(text: str, pieces: Sequence[str]) -> list[int | None]:
-    """Which word of a text each piece of its tokenizer belongs to; None for those that are not of the text.
-
-    The pieces of the text are the run of pieces that, joined, are the text without its spaces. Where there is no such
-    run (an unknown character, accents that the tokenizer drops), each piece belongs to the next word that begins
-    with it or goes on with it.
-
-    Example:
-        >>> words_of_pieces("Two dogs running", ["[CLS]", "two", "dogs", "run", "##ning", "[SEP]"])
-        [None, 0, 1, 2, 2, None]
-    """
+    """Which word of a text each piece of its tokenizer belongs to; None for those that are not of the text."""
+    # The pieces of the text are the run of pieces that, joined, are the text without its spaces. Where there is no such
+    # run (an unknown character, accents that the tokenizer drops), each piece belongs to the next word that begins with
+    # it or goes on with it.
     plain = [_plain(piece) for piece in pieces]
     spelled = [_plain(word) for word in text.split()]
     owner_of_letter = [position for position, word in enumerate(spelled) for _ in word]
@@ -137,14 +114,7 @@ def words_of_pieces(text: str, pieces: Sequence[str]) -> list[int | None]:
 
 
 def region_figure(regions: WordRegions, picture: Thumbnail, *, title: str = "", name: str = "picture") -> Figure:
-    """A figure with the picture once for each word, and what the word matched marked in it.
-
-    Args:
-        regions: The words and their regions.
-        picture: The picture, small.
-        title: The heading of the figure.
-        name: What the picture is called, unlike others on the page.
-    """
+    """A figure with the picture once for each word, and what the word matched marked in it."""
     side, gap, line = 150.0, 14.0, 34.0
     height = side * picture.height / max(picture.width, 1)
     words = regions.words
@@ -253,12 +223,7 @@ def _spoken(regions: WordRegions) -> str:
 
 
 def spoken_place(boxes: Sequence[Box]) -> str:
-    """Where boxes lie in a picture, in words.
-
-    Example:
-        >>> spoken_place([(0.0, 0.0, 0.14, 0.14)]), spoken_place([(0.4, 0.8, 0.6, 1.0)]), spoken_place([])
-        ('top left', 'bottom', 'no place')
-    """
+    """Where boxes lie in a picture, in words."""
     return " and ".join(dict.fromkeys(map(_place, boxes))) or "no place"
 
 

@@ -19,52 +19,34 @@ Inline = str | Markup
 
 
 class Block(Protocol):
-    """What can stand in a section: the classes here and in `visir.reports.gallery`, and `visir.reports.table.Table`.
+    """What can stand in a section: the classes here and in `visir.reports.gallery`, and `visir.reports.table.Table`."""
 
-    Attributes:
-        macro: The macro of `templates/blocks.html.j2` that lays it out.
-    """
-
-    macro: ClassVar[str]
+    macro: ClassVar[str]  # the macro of `templates/blocks.html.j2` that lays it out
 
 
 def inline(text: str, *values: object) -> Markup:
-    """A text with emphasis: `text` is HTML of visir's own, in which each `{}` stands for a value that is escaped.
-
-    Example:
-        >>> inline("system <b>{}</b>", "<CLIP>")
-        Markup('system <b>&lt;CLIP&gt;</b>')
-    """
+    """A text with emphasis: `text` is HTML of visir's own, in which each `{}` stands for a value that is escaped."""
     return Markup(text).format(*values)
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph.
-
-    Attributes:
-        text: What it says.
-        style: How it looks: an introduction ("lead"), a large number in a sentence ("total"), a remark below or above
-            what it is about ("note", "above"), small print ("soft"), what could not be computed ("missing"), or plain.
-    """
+    """A paragraph."""
 
     macro: ClassVar[str] = "paragraph"
-    text: Inline
+    text: Inline  # what it says
+    # How it looks: an introduction ("lead"), a large number in a sentence ("total"), a remark below or above what it is
+    # about ("note", "above"), small print ("soft"), what could not be computed ("missing"), or plain.
     style: Literal["", "lead", "total", "note", "above", "soft", "missing"] = ""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """A box of sentences that a reader must not miss.
-
-    Attributes:
-        items: The sentences.
-        title: Its heading.
-    """
+    """A box of sentences that a reader must not miss."""
 
     macro: ClassVar[str] = "notice"
-    items: Sequence[Inline]
-    title: str = "Before you quote these numbers"
+    items: Sequence[Inline]  # the sentences
+    title: str = "Before you quote these numbers"  # its heading
 
 
 @dataclass(frozen=True)
@@ -101,18 +83,12 @@ class Files:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot.
-
-    Attributes:
-        svg: The plot, as `visir.reports.svg.themed` makes it.
-        title: Its heading; none where the section's heading says it.
-        caption: A sentence on how to read it.
-    """
+    """A plot."""
 
     macro: ClassVar[str] = "figure"
-    svg: str
-    title: str
-    caption: Inline
+    svg: str  # the plot, as `visir.reports.svg.themed` makes it
+    title: str  # its heading; none where the section's heading says it
+    caption: Inline  # a sentence on how to read it
 
     @property
     def drawing(self) -> Markup:
@@ -140,55 +116,34 @@ class Figures:
 
 @dataclass(frozen=True)
 class Card:
-    """A box: a picture, a heading, large numbers and what is said of them; each may be left out.
+    """A box: a picture, a heading, large numbers and what is said of them; each may be left out."""
 
-    Attributes:
-        title: Its heading.
-        values: Large numbers, (name, value).
-        blocks: What stands below them.
-        picture: A picture at the top, with its alternative text.
-    """
-
-    title: str = ""
-    values: Sequence[tuple[str, str]] = ()
-    blocks: Sequence[Block] = ()
-    picture: Thumbnail | None = None
+    title: str = ""  # its heading
+    values: Sequence[tuple[str, str]] = ()  # large numbers, (name, value)
+    blocks: Sequence[Block] = ()  # what stands below them
+    picture: Thumbnail | None = None  # a picture at the top, with its alternative text
     alt: str = ""
 
 
 @dataclass(frozen=True)
 class Cards:
-    """Boxes side by side.
-
-    Attributes:
-        cards: The boxes.
-        width: How wide a box is at least, in rem.
-        is_pixelated: Whether each pixel of a picture is shown as a square.
-    """
+    """Boxes side by side."""
 
     macro: ClassVar[str] = "cards"
-    cards: Sequence[Card]
-    width: float = 20
-    is_pixelated: bool = False
+    cards: Sequence[Card]  # the boxes
+    width: float = 20  # how wide a box is at least, in rem
+    is_pixelated: bool = False  # whether each pixel of a picture is shown as a square
 
 
 @dataclass(frozen=True)
 class CloudWord:
-    """A word of a cloud.
+    """A word of a cloud."""
 
-    Attributes:
-        text: The word.
-        size: The size of its letters, in rem.
-        hint: What is shown when one points at it: its weight.
-        style: "own" words are coloured, "other" ones are not.
-        is_piece: Whether it is the end of a word.
-    """
-
-    text: str
-    size: float
-    hint: str
-    style: Literal["own", "other"] = "own"
-    is_piece: bool = False
+    text: str  # the word
+    size: float  # the size of its letters, in rem
+    hint: str  # what is shown when one points at it: its weight
+    style: Literal["own", "other"] = "own"  # "own" words are coloured, "other" ones are not
+    is_piece: bool = False  # whether it is the end of a word
 
 
 @dataclass(frozen=True)
@@ -201,82 +156,50 @@ class WordCloud:
 
 @dataclass(frozen=True)
 class Branch:
-    """A node of a tree.
+    """A node of a tree."""
 
-    Attributes:
-        name: What it is called.
-        cells: What stands behind the name, one text for each of the tree's heads.
-        children: The nodes under it.
-        hint: What is shown when one points at the name.
-        tag: A small label behind the name.
-        share: The length of a bar, from 0 to 1; None for no bar.
-        is_open: Whether its children are shown at first.
-    """
-
-    name: str
-    cells: Sequence[Inline] = ()
-    children: Sequence[Branch] = ()
-    hint: str = ""
-    tag: str = ""
-    share: float | None = None
-    is_open: bool = False
+    name: str  # what it is called
+    cells: Sequence[Inline] = ()  # what stands behind the name, one text for each of the tree's heads
+    children: Sequence[Branch] = ()  # the nodes under it
+    hint: str = ""  # what is shown when one points at the name
+    tag: str = ""  # a small label behind the name
+    share: float | None = None  # the length of a bar, from 0 to 1; None for no bar
+    is_open: bool = False  # whether its children are shown at first
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree whose nodes can be folded.
-
-    Attributes:
-        branches: Its roots.
-        heads: Headings: of the names, of the bars (may be ""), and of each cell; none at all where it is empty.
-    """
+    """A tree whose nodes can be folded."""
 
     macro: ClassVar[str] = "tree"
-    branches: Sequence[Branch]
+    branches: Sequence[Branch]  # its roots
+    # Headings: of the names, of the bars (may be ""), and of each cell; none at all where it is empty.
     heads: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Blocks that are shown when their summary is clicked.
-
-    Attributes:
-        summary: What is seen of it.
-        blocks: What is folded away.
-        words: What stands behind a summary that is a heading; a summary without it is none.
-        is_open: Whether it is open at first.
-    """
+    """Blocks that are shown when their summary is clicked."""
 
     macro: ClassVar[str] = "fold"
-    summary: str
-    blocks: Sequence[Block]
-    words: str = ""
-    is_open: bool = False
+    summary: str  # what is seen of it
+    blocks: Sequence[Block]  # what is folded away
+    words: str = ""  # what stands behind a summary that is a heading; a summary without it is none
+    is_open: bool = False  # whether it is open at first
 
 
 @dataclass(frozen=True)
 class Group:
-    """Blocks under a heading of their own, inside a section.
-
-    Attributes:
-        title: The heading.
-        blocks: What stands below it.
-        anchor: Its id, for links.
-    """
+    """Blocks under a heading of their own, inside a section."""
 
     macro: ClassVar[str] = "group"
-    title: Inline
-    blocks: Sequence[Block]
-    anchor: str = ""
+    title: Inline  # the heading
+    blocks: Sequence[Block]  # what stands below it
+    anchor: str = ""  # its id, for links
 
 
 def production(command: str, files: Mapping[str, str] | Sequence[tuple[str, str]] | None = None) -> list[Block]:
-    """How a page was made: the command that makes it again, and the files beside it, in the order of their names.
-
-    Args:
-        command: The command line; "" for none.
-        files: What each file in the page's folder holds, by its name; pairs keep their order.
-    """
+    """How a page was made: the command that makes it again, and the files beside it, in the order of their names."""
     entries = sorted(files.items()) if isinstance(files, Mapping) else list(files or ())
     blocks: list[Block] = []
     if command:

@@ -113,14 +113,7 @@ def tidy_accuracies(result: Classification) -> Table:
 def write_classification_report(
     path: str | Path, result: Classification, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page of a classification and return its path.
-
-    Args:
-        path: The HTML file to write.
-        result: What was measured.
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
-    """
+    """Write the page of a classification and return its path."""
     lead = (
         "How often the model names the right class: by prompts alone, and with a few training pictures of each class."
     )

@@ -16,11 +16,9 @@ _INK, _SOFT, _BACK = (27, 33, 44), (89, 98, 111), (248, 248, 245)
 
 
 def contact_sheet(picture: Image.Image, name: str, *, seed: int = 0, side: int = 224) -> Image.Image:
-    """A row for each corruption, a column for each severity; `picture` itself stands before every row.
-
-    `name`: the image's id, by which places and sides are drawn as in a view of seed `seed`. The picture is shown with
-    its shorter side at `side` pixels, corrupted at its own size.
-    """
+    """A row for each corruption, a column for each severity; `picture` itself stands before every row."""
+    # `name`: the image's id, by which places and sides are drawn as in a view of seed `seed`. The picture is shown with
+    # its shorter side at `side` pixels, corrupted at its own size.
     wide, high = (round(length * side / min(picture.size)) for length in picture.size)
     label, small = _font(14), _font(12)
     columns, rows = 1 + len(SEVERITIES), len(list(CORRUPTIONS))

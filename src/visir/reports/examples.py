@@ -51,17 +51,7 @@ def first_ranks(result: Result, task: str) -> tuple[pa.StringArray, NDArray[np.f
 
 
 class ExampleQueries:
-    """The queries of one run, from which `choose` picks.
-
-    Args:
-        run: What the search answered.
-        qrels: What is right.
-        result: The result of the run, which knows exact ranks beyond the run's depth.
-
-    Attributes:
-        ranks: (n,) the rank of the first positive of each query of the run; infinite where none was found.
-        judged: (n,) whether the query has positives at all; the others are never chosen.
-    """
+    """The queries of one run, from which `choose` picks."""
 
     def __init__(self, run: Run, qrels: Qrels, result: Result | None = None) -> None:
         self.run, self.qrels = run, qrels
@@ -87,21 +77,11 @@ class ExampleQueries:
     def choose(
         self, kind: Kind, count: int = 6, top: int = 5, group: Callable[[str], str] | None = None
     ) -> list[Example]:
-        """The queries of one kind.
-
-        - "worst": the first positive stands lowest
-        - "near": a wrong document is first and a positive close behind, the smallest difference in score first
-        - "best": a positive is first, the largest lead over the best wrong document first
-
-        Ties are broken by query id.
-
-        Args:
-            kind: Which queries.
-            count: How many of them.
-            top: How much of each answer.
-            group: At most one query of each group is taken: the five captions of one odd photo would otherwise fill
-                the page.
-        """
+        """The queries of one kind."""
+        # - "worst": the first positive stands lowest
+        # - "near": a wrong document is first and a positive close behind, the smallest difference in score first
+        # - "best": a positive is first, the largest lead over the best wrong document first
+        # Ties are broken by query id.
         if kind == "worst":
             chosen, keys = np.flatnonzero(self.judged & (self.ranks > 1)), -self.ranks
         elif kind == "near":

@@ -12,27 +12,17 @@ from visir.reports.thumbnails import Thumbnail
 
 @dataclass(frozen=True)
 class Tile:
-    """One thing that is shown: a text, a picture, or both.
+    """One thing that is shown: a text, a picture, or both."""
 
-    Attributes:
-        text: The text; "" for a picture alone.
-        picture: The picture; one without a URI is replaced by `alt` and the reason why it is missing.
-        alt: What the picture shows, for those who cannot see it.
-        note: What is said of it: its rank and score.
-        right: Whether it is a right answer; None where that is not said.
-        hint: What is shown when one points at it: its id.
-        lines: Further lines below it, in small print.
-        anchor: Its id on the page, for links.
-    """
-
-    text: str = ""
+    text: str = ""  # the text; "" for a picture alone
+    # The picture; one without a URI is replaced by `alt` and the reason why it is missing.
     picture: Thumbnail | None = None
-    alt: str = ""
-    note: Inline = ""
-    right: bool | None = None
-    hint: str = ""
-    lines: Sequence[str] = ()
-    anchor: str = ""
+    alt: str = ""  # what the picture shows, for those who cannot see it
+    note: Inline = ""  # what is said of it: its rank and score
+    right: bool | None = None  # whether it is a right answer; None where that is not said
+    hint: str = ""  # what is shown when one points at it: its id
+    lines: Sequence[str] = ()  # further lines below it, in small print
+    anchor: str = ""  # its id on the page, for links
 
     @property
     def mark(self) -> str:
@@ -42,22 +32,14 @@ class Tile:
 
 @dataclass(frozen=True)
 class Strip:
-    """Tiles side by side; of texts alone, one below another.
-
-    Attributes:
-        tiles: What is shown.
-        title: The heading.
-        more: How many more there are that are not shown.
-        is_ranked: Whether the order says which is better.
-        is_large: Whether the tiles fill the page instead of one row.
-    """
+    """Tiles side by side; of texts alone, one below another."""
 
     macro: ClassVar[str] = "strip"
-    tiles: Sequence[Tile]
-    title: Inline = ""
-    more: int = 0
-    is_ranked: bool = True
-    is_large: bool = False
+    tiles: Sequence[Tile]  # what is shown
+    title: Inline = ""  # the heading
+    more: int = 0  # how many more there are that are not shown
+    is_ranked: bool = True  # whether the order says which is better
+    is_large: bool = False  # whether the tiles fill the page instead of one row
 
     @property
     def has_pictures(self) -> bool:
@@ -67,25 +49,15 @@ class Strip:
 
 @dataclass(frozen=True)
 class GalleryEntry:
-    """A query with its answers.
+    """A query with its answers."""
 
-    Attributes:
-        title: What is asked, in words; "" for a picture alone.
-        verdict: How well it was answered.
-        strips: The answers.
-        pictures: The picture that is asked, and others beside it.
-        label: What stands above it: how the query was made.
-        hint: The id of the query.
-        remark: What stands below the title: what the query was before.
-    """
-
-    title: Inline
-    verdict: Inline
-    strips: Sequence[Strip]
-    pictures: Sequence[Tile] = ()
-    label: Inline = ""
-    hint: str = ""
-    remark: str = ""
+    title: Inline  # what is asked, in words; "" for a picture alone
+    verdict: Inline  # how well it was answered
+    strips: Sequence[Strip]  # the answers
+    pictures: Sequence[Tile] = ()  # the picture that is asked, and others beside it
+    label: Inline = ""  # what stands above it: how the query was made
+    hint: str = ""  # the id of the query
+    remark: str = ""  # what stands below the title: what the query was before
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 
 def means_table(study: GranularityStudy, which: int = 0) -> Table:
-    """One row per feature, the profiles side by side: the mean over captions, and its 95 % interval.
-
-    `which`: 0 for the collection, 1 for the one that it is compared with.
-    """
+    """One row per feature, the profiles side by side: the mean over captions, and its 95 % interval."""
+    # `which`: 0 for the collection, 1 for the one that it is compared with.
     means = study.means[which]
     columns = [Column("per caption")]
     for profile in study.profiles:
@@ -138,13 +136,7 @@ def changes_plot(study: GranularityStudy) -> Plot:
 
 
 def write_granularity_report(path: str | Path, study: GranularityStudy, command: Sequence[str] = ()) -> Path:
-    """Write the page of a granularity study and return its path.
-
-    Args:
-        path: The HTML file to write.
-        study: What was counted.
-        command: The words of the command line that makes the page again.
-    """
+    """Write the page of a granularity study and return its path."""
     lead = Paragraph("Means over captions. Images are drawn, with all their captions, for the intervals.", "lead")
     means = [means_table(study, number) for number in range(len(study.counted))]
     sections = [Section("means", "How detailed the captions are", [lead, *means])]

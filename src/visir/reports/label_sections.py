@@ -19,11 +19,7 @@ _MOST = 60
 
 
 def label_sections(result: Result) -> list[Section]:
-    """A section for each label with two values or more: the measures, and how far the values are apart.
-
-    Args:
-        result: The result.
-    """
+    """A section for each label with two values or more: the measures, and how far the values are apart."""
     sections: list[Section] = []
     for label in grouping_labels(result):
         blocks: list[Block] = [by_label_view.table(by_label(result, label))]
@@ -35,13 +31,8 @@ def label_sections(result: Result) -> list[Section]:
 
 
 def grouping_labels(result: Result) -> list[str]:
-    """The labels that a page can show: of two values or more, and not too many.
-
-    They are counted first, because measuring thousands of groups takes long.
-
-    Args:
-        result: The result.
-    """
+    """The labels that a page can show: of two values or more, and not too many."""
+    # They are counted first, because measuring thousands of groups takes long.
     values: dict[str, set[str | None]] = {}
     for labels in result.labels.values():
         for label in labels.column_names[1:]:
@@ -51,12 +42,7 @@ def grouping_labels(result: Result) -> list[str]:
 
 
 def paired_differences(result: Result, label: str) -> LabelDifferences | None:
-    """The differences between the values of a label by its first typical measure; None where no images are shared.
-
-    Args:
-        result: The result.
-        label: The name of the label.
-    """
+    """The differences between the values of a label by its first typical measure; None where no images are shared."""
     try:
         differences = label_differences(result, label, typical_measures(result)[0])
     except (VisirError, IndexError):

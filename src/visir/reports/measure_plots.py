@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 
 def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
-    """The measures of each task in percent, with 95 % intervals over images (or queries).
-
-    Args:
-        result: The result.
-        measures: Measures of single queries that are fractions; None takes the recall that the protocol names.
-
-    Raises:
-        VisirError: The result has none of these.
-    """
+    """The measures of each task in percent, with 95 % intervals over images (or queries)."""
     recall = result.protocol.recall
     fractions = [name for name in result.measures if display(name).scale == 100]
     named = [name for name in fractions if name.partition("@")[0] == recall] or fractions
@@ -70,13 +62,9 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
 
 
 def difference_dots(comparison: Comparison) -> Plot:
-    """The differences to the baseline in percentage points, with 95 % intervals; those that are significant are filled.
-
-    Measures that are no fractions (ranks, gains) have another unit and are left out.
-
-    Raises:
-        VisirError: There is no difference of a fraction.
-    """
+    """The differences to the baseline in percentage points, with 95 % intervals; those that are significant are
+    filled."""
+    # Measures that are no fractions (ranks, gains) have another unit and are left out.
     shown = [entry for entry in comparison.differences if display(entry.measure).scale == 100]
     if not shown:
         raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")

@@ -23,17 +23,7 @@ BUDGET = 240_000
 
 
 def to_notebook(blocks: Sequence[Block], label: str) -> str:
-    """The blocks as HTML for the output of a notebook's cell; every text is escaped.
-
-    Args:
-        blocks: What is shown.
-        label: What it is, for those who cannot see it.
-
-    Example:
-        >>> from visir.reports.blocks import Paragraph
-        >>> "1 &lt; 2" in to_notebook([Paragraph("1 < 2")], "note")
-        True
-    """
+    """The blocks as HTML for the output of a notebook's cell; every text is escaped."""
     return _environment().get_template("notebook.html.j2").render(blocks=blocks, label=label)
 
 

@@ -21,64 +21,29 @@ _END = b" -->\n"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page under a heading.
+    """A part of a page under a heading."""
 
-    Attributes:
-        anchor: Its id, to which the navigation links.
-        title: The heading.
-        blocks: What stands in it.
-        short: What the navigation calls it; the heading by default.
-    """
-
-    anchor: str
-    title: str
-    blocks: Sequence[Block]
-    short: str = ""
+    anchor: str  # its id, to which the navigation links
+    title: str  # the heading
+    blocks: Sequence[Block]  # what stands in it
+    short: str = ""  # what the navigation calls it; the heading by default
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of sections.
+    """A page of sections."""
 
-    Attributes:
-        kind: What kind of page it is, in a word or two ("evaluation report").
-        title: The heading of the page.
-        sections: Its sections, in order.
-        facts: What stands below the heading, side by side.
-    """
-
-    kind: str
-    title: str
-    sections: Sequence[Section]
-    facts: Sequence[Inline] = ()
+    kind: str  # what kind of page it is, in a word or two ("evaluation report")
+    title: str  # the heading of the page
+    sections: Sequence[Section]  # its sections, in order
+    facts: Sequence[Inline] = ()  # what stands below the heading, side by side
 
 
 def write_page(path: str | Path, page: Page, *, replace: bool = False) -> Path:
-    """Write a page as a single HTML file that needs no network, no script and no other file.
-
-    The file follows the reader's light or dark theme. The same page gives the same bytes. Every text is escaped. The
-    file ends in a seal over its content, so that a page of visir's that nobody has changed since can be written again.
-
-    Args:
-        path: The file to write.
-        page: The page.
-        replace: Whether the page may take the place of any other file.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        FolderError: There is a file already that is no unchanged page of visir's.
-
-    Example:
-        >>> from visir.reports.blocks import Paragraph
-        >>> import tempfile
-        >>> page = Page("note", "Results", [Section("numbers", "Numbers", [Paragraph("R@1 is < 50 %.")])])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     text = write_page(f"{folder}/note.html", page).read_text()
-        >>> "R@1 is &lt; 50 %." in text
-        True
-    """
+    """Write a page as a single HTML file that needs no network, no script and no other file."""
+    # The file follows the reader's light or dark theme. The same page gives the same bytes. Every text is escaped. The
+    # file ends in a seal over its content, so that a page of visir's that nobody has changed since can be written
+    # again.
     write_new(path, page_bytes(page), replace=replace or is_unchanged_page(Path(path)))
     return Path(path)
 

@@ -12,13 +12,9 @@ from visir.display import Displayed
 
 
 class Plot(Displayed, Figure, view="visir.reports.views.plot"):
-    """A figure in visir's style, which shows itself in a notebook, in its colours. pyplot is not used.
+    """A figure in visir's style, which shows itself in a notebook, in its colours. pyplot is not used."""
 
-    Attributes:
-        settings: The settings of matplotlib with which it is drawn, whatever others are set.
-    """
-
-    settings: dict[Any, Any]
+    settings: dict[Any, Any]  # the settings of matplotlib with which it is drawn, whatever others are set
 
     def draw(self, renderer: RendererBase) -> None:
         """Draw with the figure's own settings."""

@@ -28,13 +28,9 @@ def hit_curves(
     chance: Mapping[str, NDArray[np.float64]] | None = None,
     limit: int | None = None,
 ) -> Plot:
-    """hit@k against k (logarithmic), one curve per task.
-
-    Args:
-        ranks: Task -> (n,) rank of each query's first positive, from 1; infinite where none was found.
-        chance: Task -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted.
-        limit: The largest k; by default the largest finite rank.
-    """
+    """hit@k against k (logarithmic), one curve per task."""
+    # ranks: Task -> (n,) rank of each query's first positive, from 1; infinite where none was found.
+    # chance: Task -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted.
     finite = [values[np.isfinite(values)] for values in ranks.values()]
     top = limit or int(max((values.max() for values in finite if len(values)), default=10))
     top = max(top, 10)
@@ -100,21 +96,11 @@ def paired_plot(
     measure: str,
     higher_is_better: bool = True,
 ) -> Plot:
-    """Two systems on the same queries: where each query lies, and how the differences are distributed.
-
-    On the left every query is a dot (equal ones merge into a larger dot; the area says how many). On the right are the
-    differences second − first in order, so that the share of queries won, tied and lost can be read off.
-
-    Args:
-        first: (n,) the values of one system, query by query.
-        second: (n,) those of the other system, in the same order of queries.
-        names: The names of the systems.
-        measure: The measure.
-        higher_is_better: Whether a larger value is better.
-
-    Raises:
-        VisirError: The lengths differ.
-    """
+    """Two systems on the same queries: where each query lies, and how the differences are distributed."""
+    # On the left every query is a dot (equal ones merge into a larger dot; the area says how many). On the right are
+    # the differences second − first in order, so that the share of queries won, tied and lost can be read off.
+    # first: (n,) the values of one system, query by query.
+    # second: (n,) those of the other system, in the same order of queries.
     if len(first) != len(second):
         raise VisirError(f"paired plot of {measure}: {len(first)} and {len(second)} queries.", hint="align them by id")
     keep = np.isfinite(first) & np.isfinite(second)
@@ -165,13 +151,11 @@ def paired_plot(
 
 
 def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
-    """Loss and validation measures over training; `history` is one mapping of numbers per epoch (or per log line).
-
-    Mappings inside a row (`"validation": {"t2i hit@1": …}`) are taken apart; what is inside "losses" is a loss, what is
-    inside "facts" is left out. The horizontal axis is "epoch", else "step", else the line's number. Keys with "loss" in
-    them go above, `rsum` (0–600) on a scale of its own, all other numbers between; times, rates and temperatures are no
-    measure of success and are left out. Rows may lack keys.
-    """
+    """Loss and validation measures over training; `history` is one mapping of numbers per epoch (or per log line)."""
+    # Mappings inside a row (`"validation": {"t2i hit@1": …}`) are taken apart; what is inside "losses" is a loss, what
+    # is inside "facts" is left out. The horizontal axis is "epoch", else "step", else the line's number. Keys with
+    # "loss" in them go above, `rsum` (0–600) on a scale of its own, all other numbers between; times, rates and
+    # temperatures are no measure of success and are left out. Rows may lack keys.
     rows = [_flat(row) for row in history]
     axis = next((key for key in ("epoch", "step") if any(key in row for row in rows)), "")
     numbers = [

@@ -20,12 +20,7 @@ _HEADS: Mapping[Source, str] = {"image": "image", "told": "told", "untold": "not
 
 
 def facts_table(result: ProbeResult, *, intervals: bool = False) -> Table:
-    """One row per fact: its role, how many values, chance, and the accuracy from each source, in percent.
-
-    Args:
-        result: What the probes read.
-        intervals: Whether each accuracy has its own 95 % interval; without, a note tells the widest of all.
-    """
+    """One row per fact: its role, how many values, chance, and the accuracy from each source, in percent."""
     heads = SOURCE_WORDS if intervals else _HEADS
     columns = [
         *(Column("fact"), Column("role"), Column("values", 0), Column("chance", 1)),
@@ -48,12 +43,7 @@ def facts_table(result: ProbeResult, *, intervals: bool = False) -> Table:
 
 
 def roles_table(result: ProbeResult, *, intervals: bool = False) -> Table:
-    """One row per role: the mean of its facts' normalised accuracies from each source, in percent.
-
-    Args:
-        result: What the probes read.
-        intervals: Whether both ends of each 95 % interval are printed; without, how far the farther end is.
-    """
+    """One row per role: the mean of its facts' normalised accuracies from each source, in percent."""
     heads = SOURCE_WORDS if intervals else _HEADS
     columns = [Column("role"), Column("facts", 0), *(Column(heads[source], 1) for source in SOURCES)]
     means = {(mean.role, mean.source): mean for mean in result.roles}
@@ -73,14 +63,7 @@ def roles_table(result: ProbeResult, *, intervals: bool = False) -> Table:
 def write_probe_report(
     path: str | Path, result: ProbeResult, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page of a probed encoder and return its path.
-
-    Args:
-        path: The HTML file to write.
-        result: What the probes read.
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
-    """
+    """Write the page of a probed encoder and return its path."""
     lead = (
         "A linear probe guesses each fact of a scene from a vector alone. 0 is what guessing the most frequent value "
         "reaches, 100 is every value named; the mean over the facts of each role."

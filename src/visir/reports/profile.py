@@ -73,14 +73,7 @@ def tidy_profile(profile: ModelProfile) -> Table:
 
 
 def write_profile(path: str | Path, profile: ModelProfile, *, command: str = "", replace: bool = False) -> Path:
-    """Write the page of a profile and return its path.
-
-    Args:
-        path: The HTML file.
-        profile: The profile.
-        command: The command that makes the page again.
-        replace: Whether any other file of this name may be replaced.
-    """
+    """Write the page of a profile and return its path."""
     return write_page(path, profile_page(profile, command), replace=replace)
 
 

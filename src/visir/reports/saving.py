@@ -30,12 +30,7 @@ GRANULARITY = FolderKind("granularity", "a report of granularity")
 
 
 def save_stress(study: Stress, folder: Path) -> None:
-    """Write a stress study into a folder; `study.save` calls this.
-
-    Args:
-        study: The study.
-        folder: The folder.
-    """
+    """Write a stress study into a folder; `study.save` calls this."""
     with new_folder(folder, STRESS, replace=True) as change:
         write_stress(change, study)
 
@@ -49,19 +44,7 @@ def write_stress(
     fail_under: float | None = None,
     command: str = "",
 ) -> None:
-    """Write the files of a stress study: stress.json, stress.csv, per_query.parquet, stress.html.
-
-    Args:
-        change: The folder that is being written.
-        study: The study.
-        part: The pictures and captions that the page shows; None takes those of the study.
-        folder: A folder inside, with a slash at its end, or "".
-        fail_under: The limit that the page shows.
-        command: The command that made the study, for the page.
-
-    Raises:
-        VisirError: The study has no pictures and captions.
-    """
+    """Write the files of a stress study: stress.json, stress.csv, per_query.parquet, stress.html."""
     part = study.source if part is None else part
     if part is None:
         raise VisirError(f"{study.system}: the pictures and captions of this study are not at hand, so it has no page.")
@@ -84,13 +67,7 @@ def write_stress(
 
 
 def save_probes(result: ProbeResult, folder: Path, *, command: str = "") -> None:
-    """Write probes into a folder: probes.json and probes.html; `result.save` calls this.
-
-    Args:
-        result: The results.
-        folder: The folder.
-        command: The command that made them, for the page.
-    """
+    """Write probes into a folder: probes.json and probes.html; `result.save` calls this."""
     with new_folder(folder, PROBES, replace=True) as change:
         change.write_json("probes.json", result.to_dict())
         beside = {"probes.json": "every number of this page"}
@@ -98,13 +75,7 @@ def save_probes(result: ProbeResult, folder: Path, *, command: str = "") -> None
 
 
 def save_granularity(study: GranularityStudy, folder: Path, *, command: str = "") -> None:
-    """Write a study of granularity into a folder: JSON, CSV, the values of every caption, a page.
-
-    Args:
-        study: The study.
-        folder: The folder.
-        command: The command that made it, for the page.
-    """
+    """Write a study of granularity into a folder: JSON, CSV, the values of every caption, a page."""
     parts = []
     for by_profile in study.counted:
         for profile, counted in by_profile.items():
@@ -122,13 +93,7 @@ def save_granularity(study: GranularityStudy, folder: Path, *, command: str = ""
 
 
 def save_classification(result: Classification, folder: Path, *, command: str = "") -> None:
-    """Write a classification into a folder: JSON, CSV, every prediction, a page; `result.save` calls this.
-
-    Args:
-        result: The result.
-        folder: The folder.
-        command: The command that made it, for the page.
-    """
+    """Write a classification into a folder: JSON, CSV, every prediction, a page; `result.save` calls this."""
     with new_folder(folder, CLASSIFICATION, replace=True) as change:
         change.write_json(VALUES, result.to_dict())
         change.write("classification.csv", to_csv(tidy_accuracies(result)).encode())

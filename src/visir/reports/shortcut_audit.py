@@ -47,10 +47,8 @@ def audit_table(audit: Audit) -> Table:
 
 
 def audit_plot(audit: Audit) -> Plot:
-    """rsum over the bits, without and with the shortcuts, as a complete SVG document.
-
-    Every seed is a thin line, their mean a thick one; the baseline is dotted.
-    """
+    """rsum over the bits, without and with the shortcuts, as a complete SVG document."""
+    # Every seed is a thin line, their mean a thick one; the baseline is dotted.
     with drawing(5.6, 3.3) as (figure, axes):
         for number, (label, values) in enumerate(
             (("evaluated with the shortcuts", audit.with_shortcuts), ("evaluated without", audit.without))
@@ -79,13 +77,7 @@ def audit_plot(audit: Audit) -> Plot:
 
 
 def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = ()) -> Path:
-    """Write the page of an audit and return its path.
-
-    Args:
-        path: The HTML file to write.
-        audit: What the trainings came to.
-        command: The words of the command line that makes the page again.
-    """
+    """Write the page of an audit and return its path."""
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
     number = inline("<b>{} %</b> of retrieval, up to {} bits{}", _spread(audit.loss_per_bit, 2), max(audit.bits), seeds)
     lead = inline(

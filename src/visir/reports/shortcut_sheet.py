@@ -28,15 +28,12 @@ _INK, _SOFT, _MARK, _BACK = (27, 33, 44), (89, 98, 111), (255, 226, 138), (248, 
 def write_sheet(
     path: str | Path, pairs: Sequence[PreviewPair], collection: Collection, *, replace: bool = False
 ) -> Path:
-    """Write the sheet, whose kind is told by the name, and return its path.
-
-    - `.html`: one page that needs no network, no script and no other file. Pictures are PNG, so every pixel is the
-      model's.
-    - `.png`: the same for a slide. A caption that needs more than five lines is cut, and scripts written from right to
-      left are for the page.
-
-    The same pairs give the same bytes. Raises `VisirError` for another ending.
-    """
+    """Write the sheet, whose kind is told by the name, and return its path."""
+    # - `.html`: one page that needs no network, no script and no other file. Pictures are PNG, so every pixel is the
+    #   model's.
+    # - `.png`: the same for a slide. A caption that needs more than five lines is cut, and scripts written from right
+    #   to left are for the page.
+    # The same pairs give the same bytes. Raises `VisirError` for another ending.
     path = Path(path)
     check_suffix(path)
     injected = collection.injected

@@ -23,16 +23,7 @@ _List = tuple[str, str, str, str]
 
 
 class ShownItems:
-    """Texts (cut to `TEXT_LIMIT`), thumbnails and alternative texts of some items of several lists.
-
-    Args:
-        lists: Lists of items, each with the ids that are shown of it. A list may come several times.
-        budget: How many bytes of text all thumbnails may take together.
-        alternatives: What pictures show, in words, by id; needed for items that have no text.
-
-    Raises:
-        CollectionError: An id is not in its list.
-    """
+    """Texts (cut to `TEXT_LIMIT`), thumbnails and alternative texts of some items of several lists."""
 
     def __init__(
         self,
@@ -75,16 +66,7 @@ class ShownItems:
     def tile(
         self, items: Items, name: str, note: Inline = "", *, right: bool | None = None, alt: str = "", hint: str = ""
     ) -> Tile:
-        """An item as a tile.
-
-        Args:
-            items: The list that it is of.
-            name: Its id.
-            note: What is said of it.
-            right: Whether it is a right answer.
-            alt: What its picture shows; by default `alternative`.
-            hint: What is shown when one points at it; by default its id.
-        """
+        """An item as a tile."""
         picture = self.picture(items, name)
         text = self._texts.get((_key(items), name), "" if picture is not None else name)
         if not alt or picture is None or not picture.uri:

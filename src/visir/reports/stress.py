@@ -53,21 +53,14 @@ _SIDES: Mapping[str, str] = {"t2i": "captions", "i2t": "pictures"}
 
 @dataclass(frozen=True)
 class WorstHit:
-    """A query that a perturbation hit hard, with both rankings.
+    """A query that a perturbation hit hard, with both rankings."""
 
-    Attributes:
-        effect: The effect of the perturbation on all queries.
-        text: Pieces of the caption as it was sent, and whether each is new; none for a picture.
-        spoilt: The corrupted picture, of image queries.
-        before: The query in the run without the perturbation.
-        after: The query in the run with it.
-    """
-
-    effect: Effect
+    effect: Effect  # the effect of the perturbation on all queries
+    # Pieces of the caption as it was sent, and whether each is new; none for a picture.
     text: tuple[tuple[str, bool], ...]
-    spoilt: Thumbnail | None
-    before: Example
-    after: Example
+    spoilt: Thumbnail | None  # the corrupted picture, of image queries
+    before: Example  # the query in the run without the perturbation
+    after: Example  # the query in the run with it
 
 
 def write_stress_report(
@@ -80,17 +73,7 @@ def write_stress_report(
     command: str = "",
     beside: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the page of a brittleness study and return its path.
-
-    Args:
-        path: The HTML file to write.
-        study: The study.
-        collection: The part that was searched, for the pictures; without it the worst-hit captions are not shown.
-        granularity: A line on the captions that are queries.
-        fail_under: The gate that was set, in percent of rsum.
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
-    """
+    """Write the page of a brittleness study and return its path."""
     protocol = study.protocol
     sections = [Section("numbers", "What breaks it, and how badly", _numbers(study, granularity, fail_under),
                         short="What breaks it")]  # fmt: skip
@@ -234,11 +217,9 @@ def _meaning(study: Stress) -> list[Block]:
 
 
 def granularity_line(collection: Collection) -> str:
-    """How fine-grained the captions are that were perturbed: the means of every feature, strictly counted.
-
-    A system breaks more easily on captions that say little: there is less to fall back on. Cheap where the captions
-    were cut into words already, as most perturbations need.
-    """
+    """How fine-grained the captions are that were perturbed: the means of every feature, strictly counted."""
+    # A system breaks more easily on captions that say little: there is less to fall back on. Cheap where the captions
+    # were cut into words already, as most perturbations need.
     from visir.evaluation.granularity_statistics import means
     from visir.robustness.granularity import FEATURES, granularity
 
@@ -278,12 +259,7 @@ def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list
 
 
 def marked(before: str, after: str) -> tuple[tuple[str, bool], ...]:
-    """The new text in pieces, each with whether it is new; white space belongs to what it stands behind.
-
-    Example:
-        >>> marked("a dog on grass", "a dgo on grass")
-        (('a ', False), ('dgo ', True), ('on grass', False))
-    """
+    """The new text in pieces, each with whether it is new; white space belongs to what it stands behind."""
     old, new = (re.findall(r"\S+\s*|\s+", text) for text in (before, after))
     matched = difflib.SequenceMatcher(
         a=[word.strip() for word in old], b=[word.strip() for word in new], autojunk=False

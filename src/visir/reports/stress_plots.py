@@ -15,14 +15,8 @@ if TYPE_CHECKING:
 
 
 def degradation_bars(effects: Sequence[Effect], queries: str) -> Plot:
-    """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval.
-
-    A diamond is the change over the queries that the perturbation could change. Families stand apart.
-
-    Args:
-        effects: The effects of the perturbations, family by family.
-        queries: What the queries are called: "captions", "pictures".
-    """
+    """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval."""
+    # A diamond is the change over the queries that the perturbation could change. Families stand apart.
     places, position, families = [], 0.0, ""
     for effect in effects:
         if effect.outcome.family != families:

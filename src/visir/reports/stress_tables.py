@@ -20,11 +20,9 @@ _SIDES = {"t2i": "captions", "i2t": "pictures"}
 
 
 def effects_table(study: Stress, *, wide: bool = False) -> Table:
-    """One row for each perturbation, in the order of the study, under a row of the unperturbed search.
-
-    `wide` adds R@k, dcg_cm where it was measured, and the change over changed queries only: for a page or a file, not
-    for a terminal of 80 columns.
-    """
+    """One row for each perturbation, in the order of the study, under a row of the unperturbed search."""
+    # `wide` adds R@k, dcg_cm where it was measured, and the change over changed queries only: for a page or a file, not
+    # for a terminal of 80 columns.
     with_dcg = wide and any(DCG in effect.outcome.result.measures for effect in study.effects)
     columns = [
         Column("perturbation"),
@@ -61,10 +59,8 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
 
 
 def jaccard_table(studies: Sequence[Stress]) -> Table:
-    """Table 5: how alike the sets of captions are that perturbations make worse, make better, and leave.
-
-    Under each model what sets of the same sizes would share at random.
-    """
+    """Table 5: how alike the sets of captions are that perturbations make worse, make better, and leave."""
+    # Under each model what sets of the same sizes would share at random.
     rows: list[list[Cell]] = []
     several = len({study.collection for study in studies}) > 1
     for study in studies:
@@ -181,9 +177,8 @@ def _number(value: float) -> float | None:
 
 
 def per_query(study: Stress) -> pa.Table:
-    """One row per query and perturbation: perturbation, task, query_id, changed, text (as sent; null for pictures
-    and where nothing changed), rsum before and after in points.
-    """
+    """One row per query and perturbation: perturbation, task, query_id, changed, text (as sent; null for pictures and
+    where nothing changed), rsum before and after in points."""
     parts = []
     for effect in study.effects:
         queries = effect.queries

@@ -59,15 +59,8 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def themed(plot: Figure, prefix: str, label: str) -> str:
-    """The plot as an inline fragment of SVG, whose colours are CSS variables of the page.
-
-    Texts take the page's font. The variables: `--plot-ink`, `--plot-faint`, `--plot-grid`, `--plot-1` … `--plot-6`.
-
-    Args:
-        plot: The plot.
-        prefix: What makes its ids its own on the page.
-        label: What is drawn, for those who cannot see it.
-    """
+    """The plot as an inline fragment of SVG, whose colours are CSS variables of the page."""
+    # Texts take the page's font. The variables: `--plot-ink`, `--plot-faint`, `--plot-grid`, `--plot-1` … `--plot-6`.
     return fragment(to_svg(plot), prefix, label)
 
 

@@ -162,11 +162,9 @@ class Table(Tabular, view="visir.reports.views.table"):
 
 
 def one_line(text: str) -> str:
-    """A text made safe to print on one line: white space collapsed, control and direction marks made visible.
-
-    Captions come from strangers: an escape sequence could recolour a terminal, and a right-to-left override could turn
-    the rest of the line around. Right-to-left *letters* are left alone.
-    """
+    """A text made safe to print on one line: white space collapsed, control and direction marks made visible."""
+    # Captions come from strangers: an escape sequence could recolour a terminal, and a right-to-left override could
+    # turn the rest of the line around. Right-to-left *letters* are left alone.
     return "".join(
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) == "Cc" or letter in _DIRECTION_MARKS else letter
         for letter in " ".join(text.split())

@@ -29,16 +29,10 @@ class Thumbnail:
 
 
 def thumbnails(keys: Sequence[Key], open_image: Callable[[Key], Image.Image], *, budget: int) -> dict[Key, Thumbnail]:
-    """A thumbnail of each picture, all of one size and quality.
-
-    A picture that cannot be had (not downloaded, broken) does not stop the report: its thumbnail carries the reason.
-    The same pictures always give the same bytes (one Pillow version provided).
-
-    Args:
-        keys: What the pictures are called; each is opened once.
-        open_image: Opens the picture of a key.
-        budget: How many bytes of text they may take together, where that is possible.
-    """
+    """A thumbnail of each picture, all of one size and quality."""
+    # A picture that cannot be had (not downloaded, broken) does not stop the report: its thumbnail carries the reason.
+    # The same pictures always give the same bytes (one Pillow version provided).
+    # budget: How many bytes of text they may take together, where that is possible.
     missing: dict[Key, Thumbnail] = {}
     shrunk: dict[Key, Image.Image] = {}
     for key in dict.fromkeys(keys):

@@ -30,12 +30,7 @@ FILES = {
 
 
 def write_training_report(path: str | Path, folder: str | Path) -> Path:
-    """Write the page of the training that made a checkpoint, and return its path.
-
-    Args:
-        path: The HTML file to write.
-        folder: The folder of the checkpoint.
-    """
+    """Write the page of the training that made a checkpoint, and return its path."""
     folder = Path(folder)
     run = read_training_run(folder)
     facts = read_description(folder)["facts"]

@@ -29,28 +29,22 @@ Floats = NDArray[np.float64]
 
 
 def loss_curves(runs: Sequence[TrainingRun]) -> Plot:
-    """What is made small over the steps and, of a single training, its contrastive part; averaged.
-
-    Behind the line of a single training stand the raw values. Reconstruction losses have scales, and plots, of their
-    own.
-    """
+    """What is made small over the steps and, of a single training, its contrastive part; averaged."""
+    # Behind the line of a single training stand the raw values. Reconstruction losses have scales, and plots, of their
+    # own.
     names = ["loss", "contrastive"] if len(runs) == 1 and runs[0].auxiliaries else ["loss"]
     return _over_steps(runs, names, "loss")
 
 
 def reconstruction_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> Plot:
-    """A reconstruction loss over the steps, and dotted the bound η under which a constraint is to bring it.
-
-    Where trainings have different bounds, each is dotted in the colour of its training.
-    """
+    """A reconstruction loss over the steps, and dotted the bound η under which a constraint is to bring it."""
+    # Where trainings have different bounds, each is dotted in the colour of its training.
     return _over_steps(runs, [name], f"{name.upper()}, reconstruction", bounds=name)
 
 
 def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> Plot:
-    """The multiplier λ of a constraint over the steps, on a logarithmic axis; below 0.01 it is drawn at 0.01.
-
-    Where it came near its upper bound, 100, that is drawn too.
-    """
+    """The multiplier λ of a constraint over the steps, on a logarithmic axis; below 0.01 it is drawn at 0.01."""
+    # Where it came near its upper bound, 100, that is drawn too.
     with drawing(*_SIZE) as (figure, axes):
         low, high = 0.5, 2.0  # at least this much of the axis, so that there are numbers on it
         for number, run in enumerate(runs):

@@ -20,22 +20,17 @@ Columns = Mapping[str, NDArray[np.float64]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainingRun(Displayed):
-    """The numbers of one training; those of another program fit in as well, whatever part of them there is.
+    """The numbers of one training; those of another program fit in as well, whatever part of them there is."""
 
-    Attributes:
-        label: What it is called in a legend.
-        steps: Columns over steps: "step" (from 1), "loss", its parts ("contrastive", "ltd", "itd"), what the objective
-            stood at ("temperature", "ltd multiplier", …), "learning rate"; NaN where there is none.
-        epochs: Columns over epochs: "step" (the epoch's last), "epoch", "rsum", "i2t hit@1", …
-        bounds: The bound η of each loss that is a constraint: {"ltd": 0.2}.
-        chosen: The epoch (from 1) whose weights were kept, when that is known.
-    """
-
-    label: str
+    label: str  # what it is called in a legend
+    # Columns over steps: "step" (from 1), "loss", its parts ("contrastive", "ltd", "itd"), what the objective stood at
+    # ("temperature", "ltd multiplier", …), "learning rate"; NaN where there is none.
     steps: Columns
+    # Columns over epochs: "step" (the epoch's last), "epoch", "rsum", "i2t hit@1", …
     epochs: Columns = field(default_factory=dict)
+    # The bound η of each loss that is a constraint: {"ltd": 0.2}.
     bounds: Mapping[str, float] = field(default_factory=dict)
-    chosen: int | None = None
+    chosen: int | None = None  # the epoch (from 1) whose weights were kept, when that is known
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -49,10 +44,8 @@ class TrainingRun(Displayed):
 
 
 def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
-    """The training that made a checkpoint folder: from its `steps.jsonl`, `curve.json` and `visir.json`.
-
-    `label` is the folder's name when it is left out. Raises `VisirError` naming the file that is missing.
-    """
+    """The training that made a checkpoint folder: from its `steps.jsonl`, `curve.json` and `visir.json`."""
+    # `label` is the folder's name when it is left out. Raises `VisirError` naming the file that is missing.
     folder = Path(folder)
     with ENCODER.reading(folder):
         facts = read_description(folder)["facts"]

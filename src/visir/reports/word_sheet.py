@@ -25,17 +25,7 @@ _LARGEST = 2.0
 
 
 def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str, subtitle: str) -> Path:
-    """Write the page and return its path.
-
-    Args:
-        path: The file to write, which ends in `.html`.
-        cards: What is shown, each with its heaviest words.
-        title: The heading of the page.
-        subtitle: What stands below it.
-
-    Raises:
-        VisirError: The name does not end in `.html`.
-    """
+    """Write the page and return its path."""
     path = Path(path)
     check_suffix(path)
     lead = Paragraph(

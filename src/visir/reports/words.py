@@ -13,12 +13,7 @@ _LETTERS = {"t": "text", "i": "image", "it": "image + text"}
 
 
 def task_words(task: str) -> str:
-    """How a task is written out: "t2i" is "text → image"; a task with a name of its own keeps it.
-
-    Example:
-        >>> task_words("it2i"), task_words("category")
-        ('image + text → image', 'category')
-    """
+    """How a task is written out: "t2i" is "text → image"; a task with a name of its own keeps it."""
     if task == "both":
         return "both tasks"
     queries, _, documents = task.partition("2")
@@ -49,32 +44,19 @@ TIE_WORDS = {
 
 @dataclass(frozen=True)
 class Display:
-    """How a measure is printed.
+    """How a measure is printed."""
 
-    Attributes:
-        scale: By what a value is multiplied.
-        digits: Decimals.
-        higher_is_better: Whether a larger value is better.
-        says: One sentence on what it measures; "" for a name that is no registered measure.
-    """
-
-    scale: float
-    digits: int
-    higher_is_better: bool = True
-    says: str = ""
+    scale: float  # by what a value is multiplied
+    digits: int  # decimals
+    higher_is_better: bool = True  # whether a larger value is better
+    says: str = ""  # one sentence on what it measures; "" for a name that is no registered measure
 
 
 def display(measure: str) -> Display:
-    """How the values of a measure are printed, as it says of itself in `visir.evaluation.measures`.
-
-    Fractions in [0, 1] become percent with one digit, as papers print them; ranks and gains are printed as they are.
-    `rsum` is kept in percentage points already; `dcg_cm@p` has no upper bound of 1; any other name that is no
-    registered measure (imported values) is taken as a fraction.
-
-    Example:
-        >>> display("hit@1").scale, display("median_rank").scale, display("median_rank").higher_is_better
-        (100.0, 1.0, False)
-    """
+    """How the values of a measure are printed, as it says of itself in `visir.evaluation.measures`."""
+    # Fractions in [0, 1] become percent with one digit, as papers print them; ranks and gains are printed as they are.
+    # `rsum` is kept in percentage points already; `dcg_cm@p` has no upper bound of 1; any other name that is no
+    # registered measure (imported values) is taken as a fraction.
     if measure == "rsum":
         return Display(1.0, 1, says="R@1 + R@5 + R@10 of the named recall, in percentage points: at most 300 a task.")
     if measure.startswith("dcg_cm"):
@@ -163,10 +145,8 @@ def sides(protocol: Protocol, task: str) -> tuple[str, str]:
 
 
 def candidates_per_query(protocol: Protocol, task: str) -> int | None:
-    """How many candidates each query has, where queries have pools of one size; 0 for pools of several sizes.
-
-    None means that all documents are candidates of every query.
-    """
+    """How many candidates each query has, where queries have pools of one size; 0 for pools of several sizes."""
+    # None means that all documents are candidates of every query.
     line = protocol.galleries.get(task, "")
     if _POOLED not in line:
         return None

@@ -15,17 +15,11 @@ from visir.records import EncoderCard, Gallery, Modality, Run, task_name
 
 @dataclass(frozen=True)
 class Hits:
-    """Results of a search as parallel columns, in any order.
+    """Results of a search as parallel columns, in any order."""
 
-    Attributes:
-        queries: (m,) the row of each query.
-        places: (m,) the position of each document in the sorted gallery; -1 for a deleted document.
-        scores: (m,) the scores.
-    """
-
-    queries: NDArray[np.int64]
-    places: NDArray[np.int64]
-    scores: NDArray[np.float32]
+    queries: NDArray[np.int64]  # (m,) the row of each query
+    places: NDArray[np.int64]  # (m,) the position of each document in the sorted gallery; -1 for a deleted document
+    scores: NDArray[np.float32]  # (m,) the scores
 
     @classmethod
     def joined(cls, parts: list[Hits]) -> Hits:
@@ -37,12 +31,7 @@ class Hits:
         return cls(*(np.concatenate([getattr(hits, name) for hits in parts]) for name in cls.__dataclass_fields__))
 
     def best(self, queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """Return the best `k` of each query: by falling score, ties by place.
-
-        Returns:
-            (queries + 1,) offsets: the answers of query i are `[offsets[i]:offsets[i + 1]]` of the others; places;
-            scores.
-        """
+        """Return the best `k` of each query: by falling score, ties by place."""
         query, place, score = self.queries, self.places, self.scores
         if len(place) and place.min() < 0:
             alive = place >= 0
@@ -59,11 +48,7 @@ class Hits:
 
 
 def check_finite_scores(run: Run) -> Run:
-    """Return the run if all its scores are finite. Every search does this check, exact and indexed.
-
-    Raises:
-        EmbeddingError: A score does not fit into float32; the message names the first such pair.
-    """
+    """Return the run if all its scores are finite. Every search does this check, exact and indexed."""
     bad = np.flatnonzero(~np.isfinite(run.scores))
     if len(bad) == 0:
         return run
@@ -85,23 +70,9 @@ def run_of(
     about: Any,
     documents: pa.StringArray | None = None,
 ) -> Run:
-    """Return the best `k` documents of each query as a run: by falling score, ties by id.
-
-    A query without a hit has an empty answer.
-
-    Args:
-        hits: The results; no document may occur twice for one query.
-        queries: (n,) the ids of the queries.
-        by: The modality and the encoder of the queries.
-        gallery: The candidates.
-        k: The number of documents per query.
-        held_by: The encoder of the documents.
-        about: Facts about the search, for the provenance.
-        documents: Sorted ids; positions in `hits` are rows of them. Default: those of the gallery.
-
-    Raises:
-        EmbeddingError: A score does not fit into float32.
-    """
+    """Return the best `k` documents of each query as a run: by falling score, ties by id."""
+    # A query without a hit has an empty answer.
+    # queries: (n,) the ids of the queries.
     modality, encoder = by
     offsets, places, scores = hits.best(len(queries), k)
     run = Run(

@@ -16,42 +16,16 @@ from visir.retrieval.vectors import Side
 def scan_on(
     device: str | None, rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties
 ) -> list[Answers]:
-    """Score every row of one side with every row of the other; see `visir.retrieval.scan.scan`.
-
-    Args:
-        device: A device of torch ("cuda"); None or "" is the cores.
-        rows: One side.
-        columns: The other side.
-        forward: The task whose queries are rows; its ranks are filled in.
-        backward: The task whose queries are columns, or None.
-        ties: How equal scores are ordered where ranks are counted.
-
-    Returns:
-        The answers of each task.
-
-    Raises:
-        EncoderError: There is no such device.
-    """
+    """Score every row of one side with every row of the other; see `visir.retrieval.scan.scan`."""
     if device:
         return scan_on_device(device, rows, columns, forward, backward, ties)
     return scan(rows, columns, forward, backward, ties)
 
 
 def best_of(queries: Side, documents: Side, depth: int, device: str | None = None) -> Answers:
-    """The best documents of each query; of equal ones the first.
-
-    Few vectors are searched without compiled loops, and without the device that is named: that takes less than their
-    way there.
-
-    Args:
-        queries: The queries.
-        documents: At least `depth`.
-        depth: How many for each query.
-        device: As in `scan_on`.
-
-    Raises:
-        EncoderError: There is no such device, whether or not it would be used.
-    """
+    """The best documents of each query; of equal ones the first."""
+    # Few vectors are searched without compiled loops, and without the device that is named: that takes less than their
+    # way there.
     if device:
         TorchDevice(device)  # the same error for few vectors as for many
     if not pays(len(queries) * len(documents) * documents.embeddings.dimension):

@@ -18,29 +18,15 @@ StopWords = Literal["english", "none"]
 
 @dataclass(frozen=True)
 class Bm25:
-    """The settings of a BM25 search, computed by `bm25s`.
+    """The settings of a BM25 search, computed by `bm25s`."""
 
-    Words are runs of two or more letters or digits, in lower case. Document frequencies are counted over the texts that
-    are searched. A text that shares no word with the query is not in the answer.
+    # Words are runs of two or more letters or digits, in lower case. Document frequencies are counted over the texts
+    # that are searched. A text that shares no word with the query is not in the answer.
 
-    Args:
-        k1: The constant k1 of the formula of Lucene; at least 0. 1.5 is the default of `bm25s`.
-        b: The constant b of the formula, 0 to 1. 0.75 is the default of `bm25s`.
-        stop_words: "english" (those of `bm25s`) or "none".
-        stemming: "s" removes plural endings (see `singular`); "none" leaves words as they are.
-
-    Raises:
-        ConfigurationError: Options are wrong; the message lists every fault.
-
-    Example:
-        >>> Bm25().similarity
-        'BM25 (Lucene), k1 1.5, b 0.75'
-    """
-
-    k1: float = 1.5
-    b: float = 0.75
-    stop_words: StopWords = "english"
-    stemming: Stemming = "s"
+    k1: float = 1.5  # the constant k1 of the formula of Lucene; at least 0. 1.5 is the default of `bm25s`.
+    b: float = 0.75  # the constant b of the formula, 0 to 1. 0.75 is the default of `bm25s`.
+    stop_words: StopWords = "english"  # "english" (those of `bm25s`) or "none"
+    stemming: Stemming = "s"  # "s" removes plural endings (see `singular`); "none" leaves words as they are
 
     def __post_init__(self) -> None:
         checks = (
@@ -65,14 +51,8 @@ class Bm25:
     def ranked(
         self, texts: Sequence[str], queries: Sequence[str]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Yield for each query the rows of the texts that share a word with it, best first, and their scores.
-
-        Equal scores keep the order of the texts.
-
-        Args:
-            texts: The documents.
-            queries: The queries.
-        """
+        """Yield for each query the rows of the texts that share a word with it, best first, and their scores."""
+        # Equal scores keep the order of the texts.
         bm25s = _bm25s()
         corpus = self.words(texts)
         index = bm25s.BM25(k1=self.k1, b=self.b, method="lucene") if any(corpus) else None
@@ -98,20 +78,13 @@ class Bm25:
 
 
 def singular(word: str) -> str:
-    """Return a word without its plural ending.
-
-    The S-stemmer of Harman (1991, "How effective is suffixing?"). One rule is added before its rules, for the ending
-    -es after ch, sh, ss, x and z: Harman's rules make "watche" of "watches" and leave "watch" as it is. The stemmer
-    changes few words, so two words that it makes equal mean the same. The first rule that fits is applied:
-
-    - -ches, -shes, -sses, -xes, -zes → without -es
-    - -ies → -y (not after a or e)
-    - -s → nothing (not after u or s)
-
-    Example:
-        >>> [singular(word) for word in ("dresses", "watches", "shoes", "batteries", "lotus")]
-        ['dress', 'watch', 'shoe', 'battery', 'lotus']
-    """
+    """Return a word without its plural ending."""
+    # The S-stemmer of Harman (1991, "How effective is suffixing?"). One rule is added before its rules, for the ending
+    # -es after ch, sh, ss, x and z: Harman's rules make "watche" of "watches" and leave "watch" as it is. The stemmer
+    # changes few words, so two words that it makes equal mean the same. The first rule that fits is applied:
+    # - -ches, -shes, -sses, -xes, -zes → without -es
+    # - -ies → -y (not after a or e)
+    # - -s → nothing (not after u or s)
     if word.endswith(("ches", "shes", "sses", "xes", "zes")):
         return word[:-2]
     if word.endswith("ies") and word[-4:-3] not in ("a", "e"):

@@ -19,14 +19,8 @@ _MOST = 4096
 
 
 def usual_count(vectors: int) -> int:
-    """Return how many centroids so many vectors get: about 2 √vectors, a power of two, at most 4,096.
-
-    More centroids find better and cost more to compute: with 6.4 million vectors some minutes on two cores.
-
-    Example:
-        >>> usual_count(640_000), usual_count(10)
-        (2048, 1)
-    """
+    """Return how many centroids so many vectors get: about 2 √vectors, a power of two, at most 4,096."""
+    # More centroids find better and cost more to compute: with 6.4 million vectors some minutes on two cores.
     power = round(math.log2(2 * math.sqrt(max(vectors, 1))))
     return max(1, min(int(2**power), vectors // 8, _MOST))
 
@@ -34,18 +28,8 @@ def usual_count(vectors: int) -> int:
 def train_centroids(
     vectors: Any, count: int, purpose: str, *, unit: bool = False, sample: int = _SAMPLE
 ) -> NDArray[np.float32]:
-    """Return the (count, d) centroids of k-means over a sample of the vectors; the same at every call.
-
-    Args:
-        vectors: (m, d) in memory or memory-mapped, m at least `count`.
-        count: How many centroids.
-        purpose: What needs FAISS, for the error message.
-        unit: Whether the vectors are of length 1, and the centroids shall be (spherical k-means).
-        sample: Vectors for each centroid that k-means looks at.
-
-    Raises:
-        MissingPackageError: FAISS is not installed.
-    """
+    """Return the (count, d) centroids of k-means over a sample of the vectors; the same at every call."""
+    # vectors: (m, d) in memory or memory-mapped, m at least `count`.
     faiss = load_faiss(purpose)
     chosen: Any = slice(None)
     if len(vectors) > sample * count:

@@ -11,17 +11,7 @@ MOST = 2**31 - 1
 
 
 def depth_fault(k: object, name: str = "k", *, most: int = MOST) -> str:
-    """Return what is wrong with a number of answers, or "".
-
-    Args:
-        k: The number; must be a whole number from 1 to `most`.
-        name: The name of the option, for the message.
-        most: The largest number.
-
-    Example:
-        >>> depth_fault(10), depth_fault(0)
-        ('', 'k must be at least 1, not 0')
-    """
+    """Return what is wrong with a number of answers, or ""."""
     if isinstance(k, bool) or not isinstance(k, Integral):
         return f"{name} must be a whole number, not {k!r}"
     k = int(k)
@@ -31,10 +21,6 @@ def depth_fault(k: object, name: str = "k", *, most: int = MOST) -> str:
 
 
 def check_depth(k: object, name: str = "k") -> None:
-    """Check a number of answers.
-
-    Raises:
-        RunError: It is not a whole number from 1 to `MOST`.
-    """
+    """Check a number of answers."""
     if fault := depth_fault(k, name):
         raise RunError(f"{fault}.", hint="more than there are documents is no harm")

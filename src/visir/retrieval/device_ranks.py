@@ -20,16 +20,7 @@ MANY = 256
 
 
 class DeviceRanks:
-    """How many candidates stand before each positive of some queries.
-
-    Args:
-        on: The device.
-        state: The task; its `better` is filled in by `count` and `finish`.
-        queries: Its queries.
-        candidates: Its candidates.
-        span: Which queries of the state: the first, and the one behind the last.
-        ties: How equal scores are ordered.
-    """
+    """How many candidates stand before each positive of some queries."""
 
     def __init__(
         self,
@@ -52,18 +43,7 @@ class DeviceRanks:
             self.better = self.torch.zeros(end - self.begin, dtype=self.torch.int64, device=on.device)
 
     def count(self, scores: Any, start: int, stop: int, first: int, slack: np.float32) -> bool:
-        """Compare the scores of some queries and a block of candidates with the scores of the positives.
-
-        Args:
-            scores: (stop - start, c) products, on the device.
-            start: The first of these queries, in the span.
-            stop: The one behind the last.
-            first: The position of the first candidate.
-            slack: The largest error of a product.
-
-        Returns:
-            Whether many of the products were too close to tell.
-        """
+        """Compare the scores of some queries and a block of candidates with the scores of the positives."""
         width, near = scores.shape[1], 0
         begin, end = int(self.offsets[start]) - self.begin, int(self.offsets[stop]) - self.begin
         columns = self.torch.arange(first, first + width, device=scores.device)

@@ -37,26 +37,9 @@ DEEPEST = 2**12
 def scan_on_device(
     device: str, rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties
 ) -> list[Answers]:
-    """Score every row of one side with every row of the other, and the other way round for a second task.
-
-    Memory of the device: vectors that fit into half of what is free stay there as long as their side is held, others
-    are moved block by block; a block of scores; the queries and their best candidates, group by group.
-
-    Args:
-        device: "cuda", "cuda:1", "cpu", …
-        rows: One side.
-        columns: The other side.
-        forward: The task whose queries are rows and whose candidates are columns; its ranks are filled in.
-        backward: The task whose queries are columns and whose candidates are rows, or None.
-        ties: How equal scores are ordered where ranks are counted.
-
-    Returns:
-        The answers of each task.
-
-    Raises:
-        EncoderError: There is no such device.
-        MissingPackageError: torch is not installed.
-    """
+    """Score every row of one side with every row of the other, and the other way round for a second task."""
+    # Memory of the device: vectors that fit into half of what is free stay there as long as their side is held, others
+    # are moved block by block; a block of scores; the queries and their best candidates, group by group.
     on = TorchDevice(device)
     both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
     total = sum(len(state) * len(candidates) for state, _, candidates in both)
@@ -119,17 +102,7 @@ def _blocks(on: TorchDevice, side: Side) -> Iterator[tuple[int, Any]]:
 
 
 class _Group:
-    """Queries that are on the device together, with their best candidates so far.
-
-    Args:
-        on: The device.
-        state: The task.
-        queries: Its queries.
-        candidates: Its candidates.
-        span: Which queries of the state: the first, and the one behind the last.
-        ties: How equal scores are ordered where ranks are counted.
-        precise: Products in double precision.
-    """
+    """Queries that are on the device together, with their best candidates so far."""
 
     def __init__(
         self,
@@ -177,14 +150,9 @@ class _Group:
         self.places[start:stop] = places.gather(1, best)
 
     def finish(self) -> NDArray[np.int64]:
-        """Hand the candidates that may be among the best, and the ranks, over to the state.
-
-        The score of the last wanted candidate is at least its product minus the largest error, and a score is at most
-        its product plus that: what is more than twice the error below is out, for certain.
-
-        Returns:
-            The queries, from the first of the group, of which candidates that are not kept may be among the best too.
-        """
+        """Hand the candidates that may be among the best, and the ranks, over to the state."""
+        # The score of the last wanted candidate is at least its product minus the largest error, and a score is at most
+        # its product plus that: what is more than twice the error below is out, for certain.
         start, stop = self.span
         values, width = self.values.cpu().numpy(), self.values.shape[1]
         low = values[:, self.state.depth - 1] - np.float32(2.0) * self.keep

@@ -195,21 +195,10 @@ def search_both(
 
 
 def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
-    """Return how two sides are scored.
-
-    As requested; else by "cosine" for dense vectors, "dot" for sparse ones, and "maxsim" for multi-vectors.
-
-    Sparse vectors have no cosine here. Their lengths are learnt (a sharp image has heavier words than a blurred one),
-    they are trained for the dot product, and every inverted index computes it.
-
-    Args:
-        requested: "cosine", "dot", "maxsim", or None for the default.
-        first: The vectors of one side.
-        second: The vectors of the other side.
-
-    Raises:
-        EmbeddingError: The vectors are not scored in the requested way, or the two sides are of different forms.
-    """
+    """Return how two sides are scored."""
+    # As requested; else by "cosine" for dense vectors, "dot" for sparse ones, and "maxsim" for multi-vectors.
+    # Sparse vectors have no cosine here. Their lengths are learnt (a sharp image has heavier words than a blurred one),
+    # they are trained for the dot product, and every inverted index computes it.
     forms = [form_of(side) for side in (first, second)]
     if forms[0] != forms[1]:
         sides = sorted(zip(forms, (first, second), strict=True), key=lambda side: side[0], reverse=True)

@@ -23,14 +23,7 @@ _MARK = np.float32(np.finfo(np.float32).tiny)
 
 
 def marked(task: Task) -> Task:
-    """Judge the excluded documents of a task with a mark.
-
-    Args:
-        task: Any task.
-
-    Returns:
-        The task itself where nothing is excluded.
-    """
+    """Judge the excluded documents of a task with a mark."""
     excluded = _of_judged(task)
     if excluded is None:
         return task
@@ -49,28 +42,12 @@ def marked(task: Task) -> Task:
 
 
 def most_excluded(task: Task) -> int:
-    """The greatest number of documents that one query excludes.
-
-    Args:
-        task: Any task.
-
-    Returns:
-        How much deeper a search has to go.
-    """
+    """The greatest number of documents that one query excludes."""
     return 0 if task.excluded is None else int(np.diff(task.excluded.offsets).max(initial=0))
 
 
 def unmarked_ranks(ranks: Ranks, task: Task) -> Ranks:
-    """Take the marked documents out of the ranks of `marked(task)`.
-
-    Args:
-        ranks: The ranks of the positives and of the marked documents.
-        task: The task with its exclusions.
-
-    Returns:
-        The ranks of the positives, as if the excluded documents did not exist. A positive that is excluded itself
-        cannot be found: its rank is 0.
-    """
+    """Take the marked documents out of the ranks of `marked(task)`."""
     excluded = _of_judged(task)
     if excluded is None:
         return ranks
@@ -105,16 +82,7 @@ def unmarked_ranks(ranks: Ranks, task: Task) -> Ranks:
 
 
 def without_excluded(run: Run, task: Task, depth: int | None = None) -> Run:
-    """Take the excluded documents out of a run.
-
-    Args:
-        run: The run.
-        task: The task with its exclusions.
-        depth: How many answers of each query are left; None leaves all.
-
-    Returns:
-        The run without them.
-    """
+    """Take the excluded documents out of a run."""
     if task.excluded is None:
         return run
     left = ~in_pools(run, task.excluded)
@@ -129,16 +97,7 @@ def without_excluded(run: Run, task: Task, depth: int | None = None) -> Run:
 
 
 def without_excluded_answers(result: SearchResult, task: Task, depth: int) -> SearchResult:
-    """The result of a search of `marked(task)` without the marked documents.
-
-    Args:
-        result: The result, `most_excluded` deeper than `depth`.
-        task: The task with its exclusions.
-        depth: How many answers of each query are left.
-
-    Returns:
-        The result of the task.
-    """
+    """The result of a search of `marked(task)` without the marked documents."""
     if task.excluded is None or result.ranks is None:
         return result
     ranks = unmarked_ranks(result.ranks, task)

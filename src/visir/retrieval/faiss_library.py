@@ -10,14 +10,7 @@ from visir.errors import require
 
 
 def load_faiss(purpose: str) -> Any:
-    """Return the module.
-
-    Args:
-        purpose: What needs it, for the error message.
-
-    Raises:
-        MissingPackageError: FAISS is not installed.
-    """
+    """Return the module."""
     require("faiss", extra="hnsw", purpose=purpose)
     import faiss
 

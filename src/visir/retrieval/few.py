@@ -30,13 +30,10 @@ def divide_rows(vectors: NDArray[np.float32], by: NDArray[np.float64]) -> None:
 def best(
     queries: NDArray[np.float32], vectors: NDArray[np.float32], depth: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The (q, depth) rows of the best vectors for each query, and their scores; of equal ones the first row is first.
-
-    Args:
-        queries: (q, d).
-        vectors: (n, d).
-        depth: At most n.
-    """
+    """The (q, depth) rows of the best vectors for each query, and their scores; of equal ones the first row is
+    first."""
+    # queries: (q, d).
+    # vectors: (n, d).
     scores = np.empty((len(queries), len(vectors)), np.float32)
     for start in range(0, len(vectors), _BLOCK):
         block = vectors[start : start + _BLOCK].astype(np.float64)

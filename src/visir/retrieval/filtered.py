@@ -26,49 +26,25 @@ _SPARE = 1.5
 
 @runtime_checkable
 class Filters(Protocol):
-    """An index that can filter by itself (an engine behind an address); `FilteredIndex` then uses its filter.
+    """An index that can filter by itself (an engine behind an address); `FilteredIndex` then uses its filter."""
 
-    Attributes:
-        filters_up_to: With how many allowed documents it does.
-    """
-
-    filters_up_to: int
+    filters_up_to: int  # with how many allowed documents it does
 
     def search_among(self, queries: Any, allowed: pa.StringArray, k: int = 10, **options: Any) -> Run:
         """Return the best `k` documents among `allowed` for each query."""
 
 
 class FilteredIndex:
-    """A set of allowed documents of an index, prepared once and searched many times.
+    """A set of allowed documents of an index, prepared once and searched many times."""
 
-    Few allowed documents are scored one by one, which is exact for every kind of index. With many, the index is
-    searched for more than `k` answers, as many as should contain `k` allowed ones. Queries with too few are searched
-    again for twice as many, until they have `k` or the index has no more. So an exact kind returns exactly the best `k`
-    of the allowed documents, with the scores of an unfiltered search. An approximate kind returns the best of those
-    that it finds.
-
-    (The other way is to filter inside the search. For a graph this is often worse, because the nodes on the path to an
-    allowed neighbour are not allowed themselves. For exact kinds every search would need code for filters.)
-
-    The allowed documents are the gallery of the run. Make a new object after a change of the index.
-
-    Args:
-        index: An index of any kind.
-        allowed: Ids, each once, in any order. Ids that are not in the index are candidates that no search finds.
-        rows: (allowed,) the position of each allowed id among the sorted ids of the index, −1 for those that are not in
-            it. Callers that have them save the look-up, which for a hundred thousand ids takes longer than a search.
-            `allowed` must then ascend.
-
-    Example:
-        >>> from visir.records import Embeddings, EncoderCard
-        >>> from visir.retrieval import build_index
-        >>> card = EncoderCard("by hand", "example", revision="1")
-        >>> images = Embeddings("image", ["a", "b", "c"], np.array([[1, 0], [3, 4], [0, 1]], np.float32), card)
-        >>> query = Embeddings("text", ["q"], np.array([[1, 0]], np.float32), card)
-        >>> run = FilteredIndex(build_index(images), ["b", "c"]).search(query, 1)
-        >>> [(document, round(score, 2)) for document, score in run.answer("q")]
-        [('b', 0.6)]
-    """
+    # Few allowed documents are scored one by one, which is exact for every kind of index. With many, the index is
+    # searched for more than `k` answers, as many as should contain `k` allowed ones. Queries with too few are searched
+    # again for twice as many, until they have `k` or the index has no more. So an exact kind returns exactly the best
+    # `k` of the allowed documents, with the scores of an unfiltered search. An approximate kind returns the best of
+    # those that it finds.
+    # (The other way is to filter inside the search. For a graph this is often worse, because the nodes on the path to
+    # an allowed neighbour are not allowed themselves. For exact kinds every search would need code for filters.)
+    # The allowed documents are the gallery of the run. Make a new object after a change of the index.
 
     def __init__(self, index: Index[Any], allowed: object, rows: NDArray[np.int64] | None = None) -> None:
         self.index = index
@@ -94,26 +70,13 @@ class FilteredIndex:
 
     @property
     def gallery(self) -> Gallery:
-        """The allowed documents.
-
-        Raises:
-            RunError: There are none.
-        """
+        """The allowed documents."""
         if self._gallery is None:
             self._gallery = Gallery.of(self._modality(), self.allowed, "documents that pass the filter")
         return self._gallery
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` allowed documents of each query, or fewer if fewer are allowed.
-
-        Args:
-            queries: The vectors of the queries.
-            k: The number of documents per query, from 1.
-            options: Settings of the search, as for `Index.search`.
-
-        Raises:
-            RunError: No document is allowed, or `Index.search` raises it.
-        """
+        """Return the best `k` allowed documents of each query, or fewer if fewer are allowed."""
         check_depth(k)
         if len(self.allowed) == 0:
             raise RunError("no document is allowed.", hint="is the filter right?")
@@ -169,29 +132,14 @@ class FilteredIndex:
 
 
 def search_among(index: Index[Any], queries: Vectors, allowed: object, k: int = 10, **options: Any) -> Run:
-    """Return `FilteredIndex(index, allowed).search(queries, k, **options)`.
-
-    Args:
-        index: An index of any kind.
-        queries: The vectors of the queries.
-        allowed: The ids of the candidates, each once, in any order.
-        k: The number of documents per query, from 1.
-        options: Settings of the search.
-
-    Raises:
-        RunError: No document is allowed.
-    """
+    """Return `FilteredIndex(index, allowed).search(queries, k, **options)`."""
     return FilteredIndex(index, allowed).search(queries, k, **options)
 
 
 def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_]) -> Run:
-    """Return some entries of a run, for some of its queries.
-
-    Args:
-        run: The run.
-        entries: (m,) mask of the entries.
-        queries: (n,) mask of the queries; those without an entry have an empty answer.
-    """
+    """Return some entries of a run, for some of its queries."""
+    # entries: (m,) mask of the entries.
+    # queries: (n,) mask of the queries; those without an entry have an empty answer.
     query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
     counts = np.bincount(query[entries], minlength=len(run))[queries]
     return replace(

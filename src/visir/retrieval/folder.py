@@ -43,11 +43,7 @@ INDEX = FolderKind(
 
 
 def read_index(folder: Path) -> Manifest:
-    """Return the manifest of an index; its `content` has at least the `kind`.
-
-    Raises:
-        IndexFolderError: There is no manifest, or one that cannot be read.
-    """
+    """Return the manifest of an index; its `content` has at least the `kind`."""
     if is_made_by_visir(folder, "parts"):
         raise IndexFolderError(
             f"{folder}: a folder of parts, not yet an index.",
@@ -60,11 +56,7 @@ def read_index(folder: Path) -> Manifest:
 
 
 def parts_of(manifest: Manifest) -> tuple[str, ...]:
-    """Return the names of the parts of an index: at least one, each a folder of listed files.
-
-    Raises:
-        ValueError: The manifest names no parts, or parts without files.
-    """
+    """Return the names of the parts of an index: at least one, each a folder of listed files."""
     names, folders = manifest.content["parts"], {name.partition("/")[0] for name in manifest.files}
     if not isinstance(names, list) or not names or not folders.issuperset(names):
         raise ValueError(f"its parts cannot be {names!r}")
@@ -72,14 +64,8 @@ def parts_of(manifest: Manifest) -> tuple[str, ...]:
 
 
 def check_files(folder: Path, manifest: Manifest) -> LateCheck:
-    """Check the files of an index before any is read, but for large arrays: those are mapped, and hashed in a thread.
-
-    Returns:
-        The check of the large arrays; `settle` it before an answer goes out.
-
-    Raises:
-        IndexFolderError: Files are missing, truncated or changed; the message lists them all.
-    """
+    """Check the files of an index before any is read, but for large arrays: those are mapped, and hashed in a
+    thread."""
     late = late_files(manifest)
     check_folder(folder, manifest, INDEX, names=lambda name: name not in late)
     return LateCheck(folder, manifest, late, INDEX)
@@ -92,15 +78,7 @@ def late_files(manifest: Manifest) -> tuple[str, ...]:
 
 
 def changing_index(folder: Path, generation: int) -> AbstractContextManager[FolderChange]:
-    """Lock the index in a folder for a change.
-
-    Args:
-        folder: The folder of the index.
-        generation: The generation that the caller has loaded.
-
-    Raises:
-        IndexFolderError: Another process has written a newer generation.
-    """
+    """Lock the index in a folder for a change."""
     waiting = "another process is changing this index; waiting for it"
     return changing(folder, INDEX, busy=waiting, make=False, generation=generation)
 
@@ -112,11 +90,7 @@ def new_index(folder: Path) -> AbstractContextManager[FolderChange]:
 
 
 def check_new_index(folder: Path) -> None:
-    """Check that an index can be written into this folder: a new or an empty one, or one that a killed build left.
-
-    Raises:
-        IndexFolderError: The folder holds something else.
-    """
+    """Check that an index can be written into this folder: a new or an empty one, or one that a killed build left."""
     _check_not_finished(folder)
     if not is_unfinished(folder):
         check_new_folder(folder, INDEX)

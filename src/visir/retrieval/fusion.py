@@ -116,11 +116,8 @@ def fuse(
 
 
 def normalised(run: Run, normalisation: Normalisation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scale the scores of a run query by query.
-
-    Returns:
-        (m,) the scaled scores, and (n,) the score of an unlisted document of each query.
-    """
+    """Scale the scores of a run query by query."""
+    # Returns: (m,) the scaled scores, and (n,) the score of an unlisted document of each query.
     lengths = np.diff(run.offsets)
     scores, answered = run.scores.astype(np.float64), lengths > 0
     first, last = np.zeros(len(run)), np.zeros(len(run))

@@ -16,29 +16,17 @@ Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings, MultiVectorEmbeddings
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """A description of an index.
+    """A description of an index."""
 
-    Attributes:
-        kind: The name of the kind in `visir.retrieval.kinds.KINDS`.
-        exact: Whether every answer is the exact best.
-        modality: The modality of the documents.
-        documents: The number of documents, without deleted ones.
-        deleted: The number of documents that are deleted and not yet removed.
-        dimension: The length of a dense vector, or the size of the vocabulary.
-        bytes: The size on disk; for an index in memory the size that it would have.
-        encoder: The name of the model that computed the vectors.
-        details: Further numbers and settings (postings, segments, parameters).
-    """
-
-    kind: str
-    exact: bool
-    modality: Modality
-    documents: int
-    deleted: int
-    dimension: int
-    bytes: int
-    encoder: str
-    details: dict[str, Any]
+    kind: str  # the name of the kind in `visir.retrieval.kinds.KINDS`
+    exact: bool  # whether every answer is the exact best
+    modality: Modality  # the modality of the documents
+    documents: int  # the number of documents, without deleted ones
+    deleted: int  # the number of documents that are deleted and not yet removed
+    dimension: int  # the length of a dense vector, or the size of the vocabulary
+    bytes: int  # the size on disk; for an index in memory the size that it would have
+    encoder: str  # the name of the model that computed the vectors
+    details: dict[str, Any]  # further numbers and settings (postings, segments, parameters)
 
     @property
     def place(self) -> str:

@@ -34,12 +34,10 @@ LARGER_ID = 3
 
 @njit("reassoc")
 def dot(query: Any, vector: Any) -> Any:
-    """The score of `query` (d, float64 copies of float32 values) and `vector` (d, float32), rounded to float32.
-
-    Products of two float32 are exact in float64, so only the order of the sums matters, and the compiled loop has one
-    order, whatever the place of the vectors in memory. (A processor with other vector units may have another: that
-    changes the float64 sum by some 1e-16, and what is left after rounding about once in 1e8 scores.)
-    """
+    """The score of `query` (d, float64 copies of float32 values) and `vector` (d, float32), rounded to float32."""
+    # Products of two float32 are exact in float64, so only the order of the sums matters, and the compiled loop has one
+    # order, whatever the place of the vectors in memory. (A processor with other vector units may have another: that
+    # changes the float64 sum by some 1e-16, and what is left after rounding about once in 1e8 scores.)
     total = 0.0
     for i in range(query.shape[0]):
         total += query[i] * np.float64(vector[i])
@@ -171,8 +169,7 @@ def _maxima_of_4(scores: Any, maxima: Any) -> None:
 @njit()
 def _floor(maxima: Any, k: int) -> Any:
     """A value that at least k scores reach, close to the k-th largest: that of the group maxima, because each of the
-    best k groups has a member that reaches it. Bracketed by bisection: a few counts are cheaper than a selection.
-    """
+    best k groups has a member that reaches it. Bracketed by bisection: a few counts are cheaper than a selection."""
     low = high = maxima[0]
     for i in range(maxima.shape[0]):
         low, high = min(low, maxima[i]), max(high, maxima[i])
@@ -202,12 +199,10 @@ def _take_top(
     accepted: Any,
     room: Any,
 ) -> None:
-    """Bring the candidates of one block that may be among the best k into `keys[q]`, by their approximate scores.
-
-    `floor[q]` is the k-th best approximate score so far. The k-th best score is at most `slack` below it, and a score
-    at most `slack` above its approximation: what is more than twice `slack` below the floor is out, for certain. The
-    rest is kept; where it does not fit (many near-equal scores) the query is marked as crowded.
-    """
+    """Bring the candidates of one block that may be among the best k into `keys[q]`, by their approximate scores."""
+    # `floor[q]` is the k-th best approximate score so far. The k-th best score is at most `slack` below it, and a score
+    # at most `slack` above its approximation: what is more than twice `slack` below the floor is out, for certain. The
+    # rest is kept; where it does not fit (many near-equal scores) the query is marked as crowded.
     if crowded[q]:
         return
     width = scores.shape[0]
@@ -262,10 +257,8 @@ def rescore(
     vectors: Any,
     first: int,
 ) -> None:
-    """Give the candidates in `keys[start:stop]` that are in this block (`first` and on) their exact scores.
-
-    Query q has the vector `queries[rows[q - start]]`.
-    """
+    """Give the candidates in `keys[start:stop]` that are in this block (`first` and on) their exact scores."""
+    # Query q has the vector `queries[rows[q - start]]`.
     query = np.empty(queries.shape[1], np.float64)
     last = first + vectors.shape[0]
     for q in range(start, stop):
@@ -280,10 +273,8 @@ def rescore(
 def take_exactly(
     q: int, k: int, keys: Any, fill: Any, scores: Any, slack: Any, query: Any, vectors: Any, first: int
 ) -> None:
-    """Keep in `keys[q]` the best k of one block by exact score: for crowded queries.
-
-    `scores` (n,) are float64 products, within `slack` of the exact scores; only what may be among the best is scored.
-    """
+    """Keep in `keys[q]` the best k of one block by exact score: for crowded queries."""
+    # `scores` (n,) are float64 products, within `slack` of the exact scores; only what may be among the best is scored.
     seen = np.empty(2 * k, np.uint64)
     n = fill[q]
     for m in range(n):
@@ -340,11 +331,9 @@ def _count_better(
     q: int,
     ties: int,
 ) -> Any:
-    """Add to `better[p]`, for each positive p of query q, how many candidates of this block stand before it.
-
-    `vector` is that of the query; `query` is room for its copy in float64, made only where it is needed. Returns how
-    many numbers the near ones made it look at: scores one by one, and components of vectors.
-    """
+    """Add to `better[p]`, for each positive p of query q, how many candidates of this block stand before it."""
+    # `vector` is that of the query; `query` is room for its copy in float64, made only where it is needed. Returns how
+    # many numbers the near ones made it look at: scores one by one, and components of vectors.
     loaded = False
     looked = 0
     for p in range(offsets[q], offsets[q + 1]):
@@ -407,12 +396,10 @@ def scan_rows(
     better: Any,
     ties: int,
 ) -> Any:
-    """Scan rows `start:stop` of a tile of approximate scores.
-
-    Row r is of `queries[r]` and to query `query_of[r]` (-1: to none), column c to candidate `first + c` of vector
-    `vectors[c]`. Scores of this tile are within `slack` of the exact ones, those of all tiles within `keep`. Returns
-    what `_count_better` does.
-    """
+    """Scan rows `start:stop` of a tile of approximate scores."""
+    # Row r is of `queries[r]` and to query `query_of[r]` (-1: to none), column c to candidate `first + c` of vector
+    # `vectors[c]`. Scores of this tile are within `slack` of the exact ones, those of all tiles within `keep`. Returns
+    # what `_count_better` does.
     width = tile.shape[1]
     query = np.empty(queries.shape[1], np.float64)
     accepted = np.empty(width + keys.shape[1], np.uint64)
@@ -452,11 +439,9 @@ def scan_columns(
     better: Any,
     ties: int,
 ) -> Any:
-    """The same for columns `start:stop`: column c belongs to `queries[c]`, row r to candidate `first + r`.
-
-    Eight columns at a time are laid out as rows (more streams of writes than a cache has ways are twice as slow), so
-    that both tasks are scanned by the same code at the same speed.
-    """
+    """The same for columns `start:stop`: column c belongs to `queries[c]`, row r to candidate `first + r`."""
+    # Eight columns at a time are laid out as rows (more streams of writes than a cache has ways are twice as slow), so
+    # that both tasks are scanned by the same code at the same speed.
     height = tile.shape[0]
     query = np.empty(queries.shape[1], np.float64)
     accepted = np.empty(height + keys.shape[1], np.uint64)

@@ -17,35 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of index.
+    """One kind of index."""
 
-    Attributes:
-        name: The name of the kind.
-        title: A description, printed by `visir index kinds`, the docs and error messages.
-        exact: Whether every answer is the exact best.
-        vectors: The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or
-            `MultiVectorEmbeddings` ("multi-vector").
-        module: "package.module:Class", imported when the kind is used.
-        extra: The extra of visir that installs `packages`; "" when none is needed.
-        packages: The import names of the packages that it needs.
-        beside: Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
-    """
-
-    name: str
-    title: str
-    exact: bool
+    name: str  # the name of the kind
+    title: str  # a description, printed by `visir index kinds`, the docs and error messages
+    exact: bool  # whether every answer is the exact best
+    # The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or `MultiVectorEmbeddings`
+    # ("multi-vector").
     vectors: VectorForm
-    module: str
-    extra: str = ""
-    packages: tuple[str, ...] = ()
+    module: str  # "package.module:Class", imported when the kind is used
+    extra: str = ""  # the extra of visir that installs `packages`; "" when none is needed
+    packages: tuple[str, ...] = ()  # the import names of the packages that it needs
+    # Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
     beside: tuple[str, ...] = ()
 
     def index(self) -> type[Index[Any]]:
-        """Return the class of the kind.
-
-        Raises:
-            MissingPackageError: A package is not installed; the message has the pip command.
-        """
+        """Return the class of the kind."""
         require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
         return self.described()
 
@@ -56,12 +43,7 @@ class Kind:
         return index_class
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Check settings, and that the packages are installed, before vectors are made or read.
-
-        Raises:
-            ConfigurationError: Settings are wrong; the message lists every fault.
-            MissingPackageError: A package is not installed.
-        """
+        """Check settings, and that the packages are installed, before vectors are made or read."""
         from visir.retrieval.settings import settings_of
 
         settings_type = getattr(self.index(), "settings_type", None)

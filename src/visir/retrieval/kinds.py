@@ -215,17 +215,7 @@ def build_index(
 
 
 def kind_for(form: VectorForm, maker: str, kind: str | None = None) -> Kind:
-    """Return the kind of an index of vectors.
-
-    Args:
-        form: The form of the vectors.
-        maker: The name of the encoder that makes them, for the message.
-        kind: The name of the kind; None takes the exact one for the form.
-
-    Raises:
-        VisirError: The kind is unknown.
-        ConfigurationError: It is for vectors of another form.
-    """
+    """Return the kind of an index of vectors."""
     entry = KINDS.get(kind or USUAL_KINDS[form])
     if entry.vectors != form:
         raise ConfigurationError(

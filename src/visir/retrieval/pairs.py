@@ -15,14 +15,9 @@ _PAIRS = 65_536
 def score_places(
     left: Side, left_places: NDArray[np.int64], right: Side, right_places: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return the (p,) float32 scores of pairs.
-
-    Args:
-        left: The vectors of one side.
-        left_places: (p,) positions on the left side.
-        right: The vectors of the other side.
-        right_places: (p,) positions on the right side.
-    """
+    """Return the (p,) float32 scores of pairs."""
+    # left_places: (p,) positions on the left side.
+    # right_places: (p,) positions on the right side.
     scores = np.empty(len(left_places), np.float32)
     for start in range(0, len(scores), _PAIRS):
         stop = min(start + _PAIRS, len(scores))

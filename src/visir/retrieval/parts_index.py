@@ -30,22 +30,7 @@ if TYPE_CHECKING:
 def index_of_parts(
     parts: Parts, kind: Kind, out: str | Path | None = None, **options: Any
 ) -> tuple[Index[Any], PartsSummary]:
-    """Build an index of the vectors of all parts.
-
-    Args:
-        parts: A finished folder of parts: every input file has its part, or was given up.
-        kind: The kind of index, of dense vectors.
-        out: A new or an empty folder for the index; None builds it in memory.
-        options: The settings of the kind.
-
-    Returns:
-        The index, and what has a vector in it and what has none.
-
-    Raises:
-        EmbeddingError: The parts are not finished; an id stands in two of them; there is no vector.
-        ConfigurationError: Settings are wrong.
-        IndexFolderError: The folder is not empty.
-    """
+    """Build an index of the vectors of all parts."""
     from visir.encoders.joined_parts import check_finished, join_parts
 
     kind.check_settings(options)

@@ -41,32 +41,8 @@ def search_pools(
     similarity: Similarity | None = None,
     name: str | None = None,
 ) -> Run:
-    """Return a run that orders the candidates of each query by score, ties by document id.
-
-    A score is the same number that `visir.retrieval.exact.search` gives the pair.
-
-    Args:
-        queries: Vectors of at least the queries of `pools`.
-        documents: Vectors of at least the candidates in `pools`.
-        pools: The candidates of each query.
-        gallery: All documents of the task, for the record.
-        task: The name of the task.
-        similarity: "cosine", "dot" or "maxsim"; see `visir.retrieval.exact.similarity_of`.
-        name: The name of the run; None takes the names of the encoders.
-
-    Raises:
-        EmbeddingError: A query or a candidate has no vector, or the two sides are not of one space.
-
-    Example:
-        >>> from visir.records import EncoderCard
-        >>> card = EncoderCard("by hand", "example", revision="1")
-        >>> query = Embeddings("text", ["q"], np.array([[1, 0]], np.float32), card)
-        >>> images = Embeddings("image", ["a", "b", "c"], np.array([[1, 0], [0, 1], [3, 4]], np.float32), card)
-        >>> gallery = Gallery.of("image", images.ids)
-        >>> run = search_pools(query, images, Pools.of(["q", "q"], ["b", "c"]), gallery, task="choice")
-        >>> [(document, round(score, 2)) for document, score in run.answer("q")]
-        [('c', 0.6), ('b', 0.0)]
-    """
+    """Return a run that orders the candidates of each query by score, ties by document id."""
+    # A score is the same number that `visir.retrieval.exact.search` gives the pair.
     if len(pools) == 0:
         raise RunError(f"task {task}: no query has a pool.", hint="do judgements and pools name the same queries?")
     scored_by = similarity_of(similarity, queries, documents)
@@ -106,11 +82,7 @@ def in_pools(run: Run, pools: Pools) -> NDArray[np.bool_]:
 
 
 def within_pools(run: Run, pools: Pools) -> Run:
-    """Return the run with only the candidates of each query.
-
-    Raises:
-        RunError: No answer of the run is a candidate.
-    """
+    """Return the run with only the candidates of each query."""
     inside = in_pools(run, pools)
     if not inside.any():
         raise RunError(f"run {run.name} ({run.task}): none of its answers is a candidate of its query.")
@@ -125,17 +97,7 @@ def within_pools(run: Run, pools: Pools) -> Run:
 
 
 def ranks_in_pools(run: Run, pools: Pools, qrels: Qrels, ties: Ties = "id") -> Ranks:
-    """Return the ranks of the positives among the candidates of each query.
-
-    Args:
-        run: What a search answered; answers that are no candidates of their query are left out.
-        pools: The candidates of each query.
-        qrels: The judgements.
-        ties: How the ranks of equal scores are counted.
-
-    Returns:
-        The ranks. Their depth is None when every judged query is answered with all of its candidates.
-    """
+    """Return the ranks of the positives among the candidates of each query."""
     part = within_pools(run, pools)
     ranks = ranks_of(part, qrels, ties)
     candidates = _lengths(pools.queries, pools.offsets, qrels.queries)

@@ -39,19 +39,12 @@ _OF_SEARCH = {"text", "image", "text_weight"}
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What one query holds.
+    """What one query holds."""
 
-    Attributes:
-        text: The text; None without one.
-        image: A PIL image, an array or a path; None without one.
-        vector: A vector of the model, or several (t, d); then there is neither text nor image.
-        text_weight: The weight of the text beside an image, from 0 to 1.
-    """
-
-    text: str | None = None
-    image: Any = None
-    vector: NDArray[Any] | None = None
-    text_weight: float = 0.5
+    text: str | None = None  # the text; None without one
+    image: Any = None  # a PIL image, an array or a path; None without one
+    vector: NDArray[Any] | None = None  # a vector of the model, or several (t, d); then there is neither text nor image
+    text_weight: float = 0.5  # the weight of the text beside an image, from 0 to 1
 
     @property
     def label(self) -> str:
@@ -65,14 +58,7 @@ class Wanted:
 
 
 def read_queries(query: Any) -> dict[str, Wanted]:
-    """What is looked for, by query id: the given id, or the text, or the name of the picture.
-
-    Args:
-        query: As of `visir.search`.
-
-    Raises:
-        RunError: It is nothing that can be looked for.
-    """
+    """What is looked for, by query id: the given id, or the text, or the name of the picture."""
     if isinstance(query, Mapping):
         wanted = {str(name): _wanted(value) for name, value in query.items()}
     elif isinstance(query, list | tuple) or _rows(query) is not None:
@@ -115,23 +101,10 @@ def encode_queries(
     *,
     several: bool = False,
 ) -> Vectors:
-    """The vectors of queries, computed at once and not kept.
-
-    A text beside an image is the weighted mean of the two unit vectors, where the model makes no vector of both. Of
-    models of late interaction it is the vectors of both: the score is the weighted mean of the two MaxSim scores, each
-    divided by its number of vectors.
-
-    Args:
-        queries: What is looked for.
-        items: Their texts and pictures (`query_items`).
-        encoder: The model of the documents; None where only vectors are looked for.
-        card: The card of the documents' model, for vectors.
-        several: Whether each document has several vectors.
-
-    Raises:
-        RunError: Queries are vectors of another form than the documents.
-        EncoderError: The model takes no such queries, or there is none.
-    """
+    """The vectors of queries, computed at once and not kept."""
+    # A text beside an image is the weighted mean of the two unit vectors, where the model makes no vector of both. Of
+    # models of late interaction it is the vectors of both: the score is the weighted mean of the two MaxSim scores,
+    # each divided by its number of vectors.
     texts = {name: wanted.text for name, wanted in queries.items() if wanted.text is not None}
     pictures = {}
     if items is not None:

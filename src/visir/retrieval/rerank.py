@@ -26,19 +26,12 @@ Fusion = Literal["matching", "sum"]
 
 @dataclass(frozen=True, eq=False)
 class Reranked:
-    """The new runs and their cost.
+    """The new runs and their cost."""
 
-    Attributes:
-        runs: The new run of each task.
-        pairs: The number of distinct pairs of image and text, over all tasks.
-        computed: How many of these pairs were scored now; the others were stored.
-        seconds: The time of scoring.
-    """
-
-    runs: dict[str, Run]
-    pairs: int
-    computed: int
-    seconds: float
+    runs: dict[str, Run]  # the new run of each task
+    pairs: int  # the number of distinct pairs of image and text, over all tasks
+    computed: int  # how many of these pairs were scored now; the others were stored
+    seconds: float  # the time of scoring
 
 
 Content = Collection | Mapping[str, Task]
@@ -98,22 +91,7 @@ def rerank_runs(
     root: str | Path | None = None,
     workers: int | None = None,
 ) -> Reranked:
-    """Re-rank several runs as `rerank` does; a pair or an image of several tasks is encoded once.
-
-    Args:
-        runs: The run of each task.
-        source: As in `rerank`.
-        cross_encoder: As in `rerank`.
-        k: As in `rerank`.
-        tail: As in `rerank`.
-        fusion: As in `rerank`.
-        root: As in `rerank`.
-        workers: As in `rerank`.
-
-    Raises:
-        ConfigurationError: An option is wrong.
-        RunError: As in `rerank`.
-    """
+    """Re-rank several runs as `rerank` does; a pair or an image of several tasks is encoded once."""
     check_second_stage(k, tail, fusion)
     for run in runs.values():
         if run.gallery.is_known and run.depth < min(k, run.gallery.size):
@@ -140,11 +118,7 @@ def rerank_runs(
 
 
 def check_second_stage(k: int, tail: str, fusion: str) -> None:
-    """Check the options of a second stage.
-
-    Raises:
-        ConfigurationError: Options are wrong; the message lists every fault.
-    """
+    """Check the options of a second stage."""
     faults = [fault] if (fault := depth_fault(k, "k_test")) else []
     for kind, value, allowed in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):
         if value not in allowed:

@@ -32,21 +32,16 @@ LARGEST = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Rows(Generic[Vectors]):
-    """The rows of an index. The object is immutable; a change makes a new one that shares the unchanged parts.
+    """The rows of an index. The object is immutable; a change makes a new one that shares the unchanged parts."""
 
-    A new part is merged with the parts before it that are not larger, up to `LARGEST` rows. So n additions leave about
-    log n parts, and one for each million rows; each vector is copied about log n times. In a merged part a deleted row
-    keeps its vector but not its id, because the id may have been added again.
+    # A new part is merged with the parts before it that are not larger, up to `LARGEST` rows. So n additions leave
+    # about log n parts, and one for each million rows; each vector is copied about log n times. In a merged part a
+    # deleted row keeps its vector but not its id, because the id may have been added again.
 
-    Attributes:
-        form: How vectors are joined and written: dense or sparse.
-        parts: At least one; row r of the index is row `r - starts[p]` of its part p.
-        dead: (rows,) bool, the deleted rows. They keep their row number until `compact`, so that a graph or a list over
-            row numbers stays valid.
-    """
-
-    form: Form[Vectors]
-    parts: tuple[Vectors, ...]
+    form: Form[Vectors]  # how vectors are joined and written: dense or sparse
+    parts: tuple[Vectors, ...]  # at least one; row r of the index is row `r - starts[p]` of its part p
+    # (rows,) bool, the deleted rows. They keep their row number until `compact`, so that a graph or a list over row
+    # numbers stays valid.
     dead: NDArray[np.bool_]
 
     @classmethod
@@ -93,11 +88,7 @@ class Rows(Generic[Vectors]):
         return rows
 
     def add(self, documents: Vectors) -> Rows[Vectors]:
-        """Return the rows with these documents appended.
-
-        Raises:
-            EmbeddingError: The documents have another modality, encoder or space, or an id is in the index already.
-        """
+        """Return the rows with these documents appended."""
         check_fits_index(self.form, documents, self.parts[0], added=True)
         check_not_indexed(documents.ids, self.ids)
         parts = list(self.parts)
@@ -113,11 +104,7 @@ class Rows(Generic[Vectors]):
         return Rows(self.form, tuple(parts + merged), dead)
 
     def delete(self, ids: object) -> Rows[Vectors]:
-        """Return the rows without these documents; an id that occurs twice counts once.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
+        """Return the rows without these documents; an id that occurs twice counts once."""
         dead = self.dead.copy()
         dead[self.find(ids)] = True
         return Rows(self.form, self.parts, dead)
@@ -131,11 +118,7 @@ class Rows(Generic[Vectors]):
         return self.select(self.ids)
 
     def find(self, ids: object) -> NDArray[np.int64]:
-        """Return the row of each id.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
+        """Return the row of each id."""
         requested = strings(ids)
         few = len(requested) <= max(FEW, len(self.ids) // SHARE)
         places = _searched(requested, self.ids) if few else None
@@ -143,11 +126,7 @@ class Rows(Generic[Vectors]):
         return rows
 
     def select(self, ids: object) -> Vectors:
-        """Return the vectors of these documents, in this order, copied into memory.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
+        """Return the vectors of these documents, in this order, copied into memory."""
         requested = strings(ids)
         rows = self.find(requested)
         part = np.searchsorted(self.starts, rows, side="right") - 1
@@ -171,15 +150,7 @@ class Rows(Generic[Vectors]):
 
 
 def check_not_indexed(ids: pa.StringArray, held: pa.StringArray) -> None:
-    """Check that no id is in an index.
-
-    Args:
-        ids: The new ids.
-        held: The ids of the index.
-
-    Raises:
-        EmbeddingError: An id is in the index; the message names it.
-    """
+    """Check that no id is in an index."""
     duplicates = ids.filter(pc.is_in(ids, held))
     if len(duplicates):
         raise already_indexed(duplicates)
@@ -220,11 +191,7 @@ def bisected(ids: Sequence[str | None], held: pa.StringArray) -> NDArray[np.int6
 
 
 def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
-    """Return the (n,) position of each id in `held`.
-
-    Raises:
-        EmbeddingError: An id is unknown; the message names it.
-    """
+    """Return the (n,) position of each id in `held`."""
     requested = strings(ids)
     positions = pc.index_in(requested, held)
     if positions.null_count:
@@ -245,17 +212,7 @@ def _form_of(vectors: object) -> str:
 
 
 def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
-    """Check that vectors can be searched in, or added to, an index.
-
-    Args:
-        form: Dense or sparse.
-        given: The queries, or the documents to add.
-        held: Vectors of the index.
-        added: Whether `given` are documents; then they must have the modality of the index.
-
-    Raises:
-        EmbeddingError: The encoder, the space or the form differs, or the modality of documents.
-    """
+    """Check that vectors can be searched in, or added to, an index."""
     if not isinstance(given, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
         raise EmbeddingError(
             f"an index takes vectors with ids (Embeddings), not a {type(given).__name__}.",
@@ -281,16 +238,7 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
 
 
 def check_same_modality(given: Modality, held: Modality, where: str) -> None:
-    """Check that documents have the modality of an index.
-
-    Args:
-        given: Of the documents to add.
-        held: Of the index.
-        where: What the message begins with.
-
-    Raises:
-        EmbeddingError: It is another modality.
-    """
+    """Check that documents have the modality of an index."""
     if given != held:
         raise EmbeddingError(
             f"{where}: this index holds {held} vectors and takes no {given} vectors.",
@@ -299,16 +247,7 @@ def check_same_modality(given: Modality, held: Modality, where: str) -> None:
 
 
 def check_same_model(given: EncoderCard, held: EncoderCard, where: str) -> None:
-    """Check that an index is by the model of other vectors.
-
-    Args:
-        given: The card of the model of the queries, or of the documents to add.
-        held: The card of the index.
-        where: What the message begins with.
-
-    Raises:
-        EmbeddingError: It is another model.
-    """
+    """Check that an index is by the model of other vectors."""
     if not held.is_same_model(given):
         raise EmbeddingError(
             f"{where}: the index is by {held.name}, which is another model.",

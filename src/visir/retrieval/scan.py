@@ -32,21 +32,7 @@ TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimisti
 
 
 class SearchState:
-    """The queries of one task, their positives, and the best candidates so far.
-
-    Attributes:
-        query_of: (rows of the query side,) the query of each row, -1 if none.
-        row_of: (queries,) the row of each query.
-        offsets: (queries + 1,) the positives of query i are `documents[offsets[i]:offsets[i + 1]]`.
-        documents: (positives,) positions on the candidate side, ascending within a query.
-        known: (positives,) the score of each positive.
-        better: (positives,) how many candidates are before each positive.
-        depth: How many candidates per query are wanted.
-        keys: (queries, width) the best candidates so far, by approximate score (see `kernels`).
-        fill: (queries,) how many of the keys are in use.
-        floor: (queries,) the depth-th best approximate score.
-        crowded: (queries,) whether there were more near-equal scores than fit into `keys`.
-    """
+    """The queries of one task, their positives, and the best candidates so far."""
 
     def __init__(
         self,
@@ -83,11 +69,7 @@ class SearchState:
         slacks: Slacks,
         ties: Ties,
     ) -> int:
-        """Scan a part of a block of approximate scores with a kernel.
-
-        Returns:
-            The cost of near-equal scores: how many numbers the kernel read to decide them.
-        """
+        """Scan a part of a block of approximate scores with a kernel."""
         query_of_row = self.query_of[first_query : first_query + len(queries)]
         looked: int = kernel(
             tile, *part, queries, query_of_row, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
@@ -103,20 +85,8 @@ Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
 def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties) -> list[Answers]:
-    """Score every row of one side with every row of the other, once.
-
-    Memory: one block of scores, one block of vectors of each side that is not in memory, and the answers.
-
-    Args:
-        rows: One side.
-        columns: The other side.
-        forward: The task whose queries are rows and whose candidates are columns; its ranks are filled in.
-        backward: The task whose queries are columns and whose candidates are rows, or None.
-        ties: How equal scores are ordered where ranks are counted.
-
-    Returns:
-        The answers of each task.
-    """
+    """Score every row of one side with every row of the other, once."""
+    # Memory: one block of scores, one block of vectors of each side that is not in memory, and the answers.
     lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
     single, double = np.float32(slack_of_product(dimension, lengths)), np.float32(slack_of_double(dimension, lengths))
     width = min(WIDTH, len(columns))
@@ -192,12 +162,10 @@ def _look(
 
 
 def _multiply_few(rows: NDArray[np.float32], columns: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """Fill `out` (r, c) with the products of few rows (r, d) and many columns (c, d).
-
-    OpenBLAS copies both matrices into an order of its own first. For 2 to 32 rows that takes longer than all the rest:
-    eight rows then take five times as long as one row, which it does not copy for. Pieces of the columns are done
-    without copies, or stay in the cache meanwhile.
-    """
+    """Fill `out` (r, c) with the products of few rows (r, d) and many columns (c, d)."""
+    # OpenBLAS copies both matrices into an order of its own first. For 2 to 32 rows that takes longer than all the
+    # rest: eight rows then take five times as long as one row, which it does not copy for. Pieces of the columns are
+    # done without copies, or stay in the cache meanwhile.
     n, dimension = rows.shape
     if not 2 <= n <= 32 or dimension < 128:
         np.matmul(rows, columns.T, out=out)
@@ -208,13 +176,7 @@ def _multiply_few(rows: NDArray[np.float32], columns: NDArray[np.float32], out: 
 
 
 def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
-    """Score the kept candidates exactly, and put them in order.
-
-    Args:
-        state: Its keys hold, for each query that is not crowded, all candidates that may be among the best.
-        queries: The queries.
-        candidates: The candidates.
-    """
+    """Score the kept candidates exactly, and put them in order."""
     for first in range(0, len(candidates), step := candidates.stride):
         block = candidates.block(first, min(first + step, len(candidates)))
         for start in range(0, len(state), queries.stride):
@@ -236,10 +198,8 @@ def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answer
 
 
 def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None:
-    """Search again, in double precision, for queries with more near-equal scores than fit into `keys`.
-
-    This happens with hundreds of copies, or with a collapsed encoder. Double precision decides almost all of them.
-    """
+    """Search again, in double precision, for queries with more near-equal scores than fit into `keys`."""
+    # This happens with hundreds of copies, or with a collapsed encoder. Double precision decides almost all of them.
     crowded = np.flatnonzero(state.crowded)
     if len(crowded) == 0:
         return
@@ -265,12 +225,10 @@ def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None
 
 
 def slack_of_product(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
-    """Return the largest error of a matrix product as a score: d u / (1 - d u) times the product of the lengths.
-
-    The bound holds for any order of summation, with or without fused operations (Higham, Accuracy and Stability of
-    Numerical Algorithms, section 3.1); u is 2^-24 for float32, 2^-53 for float64. The added 16 covers the rounding of
-    the score itself and of score ± slack; the last term covers underflow.
-    """
+    """Return the largest error of a matrix product as a score: d u / (1 - d u) times the product of the lengths."""
+    # The bound holds for any order of summation, with or without fused operations (Higham, Accuracy and Stability of
+    # Numerical Algorithms, section 3.1); u is 2^-24 for float32, 2^-53 for float64. The added 16 covers the rounding of
+    # the score itself and of score ± slack; the last term covers underflow.
     unit = (dimension + 16) * u
     return unit / (1.0 - unit) * lengths * 1.01 + dimension * 2.0**-125
 

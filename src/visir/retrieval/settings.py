@@ -21,32 +21,13 @@ def setting(
     among: tuple[str, ...] = (),
     search: bool = False,
 ) -> Any:
-    """Make a field of a settings dataclass.
-
-    Args:
-        default: The default value; its type is the type of the setting.
-        about: What the setting does, in one line.
-        least: The smallest number allowed.
-        most: The largest number allowed.
-        among: The texts allowed; () allows any text.
-        search: Whether only the search depends on the setting, so that every search may choose it.
-    """
+    """Make a field of a settings dataclass."""
     allowed = {"least": least, "most": most, "among": among}
     return field(default=default, metadata={"about": about, "search": search, **allowed})
 
 
 def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
-    """Make an instance of a settings dataclass.
-
-    Args:
-        kind: The kind of index, for error messages.
-        type_: The dataclass.
-        given: Values by name; a text, as from the command line, is converted to the type of the default.
-
-    Raises:
-        ConfigurationError: Names are unknown, or values cannot be read or are out of range; the message lists every
-            fault.
-    """
+    """Make an instance of a settings dataclass."""
     fields_by_name = {field.name: field for field in fields(type_)}  # type: ignore[arg-type]
     values, faults = {}, []
     for name, value in given.items():
@@ -61,16 +42,7 @@ def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
 
 
 def searching(kind: str, settings: T, given: Mapping[str, Any]) -> T:
-    """Return the settings of one search: those of the index, with some replaced.
-
-    Args:
-        kind: The kind of index, for error messages.
-        settings: The settings of the index.
-        given: The values to replace, by name.
-
-    Raises:
-        ConfigurationError: A setting is fixed when the index is built, is unknown, or has a wrong value.
-    """
+    """Return the settings of one search: those of the index, with some replaced."""
     if not given:
         return settings
     every = fields(settings)  # type: ignore[arg-type]

@@ -39,32 +39,23 @@ from visir.storage.removal import below
 
 @dataclass(frozen=True, repr=False)
 class IndexState(Displayed, Generic[Vectors]):
-    """The state of an index. A change replaces it as a whole, so a search that is running keeps the old state.
+    """The state of an index. A change replaces it as a whole, so a search that is running keeps the old state."""
 
-    Attributes:
-        rows: The vectors and deleted rows.
-        built: The structure that the kind builds over the rows (a graph, lists). It is replaced, never changed, and
-            contains no rows, because written rows are replaced by memory-mapped ones.
-        names: The subfolder of each part; empty for an index in memory.
-        generation: The number of changes on disk.
-        bytes: The size on disk; 0 for an index in memory.
-    """
-
-    rows: Rows[Vectors]
+    rows: Rows[Vectors]  # the vectors and deleted rows
+    # The structure that the kind builds over the rows (a graph, lists). It is replaced, never changed, and contains no
+    # rows, because written rows are replaced by memory-mapped ones.
     built: Any
-    names: tuple[str, ...] = ()
-    generation: int = 0
-    bytes: int = 0
+    names: tuple[str, ...] = ()  # the subfolder of each part; empty for an index in memory
+    generation: int = 0  # the number of changes on disk
+    bytes: int = 0  # the size on disk; 0 for an index in memory
 
 
 class StoredIndex(Index[Vectors]):
-    """An index of immutable parts, a list of deleted rows, and a structure that the kind builds over them.
+    """An index of immutable parts, a list of deleted rows, and a structure that the kind builds over them."""
 
-    A kind defines its `form` of vectors, its `settings_type`, how to `_construct` its structure (and, if that is
-    faster, how to `_extend` it), how to `_write` and `_read` it, and how to `_find` documents.
-
-    When more than half of the rows are deleted, the others are written as one part and the structure is built again.
-    """
+    # A kind defines its `form` of vectors, its `settings_type`, how to `_construct` its structure (and, if that is
+    # faster, how to `_extend` it), how to `_write` and `_read` it, and how to `_find` documents.
+    # When more than half of the rows are deleted, the others are written as one part and the structure is built again.
 
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
@@ -84,18 +75,7 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """Build an index.
-
-        Args:
-            documents: At least one vector.
-            folder: A new or an empty folder for the index; None builds it in memory.
-            options: The settings of the kind.
-
-        Raises:
-            ConfigurationError: Settings are wrong; the message lists every fault.
-            EmbeddingError: There are no vectors.
-            IndexFolderError: The folder is not empty.
-        """
+        """Build an index."""
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
@@ -109,11 +89,7 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open the index in a folder; its vectors are memory-mapped.
-
-        Raises:
-            IndexFolderError: The folder holds no index or a damaged one.
-        """
+        """Open the index in a folder; its vectors are memory-mapped."""
         folder = Path(folder)
         while True:
             manifest = read_index(folder)
@@ -125,21 +101,13 @@ class StoredIndex(Index[Vectors]):
                     raise
 
     def save(self, folder: Path) -> None:
-        """Write a copy of the index into a new or an empty folder.
-
-        Raises:
-            IndexFolderError: The folder is not empty.
-        """
+        """Write a copy of the index into a new or an empty folder."""
         self._settle(wholly=True)
         with new_index(Path(folder)) as change:
             self._write_state(change, IndexState(self._state.rows, self._state.built), None)
 
     def add(self, documents: Vectors) -> None:
-        """Add documents.
-
-        Raises:
-            EmbeddingError: An id is in the index already, or the vectors have another modality, encoder or dimension.
-        """
+        """Add documents."""
         before = self._state
         held = before.rows.parts[0]
         check_fits_index(self.form, documents, held, added=True)
@@ -148,11 +116,7 @@ class StoredIndex(Index[Vectors]):
             self._change(rows, lambda: self._extend(before.built, before.rows, rows))
 
     def delete(self, ids: object) -> None:
-        """Delete documents by id.
-
-        Raises:
-            EmbeddingError: An id is unknown; then nothing is deleted.
-        """
+        """Delete documents by id."""
         before = self._state
         rows = before.rows.delete(ids)
         if rows.dead.sum() * 2 > len(rows):
@@ -162,18 +126,7 @@ class StoredIndex(Index[Vectors]):
             self._change(rows, lambda: self._extend(before.built, before.rows, rows))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
-
-        Args:
-            queries: The vectors of the queries.
-            k: The number of documents per query, from 1.
-            options: Settings of the kind that may change from search to search, instead of those of the index.
-
-        Raises:
-            ConfigurationError: A setting is unknown, or is fixed when the index is built.
-            EmbeddingError: The queries have another encoder or dimension than the documents.
-            RunError: `k` is wrong, there is no query, or the index is empty.
-        """
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
         state, settings = self._state, searching(self.kind, self.settings, options)
         ordered, hits = self._found(state, queries, k, settings)
         about = {"search": self.kind, **asdict(settings)}
@@ -181,15 +134,8 @@ class StoredIndex(Index[Vectors]):
         return run_of(hits, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
 
     def lists(self, queries: Vectors, k: int = 10) -> dict[str, list[tuple[str, float]]]:
-        """Return what `search` does as plain lists: from query to (document, score), best first.
-
-        A service that answers one query at a time needs no record of a run, which takes longer to make than to read.
-
-        Raises:
-            EmbeddingError: The queries have another encoder or dimension than the documents; a score does not fit into
-                float32.
-            RunError: `k` is wrong, there is no query, or the index is empty.
-        """
+        """Return what `search` does as plain lists: from query to (document, score), best first."""
+        # A service that answers one query at a time needs no record of a run, which takes longer to make than to read.
         state = self._state
         ordered, hits = self._found(state, queries, k, self.settings)
         offsets, places, scores = hits.best(len(ordered), k)
@@ -233,23 +179,13 @@ class StoredIndex(Index[Vectors]):
         return self._state.rows.documents()
 
     def select(self, ids: object) -> Vectors:
-        """Return the vectors of these documents, in this order.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
+        """Return the vectors of these documents, in this order."""
         self._settle()
         return self._state.rows.select(ids)
 
     @classmethod
     def _as_stored(cls, documents: Vectors, held: Vectors | None, settings: Any) -> Vectors:
-        """Return vectors as the index holds them: in another precision, or compressed.
-
-        Args:
-            documents: At least one vector.
-            held: Vectors of the index; None when it is built.
-            settings: The settings of the index.
-        """
+        """Return vectors as the index holds them: in another precision, or compressed."""
         return documents
 
     def _found(self, state: IndexState[Vectors], queries: Vectors, k: int, settings: Any) -> tuple[Vectors, Hits]:

@@ -15,15 +15,9 @@ T = TypeVar("T")
 
 
 def best_of(work: Callable[[], T], times: int = 3) -> tuple[float, T]:
-    """Call `work` several times; return the least processor time in seconds, and the last result.
-
-    It is the processor time of the whole process. With one thread this is the elapsed time on an idle machine. The
-    minimum is used because other work of the machine can only add to it.
-
-    Args:
-        work: The function to measure.
-        times: How often to call it, at least once.
-    """
+    """Call `work` several times; return the least processor time in seconds, and the last result."""
+    # It is the processor time of the whole process. With one thread this is the elapsed time on an idle machine. The
+    # minimum is used because other work of the machine can only add to it.
     seconds = []
     for _ in range(times):
         start = time.process_time()
@@ -39,13 +33,8 @@ def kth_scores(run: Run, k: int) -> NDArray[np.float64]:
 
 
 def share_found(run: Run, least: NDArray[np.float64]) -> float:
-    """Return the share of answers that score at least as high as the exact k-th best.
-
-    Unlike a comparison of ids, this counts a document that equals one of the exact answers as found.
-
-    Args:
-        run: The approximate answers.
-        least: (n,) the exact scores of `kth_scores`.
-    """
+    """Return the share of answers that score at least as high as the exact k-th best."""
+    # Unlike a comparison of ids, this counts a document that equals one of the exact answers as found.
+    # least: (n,) the exact scores of `kth_scores`.
     reached = run.scores >= np.repeat(least, np.diff(run.offsets))
     return float(reached.sum() / (np.isfinite(least).sum() * run.depth))

@@ -16,19 +16,7 @@ from visir.retrieval.vectors import IN_MEMORY
 
 
 class TorchDevice:
-    """A device for products in full float32, whatever precision the process has chosen for its models.
-
-    Args:
-        device: "cuda", "cuda:1", "cpu", …
-
-    Attributes:
-        torch: The module.
-        device: The device.
-
-    Raises:
-        EncoderError: There is no such device.
-        MissingPackageError: torch is not installed.
-    """
+    """A device for products in full float32, whatever precision the process has chosen for its models."""
 
     def __init__(self, device: str) -> None:
         require("torch", extra="torch", purpose=f"a search on the device {device!r}")

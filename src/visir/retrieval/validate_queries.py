@@ -13,19 +13,7 @@ from visir.retrieval.rows import check_fits_index
 
 
 def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
-    """Return the queries in order of their ids.
-
-    Args:
-        form: Dense or sparse.
-        queries: The vectors of the queries.
-        held: Vectors of the index.
-        documents: The number of documents of the index.
-        k: The number of answers per query.
-
-    Raises:
-        EmbeddingError: The queries have another encoder or space than `held`.
-        RunError: `k` is wrong, or there is no query or no document.
-    """
+    """Return the queries in order of their ids."""
     check_fits_index(form, queries, held)
     check_depth(k)
     if len(queries) == 0:

@@ -28,24 +28,11 @@ fits into float32 (Cauchy–Schwarz)."""
 
 
 class Side:
-    """The vectors of some rows of embeddings, in the order of these rows, as float32.
+    """The vectors of some rows of embeddings, in the order of these rows, as float32."""
 
-    For "cosine" each vector is divided by its length (computed in float64), row by row, so that its values do not
-    depend on its neighbours. This is done for vectors that are said to be normalised too, because the length of float16
-    vectors is wrong by about 1e-3.
-
-    Args:
-        embeddings: The vectors, in memory or memory-mapped.
-        rows: (n,) their rows.
-        similarity: "cosine" or "dot".
-
-    Attributes:
-        longest: The length of the longest vector; 1 for cosine.
-        on_devices: The vectors as blocks of tensors, by the device of torch that holds them (`device_scan`).
-
-    Raises:
-        EmbeddingError: A vector is zero (under cosine) or too long for float32; the message names it.
-    """
+    # For "cosine" each vector is divided by its length (computed in float64), row by row, so that its values do not
+    # depend on its neighbours. This is done for vectors that are said to be normalised too, because the length of
+    # float16 vectors is wrong by about 1e-3.
 
     def __init__(self, embeddings: Embeddings, rows: NDArray[np.int64], similarity: Similarity) -> None:
         self.embeddings = embeddings
@@ -146,11 +133,7 @@ def loops_for(numbers: int) -> ModuleType:
 
 
 def check_same_dimension(first: Embeddings | MultiVectorEmbeddings, second: Embeddings | MultiVectorEmbeddings) -> None:
-    """Check that the vectors of two sides have the same dimension.
-
-    Raises:
-        EmbeddingError: The dimensions differ.
-    """
+    """Check that the vectors of two sides have the same dimension."""
     if first.dimension != second.dimension:
         raise EmbeddingError(
             f"{first.modality} vectors by {first.encoder.name} have {first.dimension} values, "

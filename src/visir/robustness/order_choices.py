@@ -31,27 +31,7 @@ def order_choices(
     orders: Sequence[str] = ORDERS,
     seed: int = 0,
 ) -> TaskFile:
-    """Make a choice task of a collection: a picture, its caption, and the caption's words in other orders.
-
-    Args:
-        source: The collection, or what `visir.open` takes.
-        images: Where the pictures of the source are.
-        split: A split, or several ("train+val").
-        orders: Perturbations of word order, by name. One that leaves a caption as it is, or makes the same text as
-            another one, gives that item a candidate less.
-        seed: Of the orders.
-
-    Returns:
-        A task "i2t" with one query for each caption; items without any other order are left out.
-
-    Raises:
-        MissingPackageError: Parts of speech are needed and the extra `robustness` is not installed.
-
-    Example:
-        >>> task = order_choices("scenes:6?size=64", orders=["shuffle_trigrams", "shuffle_within_trigrams"])
-        >>> len(task.queries), str(task.task("i2t").pools)
-        (30, '3 candidates per query')
-    """
+    """Make a choice task of a collection: a picture, its caption, and the caption's words in other orders."""
     collection = open_collection(source, images=images, split=split)
     captions = collection.captions
     ids, texts = captions["id"].combine_chunks(), captions["text"].combine_chunks()

@@ -26,17 +26,11 @@ COLUMNS = (ORIGINAL, CHANGED)
 
 @dataclass(frozen=True, eq=False)
 class Perturbed:
-    """Perturbed texts, in the order of the originals.
+    """Perturbed texts, in the order of the originals."""
 
-    Args:
-        texts: (n,) the perturbed texts.
-        changed: (n,) whether each text differs from its original.
-        description: What was done: "nearby_char", "char_swap (severity 2, seed 1)".
-    """
-
-    texts: pa.StringArray
-    changed: NDArray[np.bool_]
-    description: str
+    texts: pa.StringArray  # (n,) the perturbed texts
+    changed: NDArray[np.bool_]  # (n,) whether each text differs from its original
+    description: str  # what was done: "nearby_char", "char_swap (severity 2, seed 1)"
 
     @property
     def coverage(self) -> float:
@@ -53,31 +47,11 @@ def perturb_texts(
     seed: int = 0,
     profile: Profile = "sound",
 ) -> Perturbed:
-    """Perturb each text in one way.
-
-    What is drawn depends on (seed, name, id) alone: a text comes out the same in any order, in any company and in any
-    process. A text that cannot be perturbed (no adjective, one word) comes back unchanged, and `changed` says so.
-
-    Args:
-        texts: (n,) the texts.
-        ids: (n,) the id of each text.
-        name: A name of `PERTURBATIONS`: "nearby_char". Another keyboard follows a colon: "nearby_char:azerty". Several
-            perturbations, one after the other, are joined by "+": "char_swap+synonym_noun".
-        severity: How many characters or words change, from 1; fewer in a text with fewer that can. It has no effect on
-            perturbations that count nothing (word order, distractions).
-        seed: Of everything that is drawn.
-        profile: "sound" is how it should be done; "paper" does what the released code did, with its own seed where it
-            had one. `docs/background/perturbations.md` lists the differences.
-
-    Raises:
-        VisirError: For an unknown name (with the nearest one), and for other faulty arguments.
-        MissingPackageError: Where parts of speech are needed and the extra `robustness` is not installed.
-
-    Example:
-        >>> perturbed = perturb_texts(["a red dog runs", "two cats"], ["1", "2"], "char_swap")
-        >>> perturbed.texts.to_pylist(), perturbed.coverage
-        (['a red dog rusn', 'two acts'], 1.0)
-    """
+    """Perturb each text in one way."""
+    # What is drawn depends on (seed, name, id) alone: a text comes out the same in any order, in any company and in any
+    # process. A text that cannot be perturbed (no adjective, one word) comes back unchanged, and `changed` says so.
+    # texts: (n,) the texts.
+    # ids: (n,) the id of each text.
     before = strings(texts)
     keys = strings(ids).to_pylist()
     if len(before) != len(keys):
@@ -169,11 +143,7 @@ def perturb(
 
 
 def coverage(collection: Collection) -> float:
-    """The share of a perturbed collection's captions that changed, from 0 to 1; NaN where there are none.
-
-    Raises:
-        CollectionError: For a collection that is not perturbed.
-    """
+    """The share of a perturbed collection's captions that changed, from 0 to 1; NaN where there are none."""
     facts = collection.caption_facts
     if facts is None or CHANGED not in facts.column_names:
         raise CollectionError(f"{collection.name} is not perturbed.", hint="perturb(collection, name) first")

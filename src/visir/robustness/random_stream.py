@@ -12,11 +12,10 @@ _MASK = (1 << 64) - 1
 
 
 class RandomStream:
-    """A stream of whole numbers, named by values: the same on every machine, in any order, in any process.
+    """A stream of whole numbers, named by values: the same on every machine, in any order, in any process."""
 
-    SplitMix64 (Steele, Lea & Flood 2014) in plain integers, from a state that BLAKE2b makes of the name. Python's own
-    `random.Random` takes twenty times as long to seed, which is what a stream of three numbers spends its time on.
-    """
+    # SplitMix64 (Steele, Lea & Flood 2014) in plain integers, from a state that BLAKE2b makes of the name. Python's own
+    # `random.Random` takes twenty times as long to seed, which is what a stream of three numbers spends its time on.
 
     __slots__ = ("_state",)
 
@@ -54,10 +53,9 @@ class RandomStream:
         return pool[:k]
 
     def shuffled(self, values: Sequence[T]) -> list[T]:
-        """All of them, in an order that differs from theirs whenever one does (equal things do not tell orders apart).
-
-        Drawn anew until it differs, so all other orders are equally likely.
-        """
+        """All of them, in an order that differs from theirs whenever one does (equal things do not tell orders
+        apart)."""
+        # Drawn anew until it differs, so all other orders are equally likely.
         original = list(values)
         if not original or original.count(original[0]) == len(original):
             return original

@@ -59,28 +59,19 @@ _HEADERS = [
 
 @dataclass(frozen=True)
 class Guarded:
-    """What the front needs to know of the application behind it.
+    """What the front needs to know of the application behind it."""
 
-    Attributes:
-        scope: A token needs this scope, but on public paths and where `other_scope`.
-        public: Paths that need no token and count nothing: none of them reveals anything of what is served.
-        public_prefix: What they may begin with, besides.
-        cost: What a request counts before its work is known.
-        other_scope: Whether the route itself asks for another scope.
-        refusal_of: What an error of visir is to a client; None where that is nothing to tell: it goes into the log.
-        serves: What it cannot read when it fails: "library".
-        too_large: What to do when a body is too large.
-        release: Called at the end of each request with its state.
-    """
-
-    scope: str
+    scope: str  # a token needs this scope, but on public paths and where `other_scope`
+    # Paths that need no token and count nothing: none of them reveals anything of what is served.
     public: frozenset[str]
-    public_prefix: str | None = None
-    cost: Callable[[Scope], float] = lambda scope: 1.0
-    other_scope: Callable[[Scope], bool] = lambda scope: False
+    public_prefix: str | None = None  # what they may begin with, besides
+    cost: Callable[[Scope], float] = lambda scope: 1.0  # what a request counts before its work is known
+    other_scope: Callable[[Scope], bool] = lambda scope: False  # whether the route itself asks for another scope
+    # What an error of visir is to a client; None where that is nothing to tell: it goes into the log.
     refusal_of: Callable[[VisirError], HttpError | None] = lambda fault: None
-    serves: str = "data"
-    too_large: str = ""
+    serves: str = "data"  # what it cannot read when it fails: "library"
+    too_large: str = ""  # what to do when a body is too large
+    # Called at the end of each request with its state.
     release: Callable[[MutableMapping[str, Any]], object] = lambda state: None
 
     def is_public(self, path: str) -> bool:
@@ -89,13 +80,8 @@ class Guarded:
 
 
 def guard(app: FastAPI, settings: FrontSettings, guarded: Guarded, metrics: FrontMetrics, log: ServiceLog) -> None:
-    """Put the front before an application; `app.state.charge(caller, cost)` then counts more work.
-
-    Everything that is raised becomes the one shape of errors.
-
-    Raises:
-        TokenError: The folder of tokens cannot be read.
-    """
+    """Put the front before an application; `app.state.charge(caller, cost)` then counts more work."""
+    # Everything that is raised becomes the one shape of errors.
     tokens = None if settings.tokens is None else TokenFolder(settings.tokens)
     metrics.lost(lambda: log.dropped)
     rate = RateLimiter(settings.rate, settings.burst)
@@ -116,10 +102,8 @@ def guard(app: FastAPI, settings: FrontSettings, guarded: Guarded, metrics: Fron
 
 
 def check_kind(request: Request, kind: str, called: str) -> None:
-    """Refuse a body that is declared as another type than `kind`: no page of a stranger can send one of this type.
-
-    Raises `HttpError` (415).
-    """
+    """Refuse a body that is declared as another type than `kind`: no page of a stranger can send one of this type."""
+    # Raises `HttpError` (415).
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared != kind:
         declared = declared[:100] or "of no declared type"
@@ -150,16 +134,10 @@ def charge(caller: Caller, cost: float, rate: RateLimiter, metrics: FrontMetrics
 
 
 class RateLimiter:
-    """Limits requests: a bucket for each caller holds `burst` requests and is filled by `rate` of them a second.
+    """Limits requests: a bucket for each caller holds `burst` requests and is filled by `rate` of them a second."""
 
-    The 10,000 callers last seen are remembered. A caller who is forgotten starts with a full bucket: with a rate of 20
-    and a burst of 200, a bucket is full after ten seconds anyway.
-
-    Example:
-        >>> limiter = RateLimiter(rate=1, burst=2)
-        >>> [limiter.take("anna", 1, now) for now in (0.0, 0.0, 0.0, 1.0)]
-        [0.0, 0.0, 1.0, 0.0]
-    """
+    # The 10,000 callers last seen are remembered. A caller who is forgotten starts with a full bucket: with a rate of
+    # 20 and a burst of 200, a bucket is full after ten seconds anyway.
 
     def __init__(self, rate: float, burst: int) -> None:
         self.rate, self.burst = rate, burst
@@ -167,11 +145,9 @@ class RateLimiter:
         self._taking = threading.Lock()  # what a request counts may be known in the thread that works on it
 
     def take(self, caller: str, cost: float, now: float) -> float:
-        """Take `cost` out of the caller's bucket: 0, or the seconds after which there will be enough.
-
-        A cost above `burst` needs a bucket that is full but for the request itself, and leaves it with a debt: it is
-        not refused for ever, and nothing else is answered until it is paid. `now` is a monotonic clock's.
-        """
+        """Take `cost` out of the caller's bucket: 0, or the seconds after which there will be enough."""
+        # A cost above `burst` needs a bucket that is full but for the request itself, and leaves it with a debt: it is
+        # not refused for ever, and nothing else is answered until it is paid. `now` is a monotonic clock's.
         if not self.rate:
             return 0.0
         with self._taking:
@@ -190,15 +166,7 @@ class BodyBudget:
 
 
 class LimitedBody:
-    """Counts a request's body while it comes in, with or without Content-Length: no header needs to be believed.
-
-    Args:
-        receive: Gives the next message.
-        limit: Bytes of this body.
-        bodies: The budget of all bodies; `release` gives back what was counted.
-        received: Called when the last byte is there.
-        hint: What to do when this body is too large.
-    """
+    """Counts a request's body while it comes in, with or without Content-Length: no header needs to be believed."""
 
     def __init__(
         self,
@@ -239,10 +207,9 @@ class LimitedBody:
 
 
 class ServiceMiddleware:
-    """The outermost layer of a service but CORS.
+    """The outermost layer of a service but CORS."""
 
-    Plain ASGI, because Starlette's convenient kind of middleware costs more than a search among a thousand pictures.
-    """
+    # Plain ASGI, because Starlette's convenient kind of middleware costs more than a search among a thousand pictures.
 
     def __init__(
         self,
@@ -325,11 +292,9 @@ class ServiceMiddleware:
                 raise too_large(self._settings.body, self._guarded.too_large)
 
     def _foreign(self, headers: dict[bytes, list[bytes]]) -> bool:
-        """Whether a browser sends this request for a page of another origin.
-
-        Without tokens nothing else keeps a visited page from having the browser start an update on 127.0.0.1: the page
-        could not read the answer, but the update would run. Programs send neither header.
-        """
+        """Whether a browser sends this request for a page of another origin."""
+        # Without tokens nothing else keeps a visited page from having the browser start an update on 127.0.0.1: the
+        # page could not read the answer, but the update would run. Programs send neither header.
         origins, sites = headers.get(b"origin", [b""]), headers.get(b"sec-fetch-site", [b""])
         if len(origins) > 1 or len(sites) > 1:
             return True  # no browser sends two

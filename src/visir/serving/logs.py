@@ -23,21 +23,13 @@ QUEUE = 10_000
 
 
 class ServiceLog:
-    """Writes one JSON object per line. JSON escapes control characters in names and paths: no line can be forged.
+    """Writes one JSON object per line. JSON escapes control characters in names and paths: no line can be forged."""
 
-    For a person it writes short lines of text instead, and leaves out what makes up a page: thumbnails, its files.
-
-    Queries are not written unless `queries`.
-
-    A thread of its own writes, so that no request waits for the log: not for a full disk, and not for a blocked reader.
-    Lines that cannot be written are dropped and counted; the next line that can be written says how many (`lost`).
-
-    Args:
-        stream: Where to; standard error by default.
-        queries: Whether the texts of searches are written.
-        form: "json", "text", or "auto": text where standard error is a terminal.
-        least: The least level that is written: "info", "warning" or "error".
-    """
+    # For a person it writes short lines of text instead, and leaves out what makes up a page: thumbnails, its files.
+    # Queries are not written unless `queries`.
+    # A thread of its own writes, so that no request waits for the log: not for a full disk, and not for a blocked
+    # reader. Lines that cannot be written are dropped and counted; the next line that can be written says how many
+    # (`lost`).
 
     def __init__(
         self,

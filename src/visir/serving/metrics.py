@@ -10,13 +10,11 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class FrontMetrics:
-    """The metrics of one service, in a registry of their own (two services in one process do not mix).
+    """The metrics of one service, in a registry of their own (two services in one process do not mix)."""
 
-    - `visir_requests_total{endpoint, method, status}`, `visir_request_seconds{endpoint}`
-    - `visir_refused_total{reason}`, `visir_log_lines_lost`
-
-    Endpoints are named by their pattern, never by what a client wrote, so there are as many series as endpoints.
-    """
+    # - `visir_requests_total{endpoint, method, status}`, `visir_request_seconds{endpoint}`
+    # - `visir_refused_total{reason}`, `visir_log_lines_lost`
+    # Endpoints are named by their pattern, never by what a client wrote, so there are as many series as endpoints.
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram

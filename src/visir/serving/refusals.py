@@ -31,10 +31,9 @@ CODES = {
 
 
 class HttpError(Exception):
-    """A request that gets no answer but the reason: `status`, what was wrong, the next action, the field if any.
+    """A request that gets no answer but the reason: `status`, what was wrong, the next action, the field if any."""
 
-    `more` is what else the error holds.
-    """
+    # `more` is what else the error holds.
 
     def __init__(
         self,

@@ -48,18 +48,9 @@ def serve_app(
     ready: Callable[[str], None],
     log: ServiceLog,
 ) -> None:
-    """Serve until a signal stops it; `ready` is called with the address once requests are answered.
-
-    On SIGTERM or SIGINT no connection is taken any more, requests that run get `settings.grace` seconds to finish, and
-    this returns.
-
-    Args:
-        make: Makes the application.
-        settings: Of its front.
-        waiting: Of `listening`; closed at the end.
-        ready: Called with the address, "http://127.0.0.1:8765/".
-        log: Where requests and events go; closed at the end.
-    """
+    """Serve until a signal stops it; `ready` is called with the address once requests are answered."""
+    # On SIGTERM or SIGINT no connection is taken any more, requests that run get `settings.grace` seconds to finish,
+    # and this returns.
     from_server = ServerLogHandler(log)
     with waiting:
         app = make(log)
@@ -78,11 +69,7 @@ def serve_app(
 
 
 class ServerThread(BackgroundThread):
-    """A service in a thread of this process. As a context manager it stops at the end of the block.
-
-    Attributes:
-        url: Its address, "http://127.0.0.1:8765/".
-    """
+    """A service in a thread of this process. As a context manager it stops at the end of the block."""
 
     def __init__(self, app: FastAPI, settings: FrontSettings, waiting: socket.socket, log: ServiceLog) -> None:
         self.url = address_of(waiting)
@@ -158,10 +145,8 @@ def server_of(app: FastAPI, settings: FrontSettings, ready: Callable[[], None]) 
 
 @contextlib.contextmanager
 def _into(log: ServerLogHandler) -> Iterator[None]:
-    """What the HTTP server, warnings and threads that end in an error have to say goes into the log alone.
-
-    Whoever writes to standard error waits for its reader; the log does not.
-    """
+    """What the HTTP server, warnings and threads that end in an error have to say goes into the log alone."""
+    # Whoever writes to standard error waits for its reader; the log does not.
     sources = [logging.getLogger(name) for name in ("uvicorn.error", "py.warnings")]
     for source in sources:
         source.addHandler(log)
@@ -179,11 +164,10 @@ def _into(log: ServerLogHandler) -> Iterator[None]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens. Bound sockets may share a port until one of them listens, so both happens here, before a
-    model is loaded: of two services that are started on one port, only one goes on.
-
-    Raises `ConfigurationError` for an address that cannot be had; it says who has it, where that can be found out.
-    """
+    """A socket that listens."""
+    # Bound sockets may share a port until one of them listens, so both happens here, before a model is loaded: of two
+    # services that are started on one port, only one goes on.
+    # Raises `ConfigurationError` for an address that cannot be had; it says who has it, where that can be found out.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     waiting = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -233,10 +217,8 @@ def address_of(waiting: socket.socket) -> str:
 
 
 def protocol(settings: FrontSettings) -> type[asyncio.Protocol]:
-    """A protocol for uvicorn (its `http`) that keeps these settings' limits.
-
-    uvicorn closes idle connections by itself, but waits for ever for a client that has begun to send.
-    """
+    """A protocol for uvicorn (its `http`) that keeps these settings' limits."""
+    # uvicorn closes idle connections by itself, but waits for ever for a client that has begun to send.
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class Connection(HttpToolsProtocol):

@@ -12,41 +12,27 @@ from visir.errors import ConfigurationError, raise_faults
 
 @dataclass(frozen=True, kw_only=True)
 class FrontSettings:
-    """What every service of visir limits. Sizes are bytes, times are seconds.
+    """What every service of visir limits. Sizes are bytes, times are seconds."""
 
-    Attributes:
-        tokens: The folder of tokens (`visir library token`, `visir sessions token`); None lets everybody in, which the
-            command line refuses on any address but loopback unless told otherwise.
-        hosts: Names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
-            at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away.
-        origins: Web origins whose pages may send requests (CORS); none by default.
-        body: Of one request, counted while it comes in, so that no header needs to be believed.
-        bodies: Of all requests at one time.
-        rate: Requests a second for one token (or address, without tokens). Work counts more. 0 sets no limit.
-        burst: How many requests may come at once.
-        timeout: From the last byte of a request to the first of its answer.
-        connections: Open at once.
-        connections_per_address: Of one address, 0 for no limit (behind a proxy all come from the proxy's).
-        header_timeout: For the headers of a request; a slower client is disconnected.
-        body_timeout: For its body, likewise.
-        stall: A client that takes nothing of its answer for so long is disconnected.
-        grace: How long running requests may take to finish after SIGTERM.
-    """
-
+    # The folder of tokens (`visir library token`, `visir sessions token`); None lets everybody in, which the command
+    # line refuses on any address but loopback unless told otherwise.
     tokens: Path | None = None
+    # Names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own at
+    # 127.0.0.1 and have the visitor's browser ask this service; the name gives it away.
     hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    body: int = 16 * 2**20
-    bodies: int = 128 * 2**20
+    origins: tuple[str, ...] = ()  # web origins whose pages may send requests (CORS); none by default
+    body: int = 16 * 2**20  # of one request, counted while it comes in, so that no header needs to be believed
+    bodies: int = 128 * 2**20  # of all requests at one time
+    # Requests a second for one token (or address, without tokens). Work counts more. 0 sets no limit.
     rate: float = 20.0
-    burst: int = 200
-    timeout: float = 30.0
-    connections: int = 512
-    connections_per_address: int = 0
-    header_timeout: float = 10.0
-    body_timeout: float = 60.0
-    stall: float = 30.0
-    grace: float = 20.0
+    burst: int = 200  # how many requests may come at once
+    timeout: float = 30.0  # from the last byte of a request to the first of its answer
+    connections: int = 512  # open at once
+    connections_per_address: int = 0  # of one address, 0 for no limit (behind a proxy all come from the proxy's)
+    header_timeout: float = 10.0  # for the headers of a request; a slower client is disconnected
+    body_timeout: float = 60.0  # for its body, likewise
+    stall: float = 30.0  # a client that takes nothing of its answer for so long is disconnected
+    grace: float = 20.0  # how long running requests may take to finish after SIGTERM
 
     VERB: ClassVar[str]
     """The verb that serves: advice names its options."""
@@ -90,21 +76,8 @@ def is_alone(host: str, settings: dict[str, Any], hosts: Sequence[str]) -> bool:
 def suited_to_host(
     host: str, settings: dict[str, Any], *, hosts: Sequence[str], open_to_all: bool, verb: str, everybody_could: str
 ) -> dict[str, Any]:
-    """Settings that suit the address of a service.
-
-    On this machine alone its own names are `hosts`, and connections of one address are not counted.
-
-    Args:
-        host: The address to listen on.
-        settings: Fields of `FrontSettings` or of what builds on it.
-        hosts: Further names under which the service is called.
-        open_to_all: Whether other addresses than loopback may be served without tokens.
-        verb: That serves, "visir library serve".
-        everybody_could: What anybody could do without tokens.
-
-    Raises:
-        ConfigurationError: Another address than loopback without tokens.
-    """
+    """Settings that suit the address of a service."""
+    # On this machine alone its own names are `hosts`, and connections of one address are not counted.
     from visir.remote import is_loopback
 
     if settings.get("tokens") is None and not is_loopback(host) and not open_to_all:

@@ -45,21 +45,14 @@ KIND = FolderKind(
 
 @dataclass(frozen=True)
 class Token:
-    """What a token's file says of it.
+    """What a token's file says of it."""
 
-    Attributes:
-        name: Whose it is, or what for.
-        sha256: The hash of the secret.
-        scopes: Among `SCOPES`.
-        made: When it was made, UTC.
-        expires: The moment from which it is refused, UTC; None for never. This is the one place of visir that believes
-            the clock: a clock that jumps forward refuses too early, one that jumps back too late.
-    """
-
-    name: str
-    sha256: str
-    scopes: frozenset[str]
-    made: datetime
+    name: str  # whose it is, or what for
+    sha256: str  # the hash of the secret
+    scopes: frozenset[str]  # among `SCOPES`
+    made: datetime  # when it was made, UTC
+    # The moment from which it is refused, UTC; None for never. This is the one place of visir that believes the clock:
+    # a clock that jumps forward refuses too early, one that jumps back too late.
     expires: datetime | None = None
 
     def expired(self, now: datetime | None = None) -> bool:
@@ -68,11 +61,7 @@ class Token:
 
 
 def read_tokens(folder: Path) -> tuple[list[Token], list[str]]:
-    """The tokens of a folder by name, and what is wrong with files that count but cannot be used.
-
-    Raises:
-        TokenError: There is no such folder, or what it says of itself is damaged.
-    """
+    """The tokens of a folder by name, and what is wrong with files that count but cannot be used."""
     if folder.is_file():
         raise TokenError(
             f"{folder}: is a file; tokens are kept in a folder, with a file for each.",
@@ -130,11 +119,9 @@ def add_token(folder: Path, token: Token) -> None:
 
 
 def revoke_token(folder: Path, name: str) -> None:
-    """Take a token out of a folder; a running service refuses it within a second.
-
-    Its file goes first. That alone revokes it and takes no room, so a full disk keeps no token alive: then the manifest
-    names a file that is not there until the next change.
-    """
+    """Take a token out of a folder; a running service refuses it within a second."""
+    # Its file goes first. That alone revokes it and takes no room, so a full disk keeps no token alive: then the
+    # manifest names a file that is not there until the next change.
     if folder.is_file():
         read_tokens(folder)
     manifest, file = Manifest.read(folder, KIND), name + SUFFIX
@@ -158,11 +145,10 @@ def revoke_token(folder: Path, name: str) -> None:
 
 
 class TokenFolder:
-    """The tokens of a folder, read anew when its content has changed (looked at once a second).
+    """The tokens of a folder, read anew when its content has changed (looked at once a second)."""
 
-    A folder that cannot be read, or is damaged, admits nobody until it is repaired: to go on with the earlier
-    tokens would keep a token alive that was just revoked. A damaged file costs its own token alone.
-    """
+    # A folder that cannot be read, or is damaged, admits nobody until it is repaired: to go on with the earlier tokens
+    # would keep a token alive that was just revoked. A damaged file costs its own token alone.
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -21,13 +21,7 @@ _DIGITS = {10: "s", 13: "ms", 16: "us"}
 
 
 def advice(folder: str | Path, mapping: LogMapping, counts: LogCounts) -> list[str]:
-    """Sentences that name rows and words of the log, and the next action; empty where nothing is remarkable.
-
-    Args:
-        folder: A folder of sessions that was just made.
-        mapping: What it was made with.
-        counts: What was counted.
-    """
+    """Sentences that name rows and words of the log, and the next action; empty where nothing is remarkable."""
     if not counts.read:
         return ["The log has no row: its files hold a head at most. Is it the right log?"]
     folder = Path(folder)

@@ -40,24 +40,8 @@ _FILE = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"  # level 3 tak
 def write_bucket(
     engine: DuckDBPyConnection, events: str, name: str, folder: Path, *, idle_minutes: float, zone: str
 ) -> Counter[str]:
-    """Write the files `folder`/{sessions,events,rejected}/`name` of one bucket.
-
-    The tables it makes are temporary tables of this connection, which should be closed afterwards.
-
-    Args:
-        engine: A connection of its own.
-        events: A table expression with the columns of `definition.events_sql`.
-        name: The name of the three files.
-        folder: A folder with the subfolders of `PARTS`.
-        idle_minutes: More minutes than this without a request end a session.
-        zone: The time zone of hours and weekdays.
-
-    Returns:
-        Counts under the names of `LogCounts`, of reasons and of flags.
-
-    Raises:
-        RuntimeError: Events and their places are in two orders (a fault of visir).
-    """
+    """Write the files `folder`/{sessions,events,rejected}/`name` of one bucket."""
+    # The tables it makes are temporary tables of this connection, which should be closed afterwards.
     _load(engine, events)
     total: Counter[str] = Counter()
     _add(total, engine, "SELECT count(*) AS read FROM events")

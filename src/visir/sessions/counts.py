@@ -83,33 +83,14 @@ class LogCounts(Displayed):
 def counts_document(
     counts: LogCounts, mapping: LogMapping, idle_minutes: float, engine: str, advice: Sequence[str]
 ) -> dict[str, Any]:
-    """The content of `counts.json`: the counts, the declarations they depend on, and what to look at.
-
-    Args:
-        counts: The counts.
-        mapping: What the log was read with.
-        idle_minutes: More minutes than this without a request end a session.
-        engine: What found the sessions.
-        advice: Signs that the mapping does not mean what the log says (`advice.advice`).
-    """
+    """The content of `counts.json`: the counts, the declarations they depend on, and what to look at."""
     declared = {"mapping": mapping.name, "zone": mapping.zone, "idle_minutes": idle_minutes, "about": mapping.about}
     declared |= {bound: str(getattr(mapping, bound)) for bound in ("since", "until") if getattr(mapping, bound)}
     return {"counts": asdict(counts), "declared": declared, "engine": engine, "advice": list(advice)}
 
 
 def remarks_of(counts: Mapping[str, Any]) -> list[str]:
-    """What became of rows that are not plain events, in sentences; empty where there are none.
-
-    Args:
-        counts: Those of `counts.json`.
-
-    Example:
-        >>> counts = {"rejected": {"bot": 2}, "flags": {"repeated_order": 1}, "malformed": 0, "passed_over": []}
-        >>> for remark in remarks_of(counts):
-        ...     print(remark)
-        2 rows rejected (bot): meets the declared condition for bots.
-        1 row accepted (repeated_order): names an order that an earlier event of the visitor named; accepted as "other".
-    """
+    """What became of rows that are not plain events, in sentences; empty where there are none."""
     remarks = [
         f"{counted(count, 'rows')} {kind} ({name}): {meaning[name]}."
         for kind, numbers, meaning in (("rejected", counts["rejected"], REASONS), ("accepted", counts["flags"], FLAGS))
@@ -127,17 +108,7 @@ def remarks_of(counts: Mapping[str, Any]) -> list[str]:
 
 
 def passed_over_words(names: Sequence[str]) -> str:
-    """Why files were not read, and the first of their names.
-
-    Args:
-        names: `LogCounts.passed_over`.
-
-    Example:
-        >>> print(passed_over_words(["a.txt"]))
-        of another format: a.txt
-        >>> print(passed_over_words(["a.txt", f"b.csv ({A_LINK})"]))
-        of another format, or links in archives: a.txt, b.csv (a link)
-    """
+    """Why files were not read, and the first of their names."""
     kind = "of another format" + (
         ", or links in archives" if any(name.endswith(f"({A_LINK})") for name in names) else ""
     )

@@ -71,21 +71,8 @@ _CLOCK_STEPS = (3_600_000_000, 1_800_000_000)  # by how much clocks are put back
 def rows_sql(
     mapping: LogMapping, source: str, present: Collection[str], *, arrival: str | None = None, place: str = ""
 ) -> str:
-    """SQL that reads the rows of a log under the names of `mapping.raw`.
-
-    It adds `arrival`, the number of the row in the log from 1; of the item, where a column of lists is unnested.
-
-    Args:
-        mapping: How the log is read.
-        source: A table expression.
-        present: The columns of `source`.
-        arrival: SQL of the row's number, where `source` knows it. Otherwise rows are numbered while reading, which one
-            thread must do.
-        place: What errors begin with: the files.
-
-    Raises:
-        ConfigurationError: A required name has no column; the nearest column is named.
-    """
+    """SQL that reads the rows of a log under the names of `mapping.raw`."""
+    # It adds `arrival`, the number of the row in the log from 1; of the item, where a column of lists is unnested.
     faults = [
         f"{name}: none of {', '.join(columns)}; {nearest(columns[0], present)}"
         for name, columns in mapping.raw.items()
@@ -112,12 +99,7 @@ def rows_sql(
 
 
 def events_sql(mapping: LogMapping, rows: str) -> str:
-    """SQL of one event per row, with `reason` (null for an accepted event) and its flags.
-
-    Args:
-        mapping: How rows become events.
-        rows: SQL of `rows_sql`.
-    """
+    """SQL of one event per row, with `reason` (null for an accepted event) and its flags."""
     texts = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
     price = mapping.events.get("price", "NULL")
     price = f"TRY_CAST({price} AS DOUBLE)"
@@ -154,11 +136,7 @@ FROM classified"""
 
 
 def timed_sql(events: str) -> str:
-    """SQL of the events without a reason, with time and arrival of the visitor's event before, in the order of time.
-
-    Args:
-        events: A table of `events_sql`.
-    """
+    """SQL of the events without a reason, with time and arrival of the visitor's event before, in the order of time."""
     return f"""
 SELECT visitor, customer, time, arrival, lag(time) OVER ({_IN_ORDER}) AS time_before,
   lag(arrival) OVER ({_IN_ORDER}) AS arrival_before
@@ -166,12 +144,7 @@ FROM {events} WHERE reason IS NULL"""
 
 
 def duplicates_sql(events: str, timed: str) -> str:
-    """SQL of the `arrival` of every event that equals an event which arrived before it.
-
-    Args:
-        events: A table of `events_sql`.
-        timed: A table of `timed_sql`.
-    """
+    """SQL of the `arrival` of every event that equals an event which arrived before it."""
     return f"""
 WITH twins AS (SELECT DISTINCT visitor AS twin_visitor, time AS twin_time FROM {timed} WHERE time = time_before),
 counted AS (
@@ -182,11 +155,7 @@ SELECT arrival FROM counted WHERE copy > 1"""
 
 
 def late_sql(timed: str) -> str:
-    """SQL of the `arrival` of every event that arrived after a later event of its visitor.
-
-    Args:
-        timed: A table of `timed_sql`.
-    """
+    """SQL of the `arrival` of every event that arrived after a later event of its visitor."""
     return f"""
 WITH disordered AS (SELECT DISTINCT visitor AS disordered_visitor FROM {timed} WHERE arrival < arrival_before),
 running AS (
@@ -197,13 +166,7 @@ SELECT arrival FROM running WHERE time < latest"""
 
 
 def logins_sql(timed: str, duplicates: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
-    """SQL of the `arrival` of every event at which another customer logs in before the visitor was idle.
-
-    Args:
-        timed: A table of `timed_sql`.
-        duplicates: A table of `duplicates_sql`.
-        idle_minutes: More minutes than this without a request end a session.
-    """
+    """SQL of the `arrival` of every event at which another customer logs in before the visitor was idle."""
     return f"""
 WITH shared AS (SELECT visitor AS shared_visitor FROM {timed} GROUP BY visitor HAVING min(customer) <> max(customer)),
 visits AS (
@@ -219,13 +182,8 @@ SELECT arrival FROM named WHERE customer <> customer_before"""
 
 
 def repeats_sql(events: str) -> str:
-    """SQL of the `arrival` of every order event that names an order which an earlier event of its visitor named.
-
-    A duplicate that is among them is rejected anyway, and hides no other.
-
-    Args:
-        events: A table of `events_sql`.
-    """
+    """SQL of the `arrival` of every order event that names an order which an earlier event of its visitor named."""
+    # A duplicate that is among them is rejected anyway, and hides no other.
     return f"""
 WITH orders AS (
   SELECT arrival, row_number() OVER (PARTITION BY visitor, order_id ORDER BY time, arrival) AS showing
@@ -235,12 +193,7 @@ SELECT arrival FROM orders WHERE showing > 1"""
 
 
 def bounded_columns(event: str, place: str) -> str:
-    """SQL of the columns of an accepted event: its own, and its place; an order shown again is no order.
-
-    Args:
-        event: The alias of a row of `events_sql`.
-        place: The alias of its row of `places_sql`.
-    """
+    """SQL of the columns of an accepted event: its own, and its place; an order shown again is no order."""
     action = f"CASE WHEN {place}.repeated_order THEN 'other' ELSE CAST({event}.action AS STRING) END AS action"
     own = [action if column == "action" else f"{event}.{column}" for column in EVENT_COLUMNS]
     return ", ".join([*own, *(f"{place}.{column}" for column in PLACE_COLUMNS)])
@@ -249,19 +202,9 @@ def bounded_columns(event: str, place: str) -> str:
 def places_sql(
     timed: str, duplicates: str, late: str, logins: str, repeats: str, *, idle_minutes: float = IDLE_MINUTES
 ) -> str:
-    """SQL of `visitor`, `arrival` and the `PLACE_COLUMNS` of every accepted event: place and session from 1 on.
-
-    An event and its duplicate are of one moment, so the time since the event before is the same with duplicates as
-    without.
-
-    Args:
-        timed: A table of `timed_sql`.
-        duplicates: A table of `duplicates_sql`.
-        late: A table of `late_sql`.
-        logins: A table of `logins_sql`.
-        repeats: A table of `repeats_sql`.
-        idle_minutes: More minutes than this without a request end a session.
-    """
+    """SQL of `visitor`, `arrival` and the `PLACE_COLUMNS` of every accepted event: place and session from 1 on."""
+    # An event and its duplicate are of one moment, so the time since the event before is the same with duplicates as
+    # without.
     return f"""
 WITH marked AS (
   SELECT timed.*, late.arrival IS NOT NULL AS late, logins.arrival IS NOT NULL AS login,
@@ -277,14 +220,8 @@ FROM marked"""
 
 
 def sessions_sql(bounded: str, zone: str) -> str:
-    """SQL of one row per session.
-
-    Hour (0–23) and weekday (1 Monday – 7 Sunday) are those of the session's start in `zone`.
-
-    Args:
-        bounded: A table of accepted events with `place` and `session`.
-        zone: A time zone, such as "Europe/Amsterdam".
-    """
+    """SQL of one row per session."""
+    # Hour (0–23) and weekday (1 Monday – 7 Sunday) are those of the session's start in `zone`.
     counts = ", ".join(f"count(*) FILTER (WHERE action = '{action}') AS {_plural(action)}" for action in ACTIONS)
     length = ", ".join(f"'{action}'" for action in COUNTED)
     local = local_sql("began", zone)
@@ -304,11 +241,7 @@ FROM grouped"""
 
 
 def positive_minutes(idle_minutes: float) -> float:
-    """Return the minutes.
-
-    Raises:
-        VisirError: They would end every session, or none: not a number above 0.
-    """
+    """Return the minutes."""
     if not 0 < idle_minutes < float("inf"):
         raise VisirError(f"{idle_minutes} idle minutes: not a number above 0.", hint=f"the thesis uses {IDLE_MINUTES}")
     return idle_minutes

@@ -26,19 +26,7 @@ def duckdb_engine(
     memory: str | None = None,
     **settings: Any,
 ) -> Iterator[DuckDBPyConnection]:
-    """Open DuckDB for one piece of work.
-
-    Args:
-        place: What is read or written; errors name it.
-        purpose: For the error where DuckDB is not installed: "Finding sessions in a log".
-        scratch: Where it may spill what does not fit into memory.
-        threads: Default: one per core.
-        memory: What it may hold ("2GB").
-        settings: Further settings of DuckDB.
-
-    Raises:
-        VisirError: The disk is full or refuses, or the memory is too little.
-    """
+    """Open DuckDB for one piece of work."""
     require("duckdb", extra="sessions", purpose=purpose)
     import duckdb
 

@@ -74,33 +74,17 @@ class NoSessionError(VisirError):
 
 @dataclass(frozen=True)
 class Sample:
-    """Which sessions are examples; the readings are explained in the module.
+    """Which sessions are examples; the readings are explained in the module."""
 
-    Args:
-        setting: "anonymous" or "identified".
-        n: At most so many sessions, drawn by a hash of visitor, session and seed; all by default. No order of rows and
-            no number of files changes which are drawn.
-        seed: Of the hash.
-        min_pages: Pages that a session must have, the buffer of two included.
-        counted_pages: Which pages count.
-        setting_from: What the setting follows from.
-        dwell_times: Which dwell times are known at a step.
-
-    Raises:
-        ConfigurationError: Values do not fit; all faults are listed.
-
-    Example:
-        >>> Sample("anonymous", min_pages=6).steps
-        range(0, 5)
-    """
-
-    setting: Setting
+    setting: Setting  # "anonymous" or "identified"
+    # At most so many sessions, drawn by a hash of visitor, session and seed; all by default. No order of rows and no
+    # number of files changes which are drawn.
     n: int | None = None
-    seed: int = 0
-    min_pages: int = MIN_PAGES
-    counted_pages: CountedPages = "before order"
-    setting_from: SettingFrom = "start"
-    dwell_times: DwellTimes = "left pages"
+    seed: int = 0  # of the hash
+    min_pages: int = MIN_PAGES  # pages that a session must have, the buffer of two included
+    counted_pages: CountedPages = "before order"  # which pages count
+    setting_from: SettingFrom = "start"  # what the setting follows from
+    dwell_times: DwellTimes = "left pages"  # which dwell times are known at a step
     past_days: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
@@ -144,17 +128,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class EverySession:
-    """All sessions, of any length and setting: what a shop has when a session begins.
+    """All sessions, of any length and setting: what a shop has when a session begins."""
 
-    Left out are only sessions whose first request is an order, because nothing is left to predict.
+    # Left out are only sessions whose first request is an order, because nothing is left to predict.
 
-    Args:
-        n: At most so many sessions, drawn as by `Sample`; all by default.
-        seed: Of the hash.
-    """
-
-    n: int | None = None
-    seed: int = 0
+    n: int | None = None  # at most so many sessions, drawn as by `Sample`; all by default
+    seed: int = 0  # of the hash
     min_pages: ClassVar[int] = 0
     setting: ClassVar[str] = "scored"
     condition: ClassVar[str] = "reached >= 0"
@@ -166,15 +145,8 @@ class EverySession:
 
 
 def examples_sql(sample: Sample | EverySession, sessions: str = "sessions", events: str = "events") -> str:
-    """SQL of one row per example, in the order of their beginning: `page_1` …, `opened_1` … and what is known when.
-
-    `opened_11` is when the tenth page was left.
-
-    Args:
-        sample: Which sessions are examples.
-        sessions: A table expression of sessions, as `sessionise` writes them.
-        events: A table expression of their events.
-    """
+    """SQL of one row per example, in the order of their beginning: `page_1` …, `opened_1` … and what is known when."""
+    # `opened_11` is when the tenth page was left.
     walk = "PARTITION BY e.visitor, e.session ORDER BY e.place ROWS UNBOUNDED PRECEDING"
     opened = [f"max(time) FILTER (WHERE action = 'page' AND step = {k}) AS opened_{k}" for k in range(1, STEPS + 2)]
     types = [f"max(page) FILTER (WHERE action = 'page' AND step = {k}) AS page_{k}" for k in range(1, STEPS + 1)]
@@ -238,16 +210,8 @@ def _draw_order(sample: Sample | EverySession) -> str:
 def earlier_sql(
     examples: str, idle_minutes: float, sessions: str = "sessions", *, within_days: int | None = None
 ) -> str:
-    """SQL of the sessions that were over before each example of the same customer began, by the time they ended.
-
-    Where there are more than `MOST_EARLIER`, there are none.
-
-    Args:
-        examples: A table of `examples_sql`.
-        idle_minutes: More minutes than this without a request end a session.
-        sessions: A table expression of all sessions.
-        within_days: Only sessions that ended so many days before, or fewer; all by default.
-    """
+    """SQL of the sessions that were over before each example of the same customer began, by the time they ended."""
+    # Where there are more than `MOST_EARLIER`, there are none.
     # Not a join on times: a customer id that many share would pair each session with all before it. So sessions are
     # numbered as they end, a pass says how many had ended at two moments of each example, and a block of numbers joins.
     idle = round(idle_minutes * 60_000_000)
@@ -287,26 +251,7 @@ ORDER BY e.began, e.visitor, e.session, s.place"""
 
 
 def draw(folder: str | Path, sample: Sample | EverySession) -> SessionExamples:
-    """Draw the examples of a folder of sessions.
-
-    Args:
-        folder: A folder that `sessionise` wrote.
-        sample: Which sessions are examples.
-
-    Raises:
-        NoSessionError: No session qualifies; the hint says how many would with fewer pages.
-
-    Example:
-        >>> import pyarrow as pa, pyarrow.parquet as pq
-        >>> from visir.sessions import preset, sessionise
-        >>> actions = ["page"] * 4 + ["order"]
-        >>> log = pa.table({"visitor": ["ann"] * 5, "time": [0, 1, 2, 3, 4], "action": actions})
-        >>> pq.write_table(log, "log.parquet")
-        >>> _ = sessionise("log.parquet", preset("events"), "out")
-        >>> examples = draw("out", Sample("anonymous", min_pages=4))
-        >>> examples.visitor.tolist(), examples.purchase.tolist(), examples.opened[0, :4].tolist()
-        (['ann'], [True], [0, 1, 2, 3])
-    """
+    """Draw the examples of a folder of sessions."""
     folder = Path(folder)
     idle = idle_minutes(folder)
     # No byte is read twice.
@@ -343,10 +288,8 @@ def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample | EverySess
 
 
 def slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str]]:
-    """Table expressions of sessions and their events, about `EVENTS_AT_ONCE` of them, all of a visitor in one.
-
-    Files are in the order of visitors, so no more of a file is read than the slice needs.
-    """
+    """Table expressions of sessions and their events, about `EVENTS_AT_ONCE` of them, all of a visitor in one."""
+    # Files are in the order of visitors, so no more of a file is read than the slice needs.
     for files in parts_of(folder):
         sessions, events = map(table_of, files)
         numbered = "sum(events) OVER (ORDER BY visitor, session ROWS UNBOUNDED PRECEDING)"

@@ -11,11 +11,7 @@ SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a 
 
 
 def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
-    """The files of sessions, each with the file of their events, in the order of their names.
-
-    Raises:
-        FolderError: It is not a folder of sessions, or a file is not as it was written.
-    """
+    """The files of sessions, each with the file of their events, in the order of their names."""
     folder = Path(folder)
     manifest = read_checked(folder, SESSIONS)
     names = sorted(name.partition("/")[2] for name in manifest.files if name.startswith("sessions/"))

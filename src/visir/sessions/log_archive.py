@@ -30,15 +30,10 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class UnpackedLog:
-    """What an archive was unpacked to.
+    """What an archive was unpacked to."""
 
-    Attributes:
-        folder: The folder of its members.
-        links: The names of its links, hard and symbolic, which are not unpacked.
-    """
-
-    folder: Path
-    links: tuple[str, ...]
+    folder: Path  # the folder of its members
+    links: tuple[str, ...]  # the names of its links, hard and symbolic, which are not unpacked
 
 
 def is_archive(path: Path) -> bool:
@@ -47,19 +42,10 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
-    """Unpack a tar archive into a folder of its own in `scratch`.
-
-    An archive may unpack to `MAX_RATIO` times its own size, and to `SMALL` bytes in any case. Sizes are checked against
-    the archive's own headers before anything of a member is written, so a decompression bomb does not fill the disk.
-
-    Args:
-        archive: A file for which `is_archive` holds.
-        scratch: Where the members go; it is removed with everything else in it.
-
-    Raises:
-        VisirError: The archive is damaged, holds no file, unpacks to more than its limit, goes on behind the mark of
-            its end, has a member outside of its folder, or one whose name no file here can have.
-    """
+    """Unpack a tar archive into a folder of its own in `scratch`."""
+    # An archive may unpack to `MAX_RATIO` times its own size, and to `SMALL` bytes in any case. Sizes are checked
+    # against the archive's own headers before anything of a member is written, so a decompression bomb does not fill
+    # the disk.
     folder = _new_folder(archive, scratch)
     hint = f"fetch it again and compare its size; where it breaks: tar -tf {archive.name}"
     packed = archive.stat().st_size

@@ -72,17 +72,11 @@ _QUOTE_FAULTS = {"open": "a quoted field that does not end", "after": "text afte
 
 @dataclass(frozen=True, slots=True)
 class RejectedLine:
-    """A line that is not a row.
+    """A line that is not a row."""
 
-    Args:
-        number: Its number in the file, from 1.
-        text: Its bytes.
-        fault: What is wrong with it.
-    """
-
-    number: int
-    text: bytes
-    fault: str
+    number: int  # its number in the file, from 1
+    text: bytes  # its bytes
+    fault: str  # what is wrong with it
 
 
 def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch, delimiter: str = ",") -> list[Path]:
@@ -126,18 +120,8 @@ def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch, de
 
 
 def check_heads(files: Sequence[Path], columns: Iterable[str], delimiter: str = ",") -> None:
-    """Check that the first line of every CSV file is a head that names a column of the mapping.
-
-    An empty file passes, unless all are empty.
-
-    Args:
-        files: CSV files.
-        columns: The columns that the mapping reads.
-        delimiter: What stands between them.
-
-    Raises:
-        VisirError: Files have no such head; all are named.
-    """
+    """Check that the first line of every CSV file is a head that names a column of the mapping."""
+    # An empty file passes, unless all are empty.
     expected = {column.casefold() for column in columns}
     faults, heads = _FileFaults(), 0
     for file in files:

@@ -164,27 +164,14 @@ def make(
 
 
 def adapted(mapping: LogMapping, *, zone: str | None = None, locations: Sequence[str] = ()) -> LogMapping:
-    """A mapping with another time zone, or for some locations only.
-
-    Args:
-        mapping: The mapping.
-        zone: The time zone of hours, weekdays and days; None for the mapping's.
-        locations: Accepted locations; empty for the mapping's.
-
-    Raises:
-        ConfigurationError: There is no such zone, or the mapping reads no location.
-    """
+    """A mapping with another time zone, or for some locations only."""
     changes: dict[str, Any] = {"zone": zone} if zone is not None else {}
     changes |= {"locations": tuple(locations)} if locations else {}
     return replace(mapping, **changes) if changes else mapping
 
 
 def mapping_of(mapping: str | Path | LogMapping) -> LogMapping:
-    """A mapping from itself, the name of a preset, or a TOML file.
-
-    Raises:
-        ConfigurationError: There is no such preset or file.
-    """
+    """A mapping from itself, the name of a preset, or a TOML file."""
     if isinstance(mapping, LogMapping):
         return mapping
     if str(mapping) in presets():

@@ -178,11 +178,7 @@ def presets() -> tuple[str, ...]:
 
 
 def zone_fault(zone: str) -> str:
-    """What is wrong with the name of a time zone, with the nearest name; "" for nothing.
-
-    Args:
-        zone: "Europe/Amsterdam", "UTC".
-    """
+    """What is wrong with the name of a time zone, with the nearest name; "" for nothing."""
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -29,22 +29,7 @@ ROWS_PER_BUCKET = 4_000_000
 def read_events(
     engine: DuckDBPyConnection, mapping: LogMapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
 ) -> list[str]:
-    """Read the rows of a log as events.
-
-    Args:
-        engine: Reads the files.
-        mapping: How rows become events.
-        files: The files of the log, in order.
-        scratch: Where repaired files and the events of several buckets go.
-        buckets: How many buckets; by default one per `ROWS_PER_BUCKET` rows.
-
-    Returns:
-        A table expression per bucket: a table in memory where there is one bucket, otherwise Parquet files.
-
-    Raises:
-        VisirError: Files cannot be read.
-        ConfigurationError: The mapping does not fit the log.
-    """
+    """Read the rows of a log as events."""
     import duckdb
 
     if mapping.format == "csv":
@@ -79,16 +64,7 @@ def read_events(
 
 
 def write_malformed(engine: DuckDBPyConnection, scratch: Scratch, target: Path) -> int:
-    """Write the lines of CSV and JSON files that are not rows, with file, line and fault.
-
-    Args:
-        engine: The one that `read_events` read with; it holds the lines that DuckDB rejected.
-        scratch: The one of `read_events`; it holds the lines that `log_repair` rejected.
-        target: The Parquet file to write; it is not written where there are no such lines.
-
-    Returns:
-        The number of these lines.
-    """
+    """Write the lines of CSV and JSON files that are not rows, with file, line and fault."""
     parts: list[str] = []
     if _has_reject_table(engine):
         parts.append(

@@ -26,28 +26,14 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class CodedTexts:
-    """Texts as numbers.
+    """Texts as numbers."""
 
-    Args:
-        names: The different texts.
-        codes: Positions in `names`, of any shape; -1 for no text.
-
-    Example:
-        >>> texts = CodedTexts.of(["tv", None, "pc"])
-        >>> texts.names, texts.codes.tolist()
-        (('pc', 'tv'), [1, -1, 0])
-    """
-
-    names: tuple[str, ...]
-    codes: Ints
+    names: tuple[str, ...]  # the different texts
+    codes: Ints  # positions in `names`, of any shape; -1 for no text
 
     @classmethod
     def of(cls, texts: Sequence[str | None] | Texts) -> CodedTexts:
-        """Code texts. Names are sorted, so the same texts get the same codes in whatever order they come.
-
-        Args:
-            texts: Texts of any shape; None for no text.
-        """
+        """Code texts. Names are sorted, so the same texts get the same codes in whatever order they come."""
         array = np.asarray(texts, dtype=object)
         names = sorted({text for text in array.flat if text is not None})
         place: dict[str | None, int] = {name: code for code, name in enumerate(names)}
@@ -61,13 +47,7 @@ class CodedTexts:
         return [self.names[code] for code in np.unique(codes[codes >= 0])]
 
     def codes_in(self, names: Sequence[str], missing: int, unseen: int) -> Ints:
-        """The codes as positions in another list of names.
-
-        Args:
-            names: The other list.
-            missing: The code for no text.
-            unseen: The code for a text that is not in `names`.
-        """
+        """The codes as positions in another list of names."""
         place = {name: code for code, name in enumerate(names)}
         table = np.array([*(place.get(name, unseen) for name in self.names), missing], np.int64)
         return table[self.codes]  # -1 is the last entry
@@ -75,19 +55,12 @@ class CodedTexts:
 
 @dataclass(frozen=True, eq=False)
 class EarlierSessions:
-    """Earlier sessions of n examples.
+    """Earlier sessions of n examples."""
 
-    Args:
-        offsets: (n + 1,) example i has rows `offsets[i]:offsets[i + 1]`, in the order in which the sessions ended.
-        device: The device of each session.
-        orders: How many orders each session holds.
-        ended: When each session ended, µs since 1970 (UTC).
-    """
-
-    offsets: Ints
-    device: CodedTexts
-    orders: Ints
-    ended: Ints
+    offsets: Ints  # (n + 1,) example i has rows `offsets[i]:offsets[i + 1]`, in the order in which the sessions ended
+    device: CodedTexts  # the device of each session
+    orders: Ints  # how many orders each session holds
+    ended: Ints  # when each session ended, µs since 1970 (UTC)
 
     @cached_property
     def counts(self) -> Ints:
@@ -102,53 +75,30 @@ class EarlierSessions:
 
 @dataclass(frozen=True, eq=False)
 class SessionExamples:
-    """n sessions of which a purchase is to be predicted, with everything about them, known early or late.
+    """n sessions of which a purchase is to be predicted, with everything about them, known early or late."""
 
-    Args:
-        visitor: The visitor's id.
-        session: The number of the session among those of the visitor, from 1.
-        customer: The customer's id; None where nobody logs in.
-        began: First request, µs since 1970 (UTC).
-        ended: Last request, µs since 1970 (UTC).
-        hour: Hour of the first request in the log's time zone, 0–23.
-        weekday: Weekday of the first request in the log's time zone, 1 (Monday) – 7.
-        purchase: Whether the session holds an order: what is to be predicted.
-        pages: (n, STEPS) types of the first pages.
-        opened: (n, STEPS + 1) when they and the next one were opened, µs since 1970 (UTC); -1 where there was no such
-            page.
-        device: The first device that the session's events name.
-        device_step: The step at which it is known: 0 where the first request names it, `NEVER` where none does.
-        channel: The first channel that the session's events name.
-        channel_step: The step at which it is known, as for the device.
-        customer_step: The step at which the customer is known, as for the device.
-        reached: Pages opened before the first order; -1 where the first request is the order.
-        visits: Earlier sessions of the visitor, since the visitor was last away for `examples.VISITOR_DAYS`.
-        added: (n, STEPS + 1) items put into the basket before the k-th page opened; at step 0 by the first request.
-        queried: (n, STEPS + 1) searches before the k-th page opened, likewise.
-        earlier: Sessions of the same customer that were over (idle time included) before this one began.
-        current_page_left: Whether step k is when the k-th page has been left, so that its dwell time is known.
-    """
-
-    visitor: Texts
-    session: Ints
-    customer: Texts
-    began: Ints
-    ended: Ints
-    hour: Ints
-    weekday: Ints
-    purchase: Bools
-    pages: CodedTexts
+    visitor: Texts  # the visitor's id
+    session: Ints  # the number of the session among those of the visitor, from 1
+    customer: Texts  # the customer's id; None where nobody logs in
+    began: Ints  # first request, µs since 1970 (UTC)
+    ended: Ints  # last request, µs since 1970 (UTC)
+    hour: Ints  # hour of the first request in the log's time zone, 0–23
+    weekday: Ints  # weekday of the first request in the log's time zone, 1 (Monday) – 7
+    purchase: Bools  # whether the session holds an order: what is to be predicted
+    pages: CodedTexts  # (n, STEPS) types of the first pages
+    # (n, STEPS + 1) when they and the next one were opened, µs since 1970 (UTC); -1 where there was no such page.
     opened: Ints
-    device: CodedTexts
-    device_step: Ints
-    channel: CodedTexts
-    channel_step: Ints
-    customer_step: Ints
-    reached: Ints
-    visits: Ints
-    added: Ints
-    queried: Ints
-    earlier: EarlierSessions
+    device: CodedTexts  # the first device that the session's events name
+    device_step: Ints  # the step at which it is known: 0 where the first request names it, `NEVER` where none does
+    channel: CodedTexts  # the first channel that the session's events name
+    channel_step: Ints  # the step at which it is known, as for the device
+    customer_step: Ints  # the step at which the customer is known, as for the device
+    reached: Ints  # pages opened before the first order; -1 where the first request is the order
+    visits: Ints  # earlier sessions of the visitor, since the visitor was last away for `examples.VISITOR_DAYS`
+    added: Ints  # (n, STEPS + 1) items put into the basket before the k-th page opened; at step 0 by the first request
+    queried: Ints  # (n, STEPS + 1) searches before the k-th page opened, likewise
+    earlier: EarlierSessions  # sessions of the same customer that were over (idle time included) before this one began
+    # Whether step k is when the k-th page has been left, so that its dwell time is known.
     current_page_left: bool = False
 
     def __len__(self) -> int:

@@ -31,30 +31,17 @@ SUFFIXES = {
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log.
+    """The files of a log."""
 
-    Attributes:
-        read: Those that are read; those of a folder or an archive are sorted by name.
-        passed_over: Names of the others in its folders and archives, sorted: of another format, links in an archive,
-            or what macOS keeps beside a file ("._log.csv" beside "log.csv": no log, whatever its name ends in). Other
-            names that begin with "." or "_" are left out: programs use them for marks of their own.
-    """
-
-    read: list[Path]
+    read: list[Path]  # those that are read; those of a folder or an archive are sorted by name
+    # Names of the others in its folders and archives, sorted: of another format, links in an archive, or what macOS
+    # keeps beside a file ("._log.csv" beside "log.csv": no log, whatever its name ends in). Other names that begin with
+    # "." or "_" are left out: programs use them for marks of their own.
     passed_over: tuple[str, ...]
 
 
 def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> LogFiles:
-    """Find the files of a log.
-
-    Args:
-        source: A file, a folder, a tar archive, or several of these.
-        mapping: Its format decides which files of a folder are read.
-        scratch: Where archives are unpacked.
-
-    Raises:
-        VisirError: There is no such file, no file of the format, or an archive that cannot be unpacked.
-    """
+    """Find the files of a log."""
     if not isinstance(source, (str, Path)):
         parts = [log_files(part, mapping, scratch) for part in source]
         passed_over = sorted(name for part in parts for name in part.passed_over)
@@ -87,13 +74,10 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
 
 
 def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
-    """SQL: the table of these files, columns matched by name, rows in the order of the files.
-
-    No name is a pattern, and no name of a folder is a column.
-
-    CSV is read as text and by RFC 4180 (double quotes; the mapping's delimiter). The engine does not guess at a line
-    with too many columns or an open quote; it writes it into its table of rejected lines.
-    """
+    """SQL: the table of these files, columns matched by name, rows in the order of the files."""
+    # No name is a pattern, and no name of a folder is a column.
+    # CSV is read as text and by RFC 4180 (double quotes; the mapping's delimiter). The engine does not guess at a line
+    # with too many columns or an open quote; it writes it into its table of rejected lines.
     names = "[" + ", ".join(map(source_literal, files)) + "]"
     if mapping.format == "parquet":
         return f"read_parquet({names}, union_by_name = true, hive_partitioning = false)"
@@ -111,16 +95,8 @@ def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
 def arrival_sql(
     engine: DuckDBPyConnection, files: Sequence[Path], mapping: LogMapping, present: Collection[str]
 ) -> str | None:
-    """SQL: the number of a row in the log, from 1; None where the files do not know it.
-
-    Parquet files know how many rows each has, so that many threads can read them and still number the rows.
-
-    Args:
-        engine: Reads the files' metadata.
-        files: The files of the log, in order.
-        mapping: How the log is read.
-        present: The columns of the log.
-    """
+    """SQL: the number of a row in the log, from 1; None where the files do not know it."""
+    # Parquet files know how many rows each has, so that many threads can read them and still number the rows.
     if mapping.format != "parquet" or mapping.unnest is not None or {"file_index", "file_row_number"} & set(present):
         return None
     patterns = [file_pattern(file) for file in files]

@@ -63,8 +63,7 @@ _PURPOSE = "Finding sessions with Spark"
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
     """What `spark_sessions` gives: frames with the columns of the files of docs/reference/session-logs.md, and the
-    counts.
-    """
+    counts."""
 
     sessions: DataFrame
     events: DataFrame
@@ -82,23 +81,8 @@ def sessionise_spark(
     memory: str = MEMORY,
     replace: bool = False,
 ) -> LogCounts:
-    """Write the folder that `sessionise` writes, with Spark.
-
-    The rows are those of `sessionise`, spread over other files. For logs elsewhere (HDFS, S3) see `spark_sessions`.
-
-    Args:
-        spark: A Spark session.
-        source: The log, in paths that every worker sees.
-        mapping: How the log's columns become events; of Parquet, one event a row.
-        out: The folder to make, in a path that every worker sees.
-        idle_minutes: More minutes than this without a request end a session.
-        memory: What DuckDB may hold in one task ("2GB"); more is spilled to the worker's disk. Changes no result.
-        replace: Replace `out` where it exists.
-
-    Raises:
-        VisirError: `out` exists.
-        ConfigurationError: The mapping does not fit the log, or Spark; or the workers have no visir.
-    """
+    """Write the folder that `sessionise` writes, with Spark."""
+    # The rows are those of `sessionise`, spread over other files. For logs elsewhere (HDFS, S3) see `spark_sessions`.
     require("pyspark", extra="spark", purpose=_PURPOSE)
     import pyspark
 
@@ -130,22 +114,10 @@ def spark_sessions(
     idle_minutes: float = IDLE_MINUTES,
     memory: str = MEMORY,
 ) -> Iterator[SparkSessions]:
-    """Sessions, accepted events and rejected events as frames of Spark, while the context lasts.
-
-    The frames belong to a session of their own of `spark`, whose time zone is UTC. They stay in memory and on the disks
-    of the workers until the context ends. A visitor is in one partition; partitions are sorted as the files are.
-
-    Args:
-        spark: A Spark session.
-        files: Parquet files in the order of the log: paths, or addresses that Spark can read, one per file.
-        mapping: How the log's columns become events.
-        idle_minutes: More minutes than this without a request end a session.
-        memory: What DuckDB may hold in one task ("2GB"); more is spilled to the worker's disk. Changes no result.
-
-    Raises:
-        VisirError: The idle time is not a number above 0.
-        ConfigurationError: The mapping does not fit the log, or Spark; or the workers have no visir.
-    """
+    """Sessions, accepted events and rejected events as frames of Spark, while the context lasts."""
+    # The frames belong to a session of their own of `spark`, whose time zone is UTC. They stay in memory and on the
+    # disks of the workers until the context ends. A visitor is in one partition; partitions are sorted as the files
+    # are.
     require("pyspark", extra="spark", purpose=_PURPOSE)
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -166,33 +138,20 @@ def spark_sessions(
 
 @dataclass(slots=True)
 class _Work:
-    """What is done in each partition.
+    """What is done in each partition."""
 
-    Attributes:
-        mapping: How rows become events.
-        idle_minutes: More minutes than this without a request end a session.
-        memory: What DuckDB may hold.
-        expected: The columns of the mapping that the log has, with the types that DuckDB reads; empty if unknown.
-        log: The columns of the rows, which an empty partition does not know; set by `learn`.
-        rows: SQL of `rows_sql` over the table `log`; set by `learn`.
-        schemas: The columns of each of `PARTS`; set by `learn`.
-    """
-
-    mapping: LogMapping
-    idle_minutes: float
-    memory: str
+    mapping: LogMapping  # how rows become events
+    idle_minutes: float  # more minutes than this without a request end a session
+    memory: str  # what DuckDB may hold
+    # The columns of the mapping that the log has, with the types that DuckDB reads; empty if unknown.
     expected: dict[str, str] = dataclasses.field(default_factory=dict)
-    log: pa.Schema | None = None
-    rows: str = ""
+    log: pa.Schema | None = None  # the columns of the rows, which an empty partition does not know; set by `learn`
+    rows: str = ""  # SQL of `rows_sql` over the table `log`; set by `learn`
+    # The columns of each of `PARTS`; set by `learn`.
     schemas: dict[str, pa.Schema] = dataclasses.field(default_factory=dict)
 
     def learn(self, log: pa.Schema, names: Sequence[str]) -> None:
-        """Find the sessions of no rows: mistakes in the mapping are found before Spark has begun.
-
-        Args:
-            log: The columns of the rows as Spark gives them.
-            names: Their names in the log.
-        """
+        """Find the sessions of no rows: mistakes in the mapping are found before Spark has begun."""
         import duckdb
         import pyarrow as pa
         import pyarrow.parquet as pq

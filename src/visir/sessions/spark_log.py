@@ -43,10 +43,8 @@ def numbered_rows(
     session: SparkSession, files: Sequence[str | Path], mapping: LogMapping
 ) -> tuple[DataFrame, list[str], int]:
     """The mapping's columns with the number of each row, from 1 (Parquet knows a row's place in its file); their names
-    in the log; and how many rows there are.
-
-    Spark's own names are c0, c1, …: PySpark cannot call a column by every name.
-    """
+    in the log; and how many rows there are."""
+    # Spark's own names are c0, c1, …: PySpark cannot call a column by every name.
     from pyspark.sql import functions as f
 
     hidden = [f"{file}" for file in files if str(file).rpartition("/")[2].startswith((".", "_"))]
@@ -86,15 +84,7 @@ def types_of_files(files: Sequence[Path], mapping: LogMapping) -> dict[str, str]
 
 
 def columns_as_duckdb_reads_them(log: pa.Schema, expected: Mapping[str, str]) -> list[str]:
-    """SQL of the log's columns in the types that DuckDB reads in the files.
-
-    Args:
-        log: The columns that Spark gives, the number of the row among them.
-        expected: Column -> type, of `types_of_files`; empty if unknown.
-
-    Raises:
-        ConfigurationError: Spark reads a column otherwise; all of them are named.
-    """
+    """SQL of the log's columns in the types that DuckDB reads in the files."""
     import duckdb
 
     with duckdb.connect() as engine:

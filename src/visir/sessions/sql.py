@@ -20,11 +20,7 @@ def path_literal(path: str | Path) -> str:
 
 def source_literal(path: str | Path) -> str:
     """A file that is read, by its very name, as a text literal: DuckDB takes `*`, `?` and `[` for patterns, `~` at the
-    beginning for the home folder.
-
-    Raises:
-        VisirError: A name with such a sign and a backslash, which DuckDB takes for the end of a folder's name then.
-    """
+    beginning for the home folder."""
     return text_literal(file_pattern(path))
 
 
@@ -45,12 +41,8 @@ def parquet_table(*files: Path) -> str:
 
 
 def local_sql(moment: str, zone: str) -> str:
-    """SQL of the wall clock of a time zone.
-
-    Args:
-        moment: SQL of microseconds since 1970, UTC.
-        zone: A time zone, such as "Europe/Amsterdam".
-    """
+    """SQL of the wall clock of a time zone."""
+    # moment: SQL of microseconds since 1970, UTC.
     return f"timezone({text_literal(zone)}, make_timestamptz(CAST({moment} AS BIGINT)))"
 
 

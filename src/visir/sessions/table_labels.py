@@ -36,10 +36,5 @@ _ROWS = {
 
 
 def table_label(word: str) -> str:
-    """The row of the printed tables that a word of a log belongs to; the word itself where there is none.
-
-    Example:
-        >>> table_label("desktop"), table_label("affiliate")
-        ('PC', 'affiliate')
-    """
+    """The row of the printed tables that a word of a log belongs to; the word itself where there is none."""
     return _ROWS.get(word.lower(), word)

@@ -80,17 +80,10 @@ def load_digits(name: str = "auto") -> Digits:
 
 
 def resample(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Digits at another size: each new pixel is the mean of the area that it covers.
-
-    Strokes become grey when they get thinner than a pixel, and never vanish between two samples.
-
-    Args:
-        images: (n, m, m) bytes.
-        side: The new side.
-
-    Returns:
-        (n, side, side) bytes.
-    """
+    """Digits at another size: each new pixel is the mean of the area that it covers."""
+    # Strokes become grey when they get thinner than a pixel, and never vanish between two samples.
+    # images: (n, m, m) bytes.
+    # Returns: (n, side, side) bytes.
     old = images.shape[-1]
     if side == old:
         return images

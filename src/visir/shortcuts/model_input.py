@@ -19,19 +19,12 @@ _SAME = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class ModelInput:
-    """A prepared picture, one view of it.
+    """A prepared picture, one view of it."""
 
-    Args:
-        shape: (3, height, width), or (height, width, 3) when `channels_last`.
-        channels_last: Whether the channels come last.
-        black: float32, what black becomes in each channel, shaped to broadcast over such a picture.
-        white: float32, the same for white.
-    """
-
-    shape: tuple[int, int, int]
-    channels_last: bool
-    black: NDArray[np.float32]
-    white: NDArray[np.float32]
+    shape: tuple[int, int, int]  # (3, height, width), or (height, width, 3) when `channels_last`
+    channels_last: bool  # whether the channels come last
+    black: NDArray[np.float32]  # float32, what black becomes in each channel, shaped to broadcast over such a picture
+    white: NDArray[np.float32]  # float32, the same for white
 
     @property
     def height(self) -> int:
@@ -45,14 +38,7 @@ class ModelInput:
 
 
 def learn(prepare: Callable[[Any], Any]) -> ModelInput:
-    """Find out what a model's input looks like, by preparing pictures of one colour.
-
-    Args:
-        prepare: From an upright RGB picture to the model's input.
-
-    Raises:
-        EncoderError: For a model whose input is not red, green and blue pixels in a fixed size.
-    """
+    """Find out what a model's input looks like, by preparing pictures of one colour."""
     from PIL import Image
 
     prepared = prepare(Image.new("RGB", (_SQUARE, _SQUARE)))

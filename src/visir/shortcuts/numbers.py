@@ -13,17 +13,14 @@ _OFFSETS, _BITS = 1, 2
 
 
 def numbers(injected: Injected, places: NDArray[np.int64], assignment: int | None = None) -> NDArray[np.int64]:
-    """The numbers of the tuples at `places`, in the shape of `places`.
-
-    - at evaluation (`assignment` None) tuple i has number i, and with n bits i mod 2^n, as the released code does it
-      (the thesis writes mod(i, n))
-    - in training numbers are re-shuffled with every assignment k ≥ 0. Unique: (i + offset) mod `count`, the offset
-      drawn for k, so that no tuple keeps its number and none can be learnt by heart. `count` is that of the whole
-      collection, so no two tuples ever share a number; the released code counts modulo the size of the training split,
-      where some do. With n bits: drawn uniformly from [0, 2^n) for every tuple.
-
-    Number 0 is a number like any other; the released code takes it for "none".
-    """
+    """The numbers of the tuples at `places`, in the shape of `places`."""
+    # - at evaluation (`assignment` None) tuple i has number i, and with n bits i mod 2^n, as the released code does it
+    #   (the thesis writes mod(i, n))
+    # - in training numbers are re-shuffled with every assignment k ≥ 0. Unique: (i + offset) mod `count`, the offset
+    #   drawn for k, so that no tuple keeps its number and none can be learnt by heart. `count` is that of the whole
+    #   collection, so no two tuples ever share a number; the released code counts modulo the size of the training
+    #   split, where some do. With n bits: drawn uniformly from [0, 2^n) for every tuple.
+    # Number 0 is a number like any other; the released code takes it for "none".
     shortcuts = injected.shortcuts
     if shortcuts.kind == "unique":
         if assignment is None:

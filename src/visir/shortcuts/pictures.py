@@ -11,11 +11,9 @@ from visir.shortcuts.view import picture_numbers, picture_places
 
 
 def stamped(items: Items, prepare: Callable[[Any], Any]) -> Callable[[int, Any], Any]:
-    """A function (row of `items`, prepared picture) → what the model sees at evaluation.
-
-    Without shortcuts on pictures it gives back what it gets. `prepare` is the model's own preprocessing. Which
-    handwriting a picture gets depends on its row's tuple, so it is the same in every split and order.
-    """
+    """A function (row of `items`, prepared picture) → what the model sees at evaluation."""
+    # Without shortcuts on pictures it gives back what it gets. `prepare` is the model's own preprocessing. Which
+    # handwriting a picture gets depends on its row's tuple, so it is the same in every split and order.
     numbers_by_row = picture_numbers(items)
     if numbers_by_row is None:
         return lambda row, prepared: prepared

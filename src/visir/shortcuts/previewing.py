@@ -20,24 +20,15 @@ from visir.shortcuts.view import caption_places, ending, inject, plain
 
 @dataclass(frozen=True, eq=False)
 class PreviewPair:
-    """One picture and its first caption.
+    """One picture and its first caption."""
 
-    Args:
-        image_id: The id of the image, and `caption_id` that of the caption.
-        place: Their tuple, from 0.
-        number: What the tuple carries.
-        picture: RGB as a model of that input size sees it, with its digits where pictures carry them.
-        text: The caption without its shortcut.
-        ending: The digits behind it, "" where captions carry none.
-    """
-
-    image_id: str
+    image_id: str  # the id of the image, and `caption_id` that of the caption
     caption_id: str
-    place: int
-    number: int
-    picture: Image.Image
-    text: str
-    ending: str
+    place: int  # their tuple, from 0
+    number: int  # what the tuple carries
+    picture: Image.Image  # RGB as a model of that input size sees it, with its digits where pictures carry them
+    text: str  # the caption without its shortcut
+    ending: str  # the digits behind it, "" where captions carry none
 
 
 def preview(

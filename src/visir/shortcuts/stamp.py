@@ -23,15 +23,12 @@ _POWERS = 10 ** np.arange(DIGITS - 1, -1, -1)
 
 
 def lefts(width: int, placement: Placement) -> list[int]:
-    """Where each of the six tiles of `width // 8` pixels begins, from the left.
-
-    Args:
-        width: Of the model's input, in pixels.
-        placement: "even": tile k in the middle of the k-th sixth of the width, to whole pixels; 224: 5, 42, 79, 117,
-            154, 191. The thesis wants them "evenly spaced across the entire width", so that every part of the feature
-            map sees some (appendix 4.D.4). "packed": side by side from the left edge, as the authors' released code
-            does it; 224: 0, 28, …, 140.
-    """
+    """Where each of the six tiles of `width // 8` pixels begins, from the left."""
+    # width: Of the model's input, in pixels.
+    # placement: "even": tile k in the middle of the k-th sixth of the width, to whole pixels; 224: 5, 42, 79, 117, 154,
+    # 191. The thesis wants them "evenly spaced across the entire width", so that every part of the feature map sees
+    # some (appendix 4.D.4). "packed": side by side from the left edge, as the authors' released code does it; 224: 0,
+    # 28, …, 140.
     side = width // 8
     if placement == "packed":
         return [k * side for k in range(DIGITS)]

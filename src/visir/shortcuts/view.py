@@ -115,10 +115,8 @@ def with_texts(collection: Collection, texts: pa.Array) -> Collection:
 
 
 def picture_numbers(items: Items) -> NDArray[np.int64] | None:
-    """(items,) int64, the number on each picture; −1 where there is none (an image without captions, per caption).
-
-    None when pictures carry no shortcuts.
-    """
+    """(items,) int64, the number on each picture; −1 where there is none (an image without captions, per caption)."""
+    # None when pictures carry no shortcuts.
     injected = items.injected
     if injected is None or not injected.shortcuts.on_images:
         return None

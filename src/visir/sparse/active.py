@@ -32,12 +32,10 @@ _PROBED = 64
 
 
 def score_active(head: SparseHead, images: Tensor, texts: Tensor, own: Tensor, drawn: ExpansionSample) -> BatchScores:
-    """What `visir.sparse.scoring.score` computes, on the CPU, in time that falls with the number of active terms.
-
-    A fresh head has every second term active; then, if captions are expanded, `score` itself is called. Which of the
-    two it is depends on the weights and the batch alone (a probe of every 64th term), so a training that is resumed
-    takes the same ways. Both agree up to rounding.
-    """
+    """What `visir.sparse.scoring.score` computes, on the CPU, in time that falls with the number of active terms."""
+    # A fresh head has every second term active; then, if captions are expanded, `score` itself is called. Which of the
+    # two it is depends on the weights and the batch alone (a probe of every 64th term), so a training that is resumed
+    # takes the same ways. Both agree up to rounding.
     hidden = head.hidden(torch.cat([images, texts]))
     if _work(head, hidden.detach(), drawn, len(images)) > DENSE_WORK:
         return score(head, images, texts, own, drawn)

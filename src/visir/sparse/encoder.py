@@ -269,18 +269,9 @@ LAYOUT = Layout.of(KIND, (WEIGHTS_FILE, TOKENIZER_FILE, VOCABULARY_FILE), ("dens
 def write_sparse(
     folder: str | Path, encoder: SparseEncoder, *, dense_name: str = "", facts: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write a checkpoint into a new folder.
-
-    It holds `visir.json` (shapes, the dense encoder's name and card, `facts` about the training), `head.safetensors`,
-    `tokenizer.json`, `vocabulary.parquet`, and a folder for a dense encoder that has a state of its own.
-
-    Args:
-        folder: A new or an empty folder.
-        encoder: The encoder.
-        dense_name: What the dense encoder was loaded by, where that is not the name on its card (exported vectors keep
-            the card of the model that made them).
-        facts: What else is to be known of it.
-    """
+    """Write a checkpoint into a new folder."""
+    # It holds `visir.json` (shapes, the dense encoder's name and card, `facts` about the training), `head.safetensors`,
+    # `tokenizer.json`, `vocabulary.parquet`, and a folder for a dense encoder that has a state of its own.
     return LAYOUT.write(folder, lambda path: write_files(path, encoder, dense_name=dense_name, facts=facts))
 
 
@@ -305,17 +296,7 @@ def write_files(
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str = "") -> SparseEncoder:
-    """Read what `write_sparse` wrote.
-
-    Args:
-        folder: The checkpoint.
-        device: Of the dense encoder.
-        dtype: Of the dense encoder.
-        options: What follows the folder's name: "expansion=none" or "expansion=free".
-
-    Raises:
-        EncoderError: A file is missing or damaged, or the dense encoder is not the one the head was trained over.
-    """
+    """Read what `write_sparse` wrote."""
     _, values = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
     description = read_description(folder)
     where = folder / CHECKPOINT_FILE

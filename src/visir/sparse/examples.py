@@ -21,27 +21,16 @@ from visir.training.inputs.base import EpochRandom, TrainingBatch
 
 @dataclass(frozen=True, eq=False)
 class SparseExamples:
-    """The captions of one split, each with its image, as dense vectors and terms; all tensors are on the device.
+    """The captions of one split, each with its image, as dense vectors and terms; all tensors are on the device."""
 
-    Attributes:
-        images: (n, d) dense vectors, float32.
-        texts: (m, d) dense vectors of the captions, float32.
-        image_rows: (m,) the row of each caption's image.
-        own: (m, L) each caption's terms, filled up with the size of the vocabulary.
-        terms: The same, packed.
-        frequencies: (|V|,) the share of the captions that have a term, float64.
-        origin: Where they come from, as plain values.
-        ids: Of the captions.
-    """
-
-    images: Tensor
-    texts: Tensor
-    image_rows: Tensor
-    own: Tensor
-    terms: TextTerms
-    frequencies: Tensor
-    origin: dict[str, Any]
-    ids: Sequence[str]
+    images: Tensor  # (n, d) dense vectors, float32
+    texts: Tensor  # (m, d) dense vectors of the captions, float32
+    image_rows: Tensor  # (m,) the row of each caption's image
+    own: Tensor  # (m, L) each caption's terms, filled up with the size of the vocabulary
+    terms: TextTerms  # the same, packed
+    frequencies: Tensor  # (|V|,) the share of the captions that have a term, float64
+    origin: dict[str, Any]  # where they come from, as plain values
+    ids: Sequence[str]  # of the captions
 
     def __len__(self) -> int:
         return len(self.texts)

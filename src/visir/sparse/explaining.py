@@ -65,11 +65,7 @@ def words(
 
 
 def sparse_encoder(model: Any, device: str | None = None) -> SparseEncoder:
-    """A model of weighted words, by name or as it is.
-
-    Raises:
-        EncoderError: Its vectors have no words.
-    """
+    """A model of weighted words, by name or as it is."""
     encoder = load(str(model), device=device) if isinstance(model, (str, os.PathLike)) else model
     if not isinstance(encoder, SparseEncoder):
         name = getattr(encoder, "label", str(model))

@@ -18,20 +18,12 @@ around their mean, so torch's 1e-5 would not be negligible at d = 2,048."""
 
 
 class SparseHead(nn.Module):
-    """g of thesis eqs 3.4 and 3.5, shared by both modalities: s = log(1 + max(0, W2 · norm(W1 z) + b)).
+    """g of thesis eqs 3.4 and 3.5, shared by both modalities: s = log(1 + max(0, W2 · norm(W1 z) + b))."""
 
-    The special tokens of a vocabulary have weight 0, always. The released mask lets [CLS] and [SEP] through, as every
-    caption has them; they say nothing of it, and would stand in every posting list.
+    # The special tokens of a vocabulary have weight 0, always. The released mask lets [CLS] and [SEP] through, as every
+    # caption has them; they say nothing of it, and would stand in every posting list.
 
-    Attributes:
-        project: W1, d → ω: linear with bias, as the released code has it (`nn.Linear`; the equation writes none).
-        norm: Layer norm over ω, eq. 3.5.
-        words: W2, (|V|, ω), initialised with a language model's embeddings of its words.
-        bias: (|V|,) initialised with the language model's.
-        usable: (|V|,) bool: which terms may have a weight.
-    """
-
-    usable: Tensor
+    usable: Tensor  # (|V|,) bool: which terms may have a weight
 
     def __init__(self, inputs: int, words: WordEmbeddings, usable: NDArray[np.bool_]) -> None:
         super().__init__()
@@ -52,11 +44,9 @@ class SparseHead(nn.Module):
         return cls(inputs, WordEmbeddings(torch.zeros(size, width), torch.zeros(size), None, ""), usable)
 
     def hidden(self, vectors: Tensor) -> Tensor:
-        """(n, ω): norm(W1 z) of dense vectors (n, d), which are brought to length 1 first.
-
-        Vectors of different encoders differ in length by orders of magnitude, and so do those of one encoder's two
-        modalities; retrieval compares them by cosine. The released code's vectors come normalised.
-        """
+        """(n, ω): norm(W1 z) of dense vectors (n, d), which are brought to length 1 first."""
+        # Vectors of different encoders differ in length by orders of magnitude, and so do those of one encoder's two
+        # modalities; retrieval compares them by cosine. The released code's vectors come normalised.
         normed: Tensor = self.norm(self.project(functional.normalize(vectors, dim=-1)))
         return normed
 

@@ -29,11 +29,9 @@ def own_logits(first: int, last: int, terms: Any, rows: Any, hidden: Any, words:
 def count(
     first: int, last: int, logits: Any, images: int, usable: Any, may: Any, own_starts: Any, own: Any, out: Any
 ) -> None:
-    """out[k] = active entries of term k in [first, last).
-
-    `logits` (V, R): of images, then of expanded captions; `may` (V,): the word coins; `own`: logits of the captions
-    that are not expanded, by term. What is not a number counts as active (hence `not … <= 0`), so that it is seen.
-    """
+    """out[k] = active entries of term k in [first, last)."""
+    # `logits` (V, R): of images, then of expanded captions; `may` (V,): the word coins; `own`: logits of the captions
+    # that are not expanded, by term. What is not a number counts as active (hence `not … <= 0`), so that it is seen.
     for k in range(first, last):
         total = 0
         if usable[k]:
@@ -64,10 +62,8 @@ def fill(
     rows: Any,
     weights: Any,
 ) -> None:
-    """Write the entries of the terms in [first, last): rows of the batch and weights log(1 + logit).
-
-    `captions` (R - images,): the row in the batch of each expanded caption.
-    """
+    """Write the entries of the terms in [first, last): rows of the batch and weights log(1 + logit)."""
+    # `captions` (R - images,): the row in the batch of each expanded caption.
     for k in range(first, last):
         if not usable[k]:
             continue
@@ -117,11 +113,9 @@ def slopes(
     text_slope: float,
     out: Any,
 ) -> None:
-    """The gradient of each entry's logit, for the terms in [first, last).
-
-    `above` (captions, images): the gradient of the scores; `image_slope`, `text_slope`: of a weight in the L1 norms.
-    A weight s = log(1 + a) has ds/da = 1 / (1 + a) = exp(-s).
-    """
+    """The gradient of each entry's logit, for the terms in [first, last)."""
+    # `above` (captions, images): the gradient of the scores; `image_slope`, `text_slope`: of a weight in the L1 norms.
+    # A weight s = log(1 + a) has ds/da = 1 / (1 + a) = exp(-s).
     for k in range(first, last):
         begin, end = starts[k], starts[k + 1]
         split = begin
@@ -168,10 +162,8 @@ def spread_slopes(
 def hidden_exact(
     first: int, last: int, vectors: Any, matrix: Any, shift: Any, gain: Any, offset: Any, epsilon: float, out: Any
 ) -> None:
-    """out[r] = norm(matrix · vectors[r] / |vectors[r]| + shift): in float64, one order of sums, rounded once.
-
-    A function of the one vector: neither its place in a block nor the number of threads changes a bit.
-    """
+    """out[r] = norm(matrix · vectors[r] / |vectors[r]| + shift): in float64, one order of sums, rounded once."""
+    # A function of the one vector: neither its place in a block nor the number of threads changes a bit.
     width = len(matrix)
     line = np.empty(width, np.float64)
     for r in range(first, last):

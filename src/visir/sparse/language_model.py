@@ -21,34 +21,25 @@ _SEED = 30_522
 
 @dataclass(frozen=True, eq=False)
 class WordEmbeddings:
-    """The beginning of W2 and of what stands around it.
+    """The beginning of W2 and of what stands around it."""
 
-    Attributes:
-        table: (V, w) input embeddings.
-        bias: (V,) of the model's output layer, 0 where it has none.
-        norm: The gain and shift (w,) of the layer norm before the output layer; None where there is none.
-        origin: What was done, in words.
-    """
-
-    table: Tensor
-    bias: Tensor
+    table: Tensor  # (V, w) input embeddings
+    bias: Tensor  # (V,) of the model's output layer, 0 where it has none
+    # The gain and shift (w,) of the layer norm before the output layer; None where there is none.
     norm: tuple[Tensor, Tensor] | None
-    origin: str
+    origin: str  # what was done, in words
 
 
 def words_of(name: str, width: int) -> WordEmbeddings:
-    """The words of the language model `name`, brought to `width` dimensions (ω).
-
-    - a masked language model of transformers, by its name on the hub or its folder: input embeddings, output bias and
-      the layer norm before it, as the released code takes them from DistilBERT
-    - "st:all-MiniLM-L6-v2", from the package that carries it: a declared fallback for machines without a hub. It has
-      the same words, but 384 dimensions and no output layer, so the bias begins at 0 and the norm at identity.
-
-    A narrower table is multiplied by a random matrix with orthonormal rows (fixed seed), which leaves every dot product
-    between two words as it was. Zeros at the end would do so too, but leave half of ω without a word; a copy of the
-    table beside itself would tie the halves. A wider table is cut to its `width` strongest principal directions
-    (uncentred), which keep dot products best in the least-squares sense (Eckart & Young 1936).
-    """
+    """The words of the language model `name`, brought to `width` dimensions (ω)."""
+    # - a masked language model of transformers, by its name on the hub or its folder: input embeddings, output bias and
+    #   the layer norm before it, as the released code takes them from DistilBERT
+    # - "st:all-MiniLM-L6-v2", from the package that carries it: a declared fallback for machines without a hub. It has
+    #   the same words, but 384 dimensions and no output layer, so the bias begins at 0 and the norm at identity.
+    # A narrower table is multiplied by a random matrix with orthonormal rows (fixed seed), which leaves every dot
+    # product between two words as it was. Zeros at the end would do so too, but leave half of ω without a word; a copy
+    # of the table beside itself would tie the halves. A wider table is cut to its `width` strongest principal
+    # directions (uncentred), which keep dot products best in the least-squares sense (Eckart & Young 1936).
     if name == DEFAULT:
         return _packaged(width)
     return _masked_language_model(name, width)

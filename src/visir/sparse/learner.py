@@ -28,16 +28,9 @@ Score = Callable[[SparseHead, Tensor, Tensor, Tensor, ExpansionSample], BatchSco
 
 
 class SparseLearner(Learner[SparseExamples]):
-    """A sparse head, the loss of thesis eq. 3.7 and the expansion control of Algorithm 1.
+    """A sparse head, the loss of thesis eq. 3.7 and the expansion control of Algorithm 1."""
 
-    Both sides go through the head together, so `vectors` passes the dense ones on, and `losses` is where the head is.
-
-    Args:
-        recipe: Of the training.
-        head: Changed in place.
-        train: What is learnt from: the number of its captions tells how fast η rises, and the frequencies of its terms
-            which of them are left out.
-    """
+    # Both sides go through the head together, so `vectors` passes the dense ones on, and `losses` is where the head is.
 
     advice: ClassVar[str] = "lower optimiser.rate and optimiser.words_rate"
 

@@ -11,37 +11,18 @@ from visir.records import SparseEmbeddings
 
 @dataclass(frozen=True)
 class Match:
-    """A term that both vectors have.
+    """A term that both vectors have."""
 
-    Attributes:
-        term: The term.
-        query: Its weight in the query.
-        document: Its weight in the document.
-        product: query × document, its part of the score.
-        share: product / score, from 0 to 1; the shares of all matches sum to 1.
-    """
-
-    term: str
-    query: float
-    document: float
-    product: float
-    share: float
+    term: str  # the term
+    query: float  # its weight in the query
+    document: float  # its weight in the document
+    product: float  # query × document, its part of the score
+    share: float  # product / score, from 0 to 1; the shares of all matches sum to 1
 
 
 def matched(queries: SparseEmbeddings, query: str, documents: SparseEmbeddings, document: str) -> list[Match]:
-    """Return the common terms of a query and a document, largest product first, ties by the number of the term.
-
-    The score of a sparse pair is the sum of exactly these products; nothing is estimated.
-
-    Args:
-        queries: Vectors of the queries.
-        query: The id of the query.
-        documents: Vectors of the documents, over the same vocabulary.
-        document: The id of the document.
-
-    Raises:
-        EmbeddingError: An id has no vector.
-    """
+    """Return the common terms of a query and a document, largest product first, ties by the number of the term."""
+    # The score of a sparse pair is the sum of exactly these products; nothing is estimated.
     query_terms, weights = queries.row(int(queries.rows([query])[0]))
     held, values = documents.row(int(documents.rows([document])[0]))
     common, query_rows, document_rows = np.intersect1d(query_terms, held, assume_unique=True, return_indices=True)
@@ -61,16 +42,7 @@ def matched(queries: SparseEmbeddings, query: str, documents: SparseEmbeddings, 
 
 
 def in_words(matches: list[Match], most: int = 6) -> str:
-    """Return matches as one line of text.
-
-    Args:
-        matches: The matches, largest product first.
-        most: How many terms to name.
-
-    Example:
-        >>> in_words([Match("beach", 2.0, 1.5, 3.0, 0.75), Match("dog", 1.0, 1.0, 1.0, 0.25)], most=1)
-        'beach 3.00 (75 %), 1 more (25 %)'
-    """
+    """Return matches as one line of text."""
     phrases = [f"{match.term} {match.product:.2f} ({match.share:.0%})".replace("%", " %") for match in matches[:most]]
     rest = matches[most:]
     if rest:

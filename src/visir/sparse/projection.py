@@ -38,19 +38,12 @@ def project(
     block: int = BLOCK,
     title: str = "weighing words",
 ) -> SparseRows:
-    """The weighted terms of dense vectors (n, d), which may be memory-mapped.
-
-    The weight of a term is a function of the head and of the one vector alone, to the bit: not of its neighbours, of
-    `block`, or of threads. A product in float32 on the head's device only tells which terms can be active at all; a
-    weight is *defined* as log(1 + a) with a summed in float64 in one fixed order and rounded to float32, and everything
-    within the product's proven error of 0 is summed so. (A processor with other vector units may have another order,
-    which changes the float64 sum by 1e-16, and what is left after rounding about once in 1e8 weights.)
-
-    Args:
-        head: Or its `Projector`, where a frozen head weighs again and again: making one takes longer than a text does.
-        own: The own terms of n texts; then only these may be active. None: every usable term may.
-        block: How many vectors at a time; memory is bounded by it, apart from the result.
-    """
+    """The weighted terms of dense vectors (n, d), which may be memory-mapped."""
+    # The weight of a term is a function of the head and of the one vector alone, to the bit: not of its neighbours, of
+    # `block`, or of threads. A product in float32 on the head's device only tells which terms can be active at all; a
+    # weight is *defined* as log(1 + a) with a summed in float64 in one fixed order and rounded to float32, and
+    # everything within the product's proven error of 0 is summed so. (A processor with other vector units may have
+    # another order, which changes the float64 sum by 1e-16, and what is left after rounding about once in 1e8 weights.)
     weigher = head if isinstance(head, Projector) else Projector(head)
     parts = []
     with Progress(title, len(vectors), "vectors") as advance:

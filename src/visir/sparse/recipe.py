@@ -21,70 +21,50 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class HeadSettings(Settings):
-    """The projection head; see `visir.sparse.head.SparseHead`.
+    """The projection head; see `visir.sparse.head.SparseHead`."""
 
-    Attributes:
-        width: ω.
-        terms: Which may be active: "all" that are usable, as in the chapter, or those that so many training captions
-            have: 1 leaves a quarter of BERT's in Flickr8k, at a quarter of the cost. A term that is never or hardly
-            ever seen keeps little of its meaning in a short training: the head uses it for something else, and it turns
-            up where nobody would say it. What is given up: no vector can ever say another word, nor is such a word of a
-            query ever matched.
-        language_model: Whose words there are, and whose embeddings W2 begins from: "st:all-MiniLM-L6-v2", which needs
-            no hub, or a masked language model (a hub name, or a folder) with a fast tokenizer, such as
-            "distilbert-base-uncased", the released code's.
-    """
-
-    width: Count = 768
+    width: Count = 768  # ω
+    # Which may be active: "all" that are usable, as in the chapter, or those that so many training captions have: 1
+    # leaves a quarter of BERT's in Flickr8k, at a quarter of the cost. A term that is never or hardly ever seen keeps
+    # little of its meaning in a short training: the head uses it for something else, and it turns up where nobody would
+    # say it. What is given up: no vector can ever say another word, nor is such a word of a query ever matched.
     terms: TermChoice = "all"
+    # Whose words there are, and whose embeddings W2 begins from: "st:all-MiniLM-L6-v2", which needs no hub, or a masked
+    # language model (a hub name, or a folder) with a fast tokenizer, such as "distilbert-base-uncased", the released
+    # code's.
     language_model: str = "st:all-MiniLM-L6-v2"
 
 
 class ExpansionSettings(Settings):
-    """Expansion control; see `visir.sparse.expansion.Expansion`.
+    """Expansion control; see `visir.sparse.expansion.Expansion`."""
 
-    Attributes:
-        variant: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w.
-        sampled_per: E_C is drawn once per "batch", as in Algorithm 1 and in the released code, or for each "caption",
-            which finds less (see `Expansion`).
-    """
-
-    variant: Variant = "caption+word"
+    variant: Variant = "caption+word"  # "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w
+    # E_C is drawn once per "batch", as in Algorithm 1 and in the released code, or for each "caption", which finds less
+    # (see `Expansion`).
     sampled_per: SampledPer = "batch"
 
 
 class LossSettings(Settings):
-    """Eq. 3.7; see `visir.sparse.loss.SparseLoss`.
+    """Eq. 3.7; see `visir.sparse.loss.SparseLoss`."""
 
-    Attributes:
-        temperature: τ.
-        balance: λ.
-        eta: η.
-        warmup: η rises quadratically over this share of all steps.
-    """
-
-    temperature: Positive = 0.001
-    balance: Fraction = 0.5
-    eta: Annotated[float, Field(ge=0.0)] = 1e-3
-    warmup: Fraction = 0.2
+    temperature: Positive = 0.001  # τ
+    balance: Fraction = 0.5  # λ
+    eta: Annotated[float, Field(ge=0.0)] = 1e-3  # η
+    warmup: Fraction = 0.2  # η rises quadratically over this share of all steps
 
 
 class SparseOptimiser(Optimiser):
-    """How the weights move, with the chapter's values: AdamW without weight decay, gradients as long as they are.
+    """How the weights move, with the chapter's values: AdamW without weight decay, gradients as long as they are."""
 
-    - `rate`: peak learning rate of W1, which begins from nothing
-
-    Attributes:
-        norm_rate, words_rate: Of the layer norm, and of W2 with its bias, which come from a language model. The
-            released rates suit a hundred thousand steps; a training of a few hundred wants higher ones.
-        chunk: There is none: both sides of a batch go through the head together.
-    """
+    # - `rate`: peak learning rate of W1, which begins from nothing
 
     epochs: Count = 200
     betas: tuple[Share, Share] = (0.9, 0.999)
     decay: Annotated[float, Field(ge=0.0)] = 0.0
     clip: Positive | None = None
-    chunk: None = None
+    chunk: None = None  # there is none: both sides of a batch go through the head together
+    # Of the layer norm, and of W2 with its bias, which come from a language model. The released rates suit a hundred
+    # thousand steps; a training of a few hundred wants higher ones.
     norm_rate: Positive = 5e-5
     words_rate: Positive = 5e-5
 
@@ -97,18 +77,13 @@ class SparseSchedule(Schedule):
 
 
 class SparseSelection(Settings):
-    """Which epoch's weights are kept.
+    """Which epoch's weights are kept."""
 
-    Attributes:
-        keep: "mrr@10", the epoch with the best MRR@10 of text to image on the validation split (the earliest of
-            equals), or "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10
-            sees most ranks. (The released code keeps the best R@1; rsum, by which visir chooses dense towers, counts
-            image to text too.)
-        patience: Stop after this many epochs without a better MRR@10; never, when it is left out.
-    """
-
+    # "mrr@10", the epoch with the best MRR@10 of text to image on the validation split (the earliest of equals), or
+    # "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10 sees most ranks. (The
+    # released code keeps the best R@1; rsum, by which visir chooses dense towers, counts image to text too.)
     keep: Literal["mrr@10", "last"] = "mrr@10"
-    patience: Count | None = None
+    patience: Count | None = None  # stop after this many epochs without a better MRR@10; never, when it is left out
 
     @property
     def figure(self) -> str:

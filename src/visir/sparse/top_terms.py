@@ -19,21 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopTerms(Columnar, view="visir.reports.views.words"):
-    """The heaviest terms of a vector.
+    """The heaviest terms of a vector."""
 
-    Attributes:
-        title: An id, a file's name, or a text.
-        terms: (term, weight), heaviest first.
-        own: Which of them the text has itself (always empty for a picture).
-        picture: What is shown, if there is any.
-        caption: The caption of a picture, with terms of its own.
-    """
-
-    title: str
-    terms: tuple[tuple[str, float], ...]
-    own: frozenset[str] = frozenset()
-    picture: Image | None = None
-    caption: TopTerms | None = None
+    title: str  # an id, a file's name, or a text
+    terms: tuple[tuple[str, float], ...]  # (term, weight), heaviest first
+    own: frozenset[str] = frozenset()  # which of them the text has itself (always empty for a picture)
+    picture: Image | None = None  # what is shown, if there is any
+    caption: TopTerms | None = None  # the caption of a picture, with terms of its own
 
     def __repr__(self) -> str:
         heaviest = ", ".join(f"{term} {weight:.2f}" for term, weight in self.terms[:8])

@@ -20,11 +20,9 @@ _SPARSE = 0.02
 
 @torch.inference_mode()
 def validate(head: SparseHead, pairs: SparseExamples, variant: Variant) -> dict[str, float]:
-    """Text to image on a split: "mrr@10", "hit@1", "hit@5" in percent; "flops", "image terms", "text terms".
-
-    FLOPs is eq. 3.1, the mean number of terms that a caption and an image both have. Captions are expanded, except
-    under "none". Ties, and NaN, count against the query, so that a head whose vectors are all empty finds nothing.
-    """
+    """Text to image on a split: "mrr@10", "hit@1", "hit@5" in percent; "flops", "image terms", "text terms"."""
+    # FLOPs is eq. 3.1, the mean number of terms that a caption and an image both have. Captions are expanded, except
+    # under "none". Ties, and NaN, count against the query, so that a head whose vectors are all empty finds nothing.
     device = pairs.images.device
     images = torch.cat([head(block) for block in pairs.images.split(_BLOCK)])
     having = (images > 0).sum(dim=0, dtype=torch.float64)  # images of each term

@@ -23,26 +23,13 @@ from visir.sparse.vocabulary import TextTerms
 
 @dataclass(frozen=True, eq=False)
 class VocabularyPruning:
-    """Which terms of a vocabulary are trained.
+    """Which terms of a vocabulary are trained."""
 
-    Attributes:
-        terms: (U,) int64, ascending; term `terms[j]` of the vocabulary is term j of the pruned head.
-    """
-
-    terms: Tensor
+    terms: Tensor  # (U,) int64, ascending; term `terms[j]` of the vocabulary is term j of the pruned head
 
     @classmethod
     def of(cls, which: TermChoice, head: SparseHead, train: SparseExamples) -> VocabularyPruning:
-        """Choose the terms.
-
-        Args:
-            which: "all" usable terms, or those of them that so many training captions have.
-            head: Of the whole vocabulary.
-            train: The training captions.
-
-        Raises:
-            ConfigurationError: No term is left.
-        """
+        """Choose the terms."""
         chosen = head.usable.cpu()
         if which != "all":
             captions = np.bincount(train.terms.terms, minlength=len(chosen))
@@ -79,11 +66,9 @@ class VocabularyPruning:
 
     @torch.no_grad()
     def restore(self, trained: SparseHead, fresh: SparseHead) -> SparseHead:
-        """A head of the whole vocabulary with the trained rows in their places; `fresh` is what `prune` began from.
-
-        A usable term that was not trained has a row of zeros and the bias -1: its logit is -1 for every vector, its
-        weight 0. Rows of special tokens, which are masked in any case, stay as they were.
-        """
+        """A head of the whole vocabulary with the trained rows in their places; `fresh` is what `prune` began from."""
+        # A usable term that was not trained has a row of zeros and the bias -1: its logit is -1 for every vector, its
+        # weight 0. Rows of special tokens, which are masked in any case, stay as they were.
         words, bias = fresh.words.detach().cpu().clone(), fresh.bias.detach().cpu().clone()
         never = fresh.usable.cpu().clone()
         never[self.terms] = False

@@ -37,15 +37,7 @@ _ENTRIES = ("visir", "claim", "pattern", "folder", "work", "unclaim", "gone", "c
 
 
 class Claims:
-    """The log of one folder, locked by this process. Use it as a context, or `release` it.
-
-    Attributes:
-        folder: The folder that the names are below.
-        folders: Names of folders below it that visir made, each with a manifest of its own (`own_folder`).
-        works: Names of folders below it for work that is not finished (`work_folder`).
-        gone: From names of files to the generation of the manifest with which they no longer count.
-        is_foreign: Whether the log was not written into this folder: it came with a copy, or out of an archive.
-    """
+    """The log of one folder, locked by this process. Use it as a context, or `release` it."""
 
     def __init__(self, folder: Path, stream: IO[bytes], *, trusted: bool = False) -> None:
         self.folder = folder
@@ -90,16 +82,7 @@ class Claims:
 
     @classmethod
     def take(cls, folder: Path, *, busy: str | VisirError, trusted: bool = False) -> Claims:
-        """Lock the log of an existing folder, and make it if there is none.
-
-        Args:
-            folder: A folder that visir made (or is about to, when it is empty).
-            busy: While another process holds the lock: a text to say once while waiting, or the error to raise.
-            trusted: Go by a log that came with a copy of the folder too.
-
-        Raises:
-            FolderError: The log cannot be written, visir did not write it, or a newer visir did.
-        """
+        """Lock the log of an existing folder, and make it if there is none."""
         path = folder / LOG
         while True:
             stream = hold(path, busy)

@@ -220,13 +220,8 @@ def write_new(target: str | Path, data: bytes, *, replace: bool = False) -> None
 
 
 def move_to_new(path: Path, target: Path) -> None:
-    """Give a file its name unless that is taken by now: a link fails where a rename would replace.
-
-    Where the system has links, the file keeps its old name too; whoever made it removes that.
-
-    Raises:
-        FolderError: The name is taken.
-    """
+    """Give a file its name unless that is taken by now: a link fails where a rename would replace."""
+    # Where the system has links, the file keeps its old name too; whoever made it removes that.
     try:
         os.link(path, target)
     except FileExistsError:

@@ -15,14 +15,7 @@ from visir.errors import DISK_REFUSALS, VisirError
 
 @contextlib.contextmanager
 def disk_faults(place: Path, error: type[VisirError], *, progress: str = "") -> Iterator[None]:
-    """Raise `error` where a disk is full, read-only, or gives this user (or a file of this size) no more room.
-
-    Args:
-        place: What is being written; the error names it where the system names no file.
-        error: What to raise.
-        progress: What the error says of the work done so far, where the same command goes on from there. Then every
-            error of the system is reported so, and errors of storage inside `place` that a disk has caused.
-    """
+    """Raise `error` where a disk is full, read-only, or gives this user (or a file of this size) no more room."""
     try:
         yield
     except OSError as fault:
@@ -42,10 +35,8 @@ def disk_faults(place: Path, error: type[VisirError], *, progress: str = "") -> 
 
 
 def system_error(fault: BaseException | None) -> OSError | None:
-    """The error of the system behind this one; None where there is none.
-
-    Libraries in Rust (safetensors, tokenizers) write the system's number only into their texts.
-    """
+    """The error of the system behind this one; None where there is none."""
+    # Libraries in Rust (safetensors, tokenizers) write the system's number only into their texts.
     if isinstance(fault, VisirError):
         return system_error(fault.__cause__)
     if fault is None or isinstance(fault, OSError):
@@ -97,10 +88,8 @@ def check_writable(place: Path, error: type[VisirError]) -> None:
 
 
 def give_to_owner(path: Path, folder: Path) -> None:
-    """Give a new file the owner and the rights of its folder: who may read the folder may read what is in it.
-
-    Some libraries write for their user alone, and an administrator (root) writes into folders of others.
-    """
+    """Give a new file the owner and the rights of its folder: who may read the folder may read what is in it."""
+    # Some libraries write for their user alone, and an administrator (root) writes into folders of others.
     status = folder.stat()
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         with contextlib.suppress(OSError):  # a root without rights over other users' files

@@ -67,14 +67,7 @@ def make_folder(folder: Path, *, elsewhere: str = "") -> None:
 
 
 def check_local(path: Path, error: type[VisirError] = VisirError) -> None:
-    """Raise an error for an address: `s3://bucket/x`, taken as a path, is a folder `s3:` here, which nobody means.
-
-    Example:
-        >>> check_local(Path("s3://bucket/photos.index"))
-        Traceback (most recent call last):
-        visir.errors.VisirError: s3://bucket/photos.index: an address; this is written to a local disk alone.
-          → name a local folder, and copy what is in it there afterwards
-    """
+    """Raise an error for an address: `s3://bucket/x`, taken as a path, is a folder `s3:` here, which nobody means."""
     for folder in path.parents:
         if _SCHEME.fullmatch(folder.name) and not folder.exists():
             raise error(

@@ -24,18 +24,7 @@ _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 def remove_files(
     root: Path, names: Iterable[str], *, only: Callable[[str], bool] | None = None, links: bool = False
 ) -> list[str]:
-    """Remove these files below `root`, and the folders that this leaves empty.
-
-    Args:
-        root: A folder that visir made. It may itself be reached through a link that the user made.
-        names: Paths below it, with "/" between their parts. Missing ones are passed over.
-        only: Asked for each file that there is; one for which it says no is left.
-        links: Whether names of links are removed too: the links, never what they lead to.
-
-    Returns:
-        The names that were left: links, folders, files behind a link, files that cannot be removed, and those that
-        `only` refused.
-    """
+    """Remove these files below `root`, and the folders that this leaves empty."""
     not_removed: list[str] = []
     parents: set[PurePosixPath] = set()
     for name in names:
@@ -55,10 +44,9 @@ def remove_files(
 
 
 def remove_empty_folders(root: Path) -> bool:
-    """Remove `root` and the folders below it as far as nothing is in them, links not followed; whether `root` is gone.
-
-    Removing an empty folder loses nothing.
-    """
+    """Remove `root` and the folders below it as far as nothing is in them, links not followed; whether `root` is
+    gone."""
+    # Removing an empty folder loses nothing.
     for folder, _, _ in os.walk(root, topdown=False, followlinks=False):
         with contextlib.suppress(OSError):
             Path(folder).rmdir()

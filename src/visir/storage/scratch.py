@@ -253,10 +253,8 @@ _NOT_MOVED = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EINVAL,
 
 
 def take_place(scratch: Scratch, target: Path) -> None:
-    """Put the scratch folder's `new` in the place of `target`: the folder, or, where it cannot be moved, its files.
-
-    `OSError` where neither can be done.
-    """
+    """Put the scratch folder's `new` in the place of `target`: the folder, or, where it cannot be moved, its files."""
+    # `OSError` where neither can be done.
     if scratch.path.parent != target:
         try:
             swap(scratch, target)
@@ -271,10 +269,9 @@ def take_place(scratch: Scratch, target: Path) -> None:
 
 
 def finish_filling(path: Path, claims: Claims) -> None:
-    """Move the files of `new` into their folder, the manifest last, by which they count; go on from where a kill was.
-
-    What the manifest before it names is removed. What lies under a name that the new one needs gets another one.
-    """
+    """Move the files of `new` into their folder, the manifest last, by which they count; go on from where a kill
+    was."""
+    # What the manifest before it names is removed. What lies under a name that the new one needs gets another one.
     name = next((facts["fill"] for facts in claims.facts() if "fill" in facts), None)
     new = path / NEW
     if not isinstance(name, str) or Path(name).name != name.removeprefix(".") or not (new / MANIFEST).is_file():
@@ -296,13 +293,11 @@ def finish_filling(path: Path, claims: Claims) -> None:
 
 
 def swap(scratch: Scratch, target: Path) -> None:
-    """Put the scratch folder's `new` in the place of the folder `target`, which visir made; it takes its rights.
-
-    What visir wrote into the old folder is removed. Files and empty folders of others that were in it stay in their
-    places; where the new one has something of the same name, they go to a folder beside it, and a warning names that.
-    Killed or interrupted in between, it is the old folder or the new one that is there; the next writer in this place
-    does the rest.
-    """
+    """Put the scratch folder's `new` in the place of the folder `target`, which visir made; it takes its rights."""
+    # What visir wrote into the old folder is removed. Files and empty folders of others that were in it stay in their
+    # places; where the new one has something of the same name, they go to a folder beside it, and a warning names that.
+    # Killed or interrupted in between, it is the old folder or the new one that is there; the next writer in this place
+    # does the rest.
     path, new, old = scratch.path, scratch.path / NEW, scratch.path / OLD
     scratch.claims.note(swap=target.name, manifest=_digest(new))
     try:

@@ -16,21 +16,13 @@ FILE = Path(__file__).parent / "data_requirements.toml"
 
 @dataclass(frozen=True)
 class DataRequirement:
-    """A data set, or the weights of a model.
+    """A data set, or the weights of a model."""
 
-    Args:
-        name: The name that studies use.
-        description: What it is, in words.
-        instructions: What to download, and where to put it.
-        path: The file or folder that must exist; "$VISIR_DATA" in it stands for the directory of real data.
-        model: Instead of a path: a name on the Hugging Face hub, which must lie in the hub's cache.
-    """
-
-    name: str
-    description: str
-    instructions: str
-    path: str = ""
-    model: str = ""
+    name: str  # the name that studies use
+    description: str  # what it is, in words
+    instructions: str  # what to download, and where to put it
+    path: str = ""  # the file or folder that must exist; "$VISIR_DATA" in it stands for the directory of real data
+    model: str = ""  # instead of a path: a name on the Hugging Face hub, which must lie in the hub's cache
 
     @property
     def is_available(self) -> bool:
@@ -52,22 +44,13 @@ class DataRequirement:
 
 @cache
 def data_requirements() -> dict[str, DataRequirement]:
-    """All requirements by name.
-
-    Example:
-        >>> data_requirements()["brittleness-runs"].path
-        '$VISIR_DATA/brittleness-runs'
-    """
+    """All requirements by name."""
     entries = tomllib.loads(read_bytes(FILE).decode())
     return {name: DataRequirement(name, **entry) for name, entry in entries.items()}
 
 
 def data_requirement(name: str) -> DataRequirement:
-    """A requirement by name.
-
-    Raises:
-        ConfigurationError: No requirement has this name; the hint is the nearest name.
-    """
+    """A requirement by name."""
     if name not in data_requirements():
         raise ConfigurationError(f"{FILE.name}: nothing is called {name!r}.", hint=nearest(name, data_requirements()))
     return data_requirements()[name]

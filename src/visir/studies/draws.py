@@ -23,36 +23,18 @@ SURE = 0.975
 
 
 def unit_sums(units: Sequence[str], columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Draws of sums: units are drawn with replacement, each with all its rows (the bootstrap).
-
-    Args:
-        units: (n,) the unit of each row: the image of a caption, the category of a query. Its rows are no independent
-            samples.
-        columns: (n, k) what is summed.
-
-    Returns:
-        (DRAWS, k) sums; NaN for a single unit.
-
-    Example:
-        >>> import numpy as np
-        >>> sums = unit_sums(["a", "a", "b"], np.array([[1.0, 1], [1, 1], [4, 2]]))
-        >>> sorted(set(map(tuple, sums.tolist())))
-        [(4.0, 4.0), (6.0, 4.0), (8.0, 4.0)]
-    """
+    """Draws of sums: units are drawn with replacement, each with all its rows (the bootstrap)."""
+    # units: (n,) the unit of each row: the image of a caption, the category of a query. Its rows are no independent
+    # samples.
+    # columns: (n, k) what is summed.
     names, member = np.unique(np.asarray(units, dtype=str), return_inverse=True)
     return resampled_sums(columns, member, samples=DRAWS, seed=_seed(names.tolist()))
 
 
 def unit_means(units: Sequence[str], columns: Mapping[str, NDArray[np.float64]]) -> dict[str, Draws]:
-    """Draws of means over rows, as `unit_sums` draws; NaN values do not count.
-
-    Args:
-        units: (n,) the unit of each row.
-        columns: Label → (n,) values.
-
-    Returns:
-        Label → draws; labels whose draws are not all defined are left out.
-    """
+    """Draws of means over rows, as `unit_sums` draws; NaN values do not count."""
+    # units: (n,) the unit of each row.
+    # columns: Label → (n,) values.
     if not columns:
         return {}
     values = np.stack(list(columns.values()), axis=1)
@@ -64,28 +46,11 @@ def unit_means(units: Sequence[str], columns: Mapping[str, NDArray[np.float64]])
 
 
 def few_units(values: NDArray[np.float64], variance: float, name: str) -> NDArray[np.float64]:
-    """Draws of deviations of means over few units: any difference of two has the interval of a paired t-test.
-
-    A bootstrap of three seeds or five folds is far too narrow. Here the deviation of a mean is a random combination of
-    the units' deviations, divided by a χ: of one mean, or of the difference of two, it is a scaled t with n − 1 degrees
-    of freedom, exactly.
-
-    Args:
-        values: (n, k) the value of each of n units (2 at least), in k columns.
-        variance: Of a mean, in multiples of the variance over units: 1 / n for independent ones; 1 / n + (test size /
-            training size) for folds of a cross-validation (Nadeau & Bengio 2003); (n − 1)² / n for estimates that each
-            leave one unit out (the jackknife).
-        name: Of the units: the same units have the same name, and are then paired.
-
-    Returns:
-        (DRAWS, k) deviations from the value.
-
-    Example:
-        >>> import numpy as np
-        >>> deviations = few_units(np.array([[1.0], [2], [3]]), 1 / 3, "seeds 0, 1, 2")
-        >>> bool(abs(np.quantile(deviations, 0.975) - 4.303 * 1 / 3**0.5) < 0.5)
-        True
-    """
+    """Draws of deviations of means over few units: any difference of two has the interval of a paired t-test."""
+    # A bootstrap of three seeds or five folds is far too narrow. Here the deviation of a mean is a random combination
+    # of the units' deviations, divided by a χ: of one mean, or of the difference of two, it is a scaled t with n − 1
+    # degrees of freedom, exactly.
+    # values: (n, k) the value of each of n units (2 at least), in k columns.
     from scipy.special import chdtri
 
     freedom = len(values) - 1

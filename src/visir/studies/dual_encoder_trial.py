@@ -17,18 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DualEncoderTrial(TrainingTrial):
-    """A recipe of `visir train`, and under which conditions its checkpoint is evaluated.
+    """A recipe of `visir train`, and under which conditions its checkpoint is evaluated."""
 
-    Attributes:
-        recipe: Of the training.
-        evaluations: From labels to the shortcuts that the evaluated split carries, as `Shortcuts.parse` takes them;
-            None for none.
-        split: Which split is evaluated.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # of the training
+    # From labels to the shortcuts that the evaluated split carries, as `Shortcuts.parse` takes them; None for none.
     evaluations: Mapping[str, str | None] = field(default_factory=lambda: {"test": None})
-    split: str = "test"
+    split: str = "test"  # which split is evaluated
 
     def results(self, out: Path) -> dict[str, Result]:
         """The result of every evaluation."""

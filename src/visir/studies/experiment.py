@@ -15,26 +15,15 @@ from visir.training.settings import Settings
 
 
 class Experiment(Settings):
-    """One cell of a table, as a study's file describes it.
+    """One cell of a table, as a study's file describes it."""
 
-    Args:
-        system: The system in the published table that the cell fills, or stands for on other data.
-        collection: The collection in that table; "" where the table names none.
-        needs: Names in `data_requirements.toml`: data and weights that are not part of visir.
-    """
-
-    system: str
-    collection: str = ""
-    needs: tuple[str, ...] = ()
+    system: str  # the system in the published table that the cell fills, or stands for on other data
+    collection: str = ""  # the collection in that table; "" where the table names none
+    needs: tuple[str, ...] = ()  # names in `data_requirements.toml`: data and weights that are not part of visir
 
     @abstractmethod
     def measure(self, context: ExperimentContext) -> Measurement:
-        """Carry the experiment out.
-
-        Raises:
-            InsufficientDataError: The data does not hold what the cell needs; the cell is then "not run".
-            VisirError: Anything else that the user can mend; the cell is then "failed".
-        """
+        """Carry the experiment out."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -43,52 +32,35 @@ class Experiment(Settings):
 
 @dataclass(frozen=True, eq=False)
 class ExperimentContext:
-    """Where an experiment writes, and what it is compared with.
+    """Where an experiment writes, and what it is compared with."""
 
-    Args:
-        folder: The folder of this cell alone.
-        shared: The folder of all studies: a training that two tables need is done once.
-        seed: The seed of the cell.
-        row: The published row, which names the values to measure; None where nothing is published.
-        decimals: How many decimals the table prints.
-        judged: Whether values are compared with the published ones; only on the table's own data.
-        locks: The locks that all cells of this process share.
-    """
-
-    folder: Path
-    shared: Path
-    seed: int
-    row: PublishedRow | None
-    decimals: int
-    judged: bool
-    locks: FolderLocks
+    folder: Path  # the folder of this cell alone
+    shared: Path  # the folder of all studies: a training that two tables need is done once
+    seed: int  # the seed of the cell
+    row: PublishedRow | None  # the published row, which names the values to measure; None where nothing is published
+    decimals: int  # how many decimals the table prints
+    judged: bool  # whether values are compared with the published ones; only on the table's own data
+    locks: FolderLocks  # the locks that all cells of this process share
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What an experiment measured.
+    """What an experiment measured."""
 
-    Args:
-        values: Label as the table prints it ("i2t R@1", "both rsum") → value in the units of the table.
-        provenance: What ran: the real system, the real collection and its fingerprint, (label, value).
-        protocol: Rows of the protocol card.
-        explained: Which reading of the protocol gives the published values, where ours differ.
-        notes: Sentences to print below the table.
-        not_judged: Label → why this value cannot be compared with the published one (half of the data, for example).
-        words: Results that are words, by the name of a published row or of an example; shown, never judged.
-        draws: Label → draws of its value (`visir.studies.draws`); a value without draws has no interval.
-        fold_ratio: Test size over training size where the seeds of a cell are folds of one cross-validation, which
-            share most of what they are trained on. None for seeds that are independent trainings.
-    """
-
+    # Label as the table prints it ("i2t R@1", "both rsum") → value in the units of the table.
     values: Mapping[str, float]
-    provenance: Mapping[str, str]
-    protocol: Mapping[str, str] = field(default_factory=dict)
-    explained: str = ""
-    notes: tuple[str, ...] = ()
+    provenance: Mapping[str, str]  # what ran: the real system, the real collection and its fingerprint, (label, value)
+    protocol: Mapping[str, str] = field(default_factory=dict)  # rows of the protocol card
+    explained: str = ""  # which reading of the protocol gives the published values, where ours differ
+    notes: tuple[str, ...] = ()  # sentences to print below the table
+    # Label → why this value cannot be compared with the published one (half of the data, for example).
     not_judged: Mapping[str, str] = field(default_factory=dict)
+    # Results that are words, by the name of a published row or of an example; shown, never judged.
     words: Mapping[str, str] = field(default_factory=dict)
+    # Label → draws of its value (`visir.studies.draws`); a value without draws has no interval.
     draws: Mapping[str, Draws] = field(default_factory=dict)
+    # Test size over training size where the seeds of a cell are folds of one cross-validation, which share most of what
+    # they are trained on. None for seeds that are independent trainings.
     fold_ratio: float | None = None
 
 
@@ -97,11 +69,7 @@ class InsufficientDataError(VisirError):
 
 
 class FolderLocks:
-    """One lock for each folder that several cells may fill at the same time.
-
-    Attributes:
-        process: The lock for work inside this process, which has one processor for all cells.
-    """
+    """One lock for each folder that several cells may fill at the same time."""
 
     def __init__(self) -> None:
         self.process = threading.RLock()

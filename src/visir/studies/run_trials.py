@@ -20,21 +20,10 @@ LOG_FILE = "log.txt"
 
 
 def run_trials(trials: Sequence[TrainingTrial], out: Path, *, jobs: int | None = None) -> None:
-    """Carry out every unfinished trial in a process of its own.
-
-    Each has one thread, so that its figures do not depend on how many run beside it, and small models lose nothing by
-    it. What each prints is in its `log.txt`. Trials that share the vectors of a frozen encoder wait for each other
-    while one of them encodes.
-
-    Args:
-        trials: What to carry out.
-        out: The folder of the study.
-        jobs: How many run side by side; one per core when it is left out.
-
-    Raises:
-        VisirError: Some trials failed (raised after all others are done), or a folder holds another trial (raised
-            before anything runs).
-    """
+    """Carry out every unfinished trial in a process of its own."""
+    # Each has one thread, so that its figures do not depend on how many run beside it, and small models lose nothing by
+    # it. What each prints is in its `log.txt`. Trials that share the vectors of a frozen encoder wait for each other
+    # while one of them encodes.
     unfinished = [trial for trial in trials if not trial.is_finished(out)]
     if not unfinished:
         return

@@ -25,18 +25,9 @@ class PriorTraining(Settings):
 
 
 def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
-    """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them.
-
-    The folder is named by the recipe's settings, so studies that agree on a training share it, and one that was changed
-    has a folder of its own.
-
-    Args:
-        recipe: Of the training.
-        context: Of the cell that needs it.
-
-    Returns:
-        The folder of the trial (`visir.studies.trial`).
-    """
+    """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them."""
+    # The folder is named by the recipe's settings, so studies that agree on a training share it, and one that was
+    # changed has a folder of its own.
     from visir.studies.dual_encoder_trial import DualEncoderTrial
     from visir.studies.run_trials import run_trials
 
@@ -56,11 +47,9 @@ def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
 
 
 def wait_for(folder: Path) -> None:
-    """Wait for a training in this trial's folder that another process carries out.
-
-    When a study is killed, its trainings are not: they are processes of their own and go on. The study goes on once
-    they are done.
-    """
+    """Wait for a training in this trial's folder that another process carries out."""
+    # When a study is killed, its trainings are not: they are processes of their own and go on. The study goes on once
+    # they are done.
     from visir.studies.trial import CHECKPOINT
     from visir.training.folder import wait_until_free
 

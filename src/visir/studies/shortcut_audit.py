@@ -27,19 +27,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Tabular, Plotted, view="visir.reports.views.shortcut_audit"):
-    """The result of an audit.
-
-    Attributes:
-        bits: (b,) how many bits of shortcut were trained with; 0 is the constant 0 0 0 0 0 0.
-        without, with_shortcuts: (b, seeds) rsum (0–600) of the split without and with its shortcuts.
-        baseline: (seeds,) rsum of the recipe without any.
-    """
+    """The result of an audit."""
 
     name: str
-    bits: Sequence[int]
+    bits: Sequence[int]  # (b,) how many bits of shortcut were trained with; 0 is the constant 0 0 0 0 0 0
     seeds: Sequence[int]
-    baseline: Floats
-    without: Floats
+    baseline: Floats  # (seeds,) rsum of the recipe without any
+    without: Floats  # (b, seeds) rsum (0–600) of the split without and with its shortcuts
     with_shortcuts: Floats
 
     def __repr__(self) -> str:
@@ -50,18 +44,14 @@ class Audit(Tabular, Plotted, view="visir.reports.views.shortcut_audit"):
 
     @property
     def loss_per_bit(self) -> Floats:
-        """(seeds,) the one number: percent of retrieval lost per bit of shortcut; 0 loses nothing.
-
-            Σ_n n · (r(0) − r(n))  /  ( r(0) · Σ_n n² )  · 100
-
-        the slope of the least-squares line through the origin, of the relative loss over the bits; r(n) is the rsum
-        *without* shortcuts after training with n bits. It is measured from 0 bits, not from the baseline: a model that
-        was trained under a constant stamp has less to go by where the stamp is missing (in thesis Figure 4.5 a VSE++
-        falls from 412.8 to 344.4 with 0 bits), and that is no shortcut.
-
-        A model that collapses at n bits cannot lose more; the number then depends on the largest n. Compare audits of
-        the same bits.
-        """
+        """(seeds,) the one number: percent of retrieval lost per bit of shortcut; 0 loses nothing."""
+        #     Σ_n n · (r(0) − r(n))  /  ( r(0) · Σ_n n² )  · 100
+        # the slope of the least-squares line through the origin, of the relative loss over the bits; r(n) is the rsum
+        # *without* shortcuts after training with n bits. It is measured from 0 bits, not from the baseline: a model
+        # that was trained under a constant stamp has less to go by where the stamp is missing (in thesis Figure 4.5 a
+        # VSE++ falls from 412.8 to 344.4 with 0 bits), and that is no shortcut.
+        # A model that collapses at n bits cannot lose more; the number then depends on the largest n. Compare audits of
+        # the same bits.
         n = np.asarray(self.bits, np.float64)
         at_zero = self.without[list(self.bits).index(0)]
         loss: Floats = 100 * (n[:, None] * (at_zero - self.without)).sum(0) / (at_zero * (n**2).sum())
@@ -69,14 +59,9 @@ class Audit(Tabular, Plotted, view="visir.reports.views.shortcut_audit"):
 
 
 def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] = (0,)) -> list[DualEncoderTrial]:
-    """The trainings of an audit: for every seed the recipe itself, and the recipe with 0 and more bits of shortcut.
-
-    Settings of `[shortcuts]` other than `kind` and `bits` are taken over, so an audit can be of shortcuts per caption,
-    or of packed ones.
-
-    Raises:
-        ConfigurationError: The bits are not 0 and others up to 19, or seeds repeat.
-    """
+    """The trainings of an audit: for every seed the recipe itself, and the recipe with 0 and more bits of shortcut."""
+    # Settings of `[shortcuts]` other than `kind` and `bits` are taken over, so an audit can be of shortcuts per
+    # caption, or of packed ones.
     faults = []
     if 0 not in bits or len(set(bits)) < 2:
         faults.append(f"bits {list(bits)}: 0, which losses are measured from, and at least one more")
@@ -100,24 +85,9 @@ def audit(
     set: RecipeChanges | None = None,
     **changes: Any,
 ) -> Audit:
-    """Train a recipe with more and more bits of shortcut, evaluate without and with them, and measure what it lost.
-
-    What is in `out` is not done again: a killed audit goes on, and more bits or seeds can be added later. A pretrained
-    model is audited by fine-tuning it (`tower = "pretrained"`).
-
-    Args:
-        recipe: The objective and the model, as `visir.train` takes it.
-        data: Pictures and captions with the splits train, val and test, by name or path; by default the recipe's.
-        out: The folder of the trainings; `runs/audit-NAME` when it is left out.
-        bits: How many bits of shortcut; 0 among them.
-        seeds: Of the trainings.
-        jobs: How many trainings run side by side; one per core when it is left out.
-        set: As `visir.train` takes it.
-        **changes: Keywords of `visir.train` that change the recipe: `model`, `epochs`, `batch`, …
-
-    Raises:
-        VisirError: A training failed, or `out` holds trainings of another recipe.
-    """
+    """Train a recipe with more and more bits of shortcut, evaluate without and with them, and measure what it lost."""
+    # What is in `out` is not done again: a killed audit goes on, and more bits or seeds can be added later. A
+    # pretrained model is audited by fine-tuning it (`tower = "pretrained"`).
     keywords = {name: changes.pop(name) for name in KEYWORDS if name in changes}
     recipe, _ = TOWERS.resolve(recipe, data, keywords, changes, set)
     out = Path(out) if out is not None else Path("runs") / f"audit-{recipe.name}"

@@ -15,17 +15,14 @@ BASELINE, UNIQUE, ALONE = "baseline", "unique", ("images", "captions")
 
 
 def setup_trial(recipe: Recipe, setup: str, seed: int) -> DualEncoderTrial:
-    """`recipe` in one setup, evaluated without shortcuts and, where it was trained with some, also with them.
-
-    - "baseline": I, no shortcuts
-    - "unique": II
-    - "images", "captions": III, unique shortcuts on one modality alone. The thesis evaluates it without any; with them
-      says whether a model has learnt less, or merely misses the stamp.
-    - "bits3": IV, 3 bits
-
-    Other settings of the recipe's `[shortcuts]` are taken over. Every setup of a recipe has a folder of its own name,
-    so that the audit and the figure share their trainings.
-    """
+    """`recipe` in one setup, evaluated without shortcuts and, where it was trained with some, also with them."""
+    # - "baseline": I, no shortcuts
+    # - "unique": II
+    # - "images", "captions": III, unique shortcuts on one modality alone. The thesis evaluates it without any; with
+    #   them says whether a model has learnt less, or merely misses the stamp.
+    # - "bits3": IV, 3 bits
+    # Other settings of the recipe's `[shortcuts]` are taken over. Every setup of a recipe has a folder of its own name,
+    # so that the audit and the figure share their trainings.
     usual = recipe.shortcuts or ShortcutSettings()
     changes: dict[str, dict[str, Any]] = {
         UNIQUE: {"kind": "unique", "bits": 0, "on": "both"},

@@ -35,19 +35,14 @@ K = 20
 
 @dataclass(frozen=True)
 class SparseTrial(TrainingTrial):
-    """A recipe of `visir sparsify`, whose checkpoint is evaluated on `split` and measured.
+    """A recipe of `visir sparsify`, whose checkpoint is evaluated on `split` and measured."""
 
-    The folder holds the `checkpoint`, the evaluation (`test/`, all tasks), `costs.json` (FLOPs, mean active terms of
-    each side, longest posting lists) and `captions.parquet` (id, exact@20, semantic@20, terms). The costs are over all
-    images and captions of the split: its galleries.
+    # The folder holds the `checkpoint`, the evaluation (`test/`, all tasks), `costs.json` (FLOPs, mean active terms of
+    # each side, longest posting lists) and `captions.parquet` (id, exact@20, semantic@20, terms). The costs are over
+    # all images and captions of the split: its galleries.
 
-    Attributes:
-        recipe: Of the training.
-        split: Which split is measured.
-    """
-
-    recipe: SparseRecipe
-    split: str = "test"
+    recipe: SparseRecipe  # of the training
+    split: str = "test"  # which split is measured
 
     def evaluation(self, out: Path) -> Evaluation:
         """Its evaluation, with runs."""

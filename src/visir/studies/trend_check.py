@@ -25,67 +25,38 @@ DrawFigure = Callable[[Means, PublishedValues], Iterator[Drawing]]
 
 @dataclass(frozen=True)
 class TrendCheck:
-    """One statement about a figure.
+    """One statement about a figure."""
 
-    Args:
-        statement: What the paper says of the figure.
-        holds: Whether our values agree; None where they cannot tell.
-        numbers: The values that decide it, as text.
-        chance: How often it would hold if what it compares stood in random order; ½ where no order says so (a bound).
-        sure: In which share of the draws of the values it holds; None where the values have no draws.
-    """
-
-    statement: str
-    holds: bool | None
-    numbers: str
+    statement: str  # what the paper says of the figure
+    holds: bool | None  # whether our values agree; None where they cannot tell
+    numbers: str  # the values that decide it, as text
+    # How often it would hold if what it compares stood in random order; ½ where no order says so (a bound).
     chance: float = 0.5
-    sure: float | None = None
+    sure: float | None = None  # in which share of the draws of the values it holds; None where the values have no draws
 
     @property
     def agrees(self) -> bool | None:
-        """Whether it holds for certain, or for certain not; None where the draws leave it open, or there are none.
-
-        A statement *counts* where this is not None.
-        """
+        """Whether it holds for certain, or for certain not; None where the draws leave it open, or there are none."""
+        # A statement *counts* where this is not None.
         if self.holds is None or self.sure is None or 1 - SURE < self.sure < SURE:
             return None
         return self.sure >= SURE
 
 
 def rising(values: Sequence[float]) -> bool:
-    """Whether no value is below the one before it.
-
-    Example:
-        >>> rising([1.0, 1.0, 2.0]), rising([2.0, 1.0])
-        (True, False)
-    """
+    """Whether no value is below the one before it."""
     return all(later >= earlier for earlier, later in pairwise(values))
 
 
 def rising_pairs(values: Sequence[float]) -> tuple[int, int]:
-    """In how many pairs the later value is larger, and how many pairs there are.
-
-    Example:
-        >>> rising_pairs([1.0, 3.0, 2.0])
-        (2, 3)
-    """
+    """In how many pairs the later value is larger, and how many pairs there are."""
     pairs = list(combinations(values, 2))
     return sum(later > earlier for earlier, later in pairs), len(pairs)
 
 
 def chance_of_order(count: int, share: float = 1.0) -> float:
-    """How often values in random order have at least this share of their pairs in a given order.
-
-    The numbers of permutations with k pairs out of order are the coefficients of Π (1 + x + … + xⁱ).
-
-    Args:
-        count: How many values.
-        share: Of the pairs, in [0, 1].
-
-    Example:
-        >>> chance_of_order(2), chance_of_order(3), chance_of_order(3, 0.6)
-        (0.5, 0.16666666666666666, 0.5)
-    """
+    """How often values in random order have at least this share of their pairs in a given order."""
+    # The numbers of permutations with k pairs out of order are the coefficients of Π (1 + x + … + xⁱ).
     permutations = [1]
     for size in range(2, count + 1):
         longer = [0] * (len(permutations) + size - 1)

@@ -45,26 +45,17 @@ class TrialRecipe(Protocol):
 
 @dataclass(frozen=True)
 class TrainingTrial(ABC):
-    """A recipe whose checkpoint is measured. Subclasses say how to train it and what to measure.
+    """A recipe whose checkpoint is measured. Subclasses say how to train it and what to measure."""
 
-    Attributes:
-        name: Of its folder within the study; names with "/" nest.
-        recipe: Of the training.
-    """
-
-    name: str
-    recipe: TrialRecipe
+    name: str  # of its folder within the study; names with "/" nest
+    recipe: TrialRecipe  # of the training
 
     def folder(self, out: Path) -> Path:
         """Where the trial is stored."""
         return out / self.name
 
     def is_finished(self, out: Path) -> bool:
-        """Whether it is trained and everything is measured.
-
-        Raises:
-            VisirError: Another trial lies in the folder.
-        """
+        """Whether it is trained and everything is measured."""
         self.check_same(out)
         return self._is_measured(self.folder(out))
 
@@ -115,11 +106,9 @@ def begin_trial(folder: Path, description: dict[str, Any]) -> None:
 
 
 def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
-    """Raise `VisirError` when the folder holds another trial than the one described.
-
-    Where data can be had is no part of a trial. An evaluation more or less is no other trial; one of the same name
-    under other conditions is.
-    """
+    """Raise `VisirError` when the folder holds another trial than the one described."""
+    # Where data can be had is no part of a trial. An evaluation more or less is no other trial; one of the same name
+    # under other conditions is.
     if (folder / MANIFEST).is_file():
         Manifest.read(folder, TRIAL)
     elif not (folder / TRIAL_FILE).is_file():  # a kill may have come before either
@@ -140,12 +129,7 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
 
 
 def differing_fields(stored: Any, described: Any, path: str = "") -> list[str]:
-    """The dotted names of what two dictionaries of plain values differ in.
-
-    Example:
-        >>> differing_fields({"seed": 0, "loss": {"eta": 1}}, {"seed": 0, "loss": {"eta": 2}})
-        ['loss.eta']
-    """
+    """The dotted names of what two dictionaries of plain values differ in."""
     if not isinstance(stored, dict) or not isinstance(described, dict):
         return [] if stored == described else [path]
     return [

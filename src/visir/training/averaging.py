@@ -13,11 +13,9 @@ from visir.training.recipe import Averaging
 
 
 def snapshot_steps(settings: Averaging, steps: int) -> frozenset[int]:
-    """The steps (from 0) of an epoch after which a snapshot enters the average.
-
-    `snapshots` even places over the last ⌈share · steps⌉ steps, the last step among them: 5 over the last 10 % of 100
-    steps are 91, 93, 95, 97, 99. An epoch of few steps has fewer snapshots, one after each of its last steps.
-    """
+    """The steps (from 0) of an epoch after which a snapshot enters the average."""
+    # `snapshots` even places over the last ⌈share · steps⌉ steps, the last step among them: 5 over the last 10 % of 100
+    # steps are 91, 93, 95, 97, 99. An epoch of few steps has fewer snapshots, one after each of its last steps.
     if not settings.snapshots:
         return frozenset()
     window = min(steps, max(settings.snapshots, -int(-settings.share * steps // 1)))
@@ -26,12 +24,11 @@ def snapshot_steps(settings: Averaging, steps: int) -> frozenset[int]:
 
 
 class RunningMean:
-    """The mean of a module's weights over snapshots (Izmailov et al. 2018, algorithm 1), its buffers with them.
+    """The mean of a module's weights over snapshots (Izmailov et al. 2018, algorithm 1), its buffers with them."""
 
-    Averaged running statistics of batch norm belong to averaged weights only nearly; the snapshots are so close
-    together that another pass over the data to measure them, as the paper makes, is not worth its time. What is no
-    floating point number (a count of batches) is as in the last snapshot.
-    """
+    # Averaged running statistics of batch norm belong to averaged weights only nearly; the snapshots are so close
+    # together that another pass over the data to measure them, as the paper makes, is not worth its time. What is no
+    # floating point number (a count of batches) is as in the last snapshot.
 
     def __init__(self) -> None:
         self.count = 0

@@ -14,20 +14,10 @@ Rows = NDArray[np.int64]
 def batches_of_epoch(
     captions: int, size: int, *, seed: int, epoch: int, anchors: Rows | None = None, per_image: int = 1
 ) -> list[Rows]:
-    """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches.
-
-    The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
-    sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
-
-    Args:
-        captions: How many there are.
-        size: Of a batch, at most.
-        seed: Of the training.
-        epoch: From 0.
-        anchors: (captions,) the image of each; needed for `per_image`.
-        per_image: So many captions of an image stand one after the other, other ones in each epoch, and so in one batch
-            (but where a batch ends between them).
-    """
+    """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches."""
+    # The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
+    # sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
+    # anchors: (captions,) the image of each; needed for `per_image`.
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(captions)
     if per_image > 1 and anchors is not None:
@@ -70,22 +60,15 @@ def steps_of_epoch(
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """A batch as one of several processes sees it.
+    """A batch as one of several processes sees it."""
 
-    Attributes:
-        rows: Of the whole batch, in order.
-        sizes: How many of them each process takes, one after the other.
-        chunks: The rows that go through this process's towers, cut; never empty. A process for which nothing is left (a
-            batch of fewer captions than processes) takes the batch's first caption, and none of it counts.
-        own: How many of this process's rows count.
-        is_cut: Whether the rows of some process, this one or another, go through the towers in several chunks.
-    """
-
-    rows: Rows
-    sizes: tuple[int, ...]
-    own: int
+    rows: Rows  # of the whole batch, in order
+    sizes: tuple[int, ...]  # how many of them each process takes, one after the other
+    own: int  # how many of this process's rows count
+    # The rows that go through this process's towers, cut; never empty. A process for which nothing is left (a batch of
+    # fewer captions than processes) takes the batch's first caption, and none of it counts.
     chunks: tuple[Rows, ...]
-    is_cut: bool
+    is_cut: bool  # whether the rows of some process, this one or another, go through the towers in several chunks
 
     @classmethod
     def of(cls, rows: Rows, *, process: int = 0, processes: int = 1, chunk: int | None = None) -> Share:

@@ -27,21 +27,13 @@ from visir.training.sides import GRU
 
 @dataclass(frozen=True, eq=False)
 class TrainingModel:
-    """What a recipe builds before anything is encoded.
+    """What a recipe builds before anything is encoded."""
 
-    Attributes:
-        sides: Towers and frozen encoders.
-        objective: With its decoders.
-        target: The sentence encoder whose vectors LTD decodes.
-        tokens: The words that ITD says again.
-        searcher: The given model that searches for hard negatives.
-    """
-
-    sides: dict[Modality, ModelSide]
-    objective: Objective
-    target: Encoder | None = None
-    tokens: WordVocabulary | None = None
-    searcher: Encoder | None = None
+    sides: dict[Modality, ModelSide]  # towers and frozen encoders
+    objective: Objective  # with its decoders
+    target: Encoder | None = None  # the sentence encoder whose vectors LTD decodes
+    tokens: WordVocabulary | None = None  # the words that ITD says again
+    searcher: Encoder | None = None  # the given model that searches for hard negatives
 
     @property
     def towers(self) -> dict[Modality, Tower]:
@@ -65,19 +57,9 @@ class TrainingModel:
 
 
 def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel:
-    """Towers and objective with fresh weights: a function of the recipe, its seed and the training captions.
-
-    A model that both sides name is loaded once.
-
-    Args:
-        recipe: Of the training.
-        train: The training split.
-        device: Where frozen encoders compute; towers are built on the CPU. On a GPU tuned ones take bytes.
-
-    Raises:
-        VisirError: An encoder cannot be found or does not fit, or a file (word vectors, weights) is missing; the hint
-            is what to download.
-    """
+    """Towers and objective with fresh weights: a function of the recipe, its seed and the training captions."""
+    # A model that both sides name is loaded once.
+    # device: Where frozen encoders compute; towers are built on the CPU. On a GPU tuned ones take bytes.
     models = ModelLoader(device)
     captions: list[str] = plain(train).captions["text"].to_pylist()
     auxiliary = recipe.auxiliary

@@ -10,34 +10,14 @@ _END = 0.02
 
 
 def curve_end(values: NDArray[np.float64]) -> float:
-    """The mean of the last fiftieth of a curve.
-
-    Args:
-        values: (n,) the curve.
-
-    Example:
-        >>> import numpy as np
-        >>> curve_end(np.arange(100.0))
-        98.5
-    """
+    """The mean of the last fiftieth of a curve."""
+    # values: (n,) the curve.
     return float(values[-max(1, int(_END * len(values))) :].mean())
 
 
 def multiplier_course(values: NDArray[np.float64]) -> dict[str, float]:
-    """What the multiplier λ does.
-
-    Args:
-        values: (n,) λ over the steps, 0 and above.
-
-    Returns:
-        "λ, last", "λ, largest", "λ, least after its peak" (the first largest value); and "λ, largest after 0" where it
-        was 0 after its peak.
-
-    Example:
-        >>> import numpy as np
-        >>> list(multiplier_course(np.array([1.0, 3.0, 0.0, 0.5])).values())
-        [0.5, 3.0, 0.0, 0.5]
-    """
+    """What the multiplier λ does."""
+    # values: (n,) λ over the steps, 0 and above.
     after = values[int(values.argmax()) :]
     zero = np.flatnonzero(after <= 0)
     course = {"last": curve_end(values), "largest": float(values.max()), "least after its peak": float(after.min())}

@@ -11,41 +11,25 @@ from visir.display import Plotted, Tabular
 
 @dataclass(frozen=True)
 class Epoch:
-    """One point of the training curve.
+    """One point of the training curve."""
 
-    Attributes:
-        epoch: From 1.
-        losses: Means over its pairs of "loss", what is made small, and its parts.
-        facts: What the learner stands at after it (temperature, multipliers).
-        validation: The figures of validation; of dual encoders, hits in percent and "rsum"
-            (`visir.training.validation.validate`).
-        seconds: How long it took, validation included.
-        rate: Pairs trained per second.
-    """
-
-    epoch: int
-    losses: dict[str, float]
-    facts: dict[str, float]
+    epoch: int  # from 1
+    losses: dict[str, float]  # means over its pairs of "loss", what is made small, and its parts
+    facts: dict[str, float]  # what the learner stands at after it (temperature, multipliers)
+    # The figures of validation; of dual encoders, hits in percent and "rsum" (`visir.training.validation.validate`).
     validation: dict[str, float]
-    seconds: float
-    rate: float
+    seconds: float  # how long it took, validation included
+    rate: float  # pairs trained per second
 
 
 @dataclass
 class Running:
-    """The epoch that is under way.
+    """The epoch that is under way."""
 
-    Attributes:
-        step: Steps so far.
-        pairs: Pairs so far.
-        sums: Of the losses over pairs.
-        seconds: So far.
-    """
-
-    step: int = 0
-    pairs: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
+    step: int = 0  # steps so far
+    pairs: int = 0  # pairs so far
+    sums: dict[str, float] = field(default_factory=dict)  # of the losses over pairs
+    seconds: float = 0.0  # so far
 
     def add(self, losses: Mapping[str, float], pairs: int) -> None:
         """Count a step, whose losses are means over its pairs."""
@@ -61,17 +45,11 @@ class Running:
 
 @dataclass(frozen=True, repr=False)
 class TrainingCurve(Tabular, Plotted, Sequence[Epoch], view="visir.reports.views.training"):
-    """All epochs of a training, in order; as many as were run.
+    """All epochs of a training, in order; as many as were run."""
 
-    Attributes:
-        name: Of the recipe.
-        epochs: The epochs.
-        chosen: The epoch (from 1) whose weights were kept.
-    """
-
-    name: str
-    epochs: tuple[Epoch, ...]
-    chosen: int
+    name: str  # of the recipe
+    epochs: tuple[Epoch, ...]  # the epochs
+    chosen: int  # the epoch (from 1) whose weights were kept
 
     def __len__(self) -> int:
         return len(self.epochs)
@@ -84,12 +62,7 @@ class TrainingCurve(Tabular, Plotted, Sequence[Epoch], view="visir.reports.views
         return self.epochs[index]
 
     def rows(self) -> list[dict[str, float]]:
-        """One row for each epoch: "epoch", losses, facts, the figures of validation, "seconds", "rate".
-
-        Example:
-            >>> TrainingCurve("toy", (Epoch(1, {"loss": 2.0}, {}, {"rsum": 31.5}, 4.0, 80.0),), 1).rows()
-            [{'epoch': 1, 'loss': 2.0, 'rsum': 31.5, 'seconds': 4.0, 'rate': 80.0}]
-        """
+        """One row for each epoch: "epoch", losses, facts, the figures of validation, "seconds", "rate"."""
         return [
             {
                 "epoch": epoch.epoch,

@@ -30,18 +30,7 @@ class Splits:
 
 
 def open_whole(data: Data, recipe: str = "", verb: str = "train", *, tasks: bool = False) -> Any:
-    """The collection that a recipe names, all splits of it.
-
-    Args:
-        data: Of the recipe.
-        recipe: Its name, for errors.
-        verb: Of the command that runs it, for errors.
-        tasks: Whether it may be a source of tasks in place of a collection.
-
-    Raises:
-        ConfigurationError: The recipe is for data of one's own, and none is named.
-        CollectionError: The data is not there; the hint is what to download and where to put it (`data.obtain`).
-    """
+    """The collection that a recipe names, all splits of it."""
     if not data.collection:
         raise ConfigurationError(
             f"{recipe or 'recipe'}: which pictures and captions? It is a recipe for data of your own.",
@@ -63,15 +52,10 @@ def _expanded(images: str | tuple[str, ...]) -> str | list[str]:
 
 
 def settled(data: Data, collection: Collection) -> Data:
-    """The data of a recipe with splits that the collection has; where it has none to choose epochs by, some are made.
-
-    A collection that calls its validation split by another name is taken as it is. One without any is divided at
-    random, and a warning says so: 9 of 10 pictures are trained on.
-
-    Args:
-        data: As the recipe says it.
-        collection: What it names.
-    """
+    """The data of a recipe with splits that the collection has; where it has none to choose epochs by, some are
+    made."""
+    # A collection that calls its validation split by another name is taken as it is. One without any is divided at
+    # random, and a warning says so: 9 of 10 pictures are trained on.
     usual = Data()
     if data.split_by is not None or (data.train, data.validation) != (usual.train, usual.validation):
         return data
@@ -96,17 +80,7 @@ def settled(data: Data, collection: Collection) -> Data:
 
 
 def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
-    """The two splits that a recipe names, with its shortcuts.
-
-    Args:
-        recipe: Of the training.
-        collection: Used instead of the one that the recipe names.
-
-    Raises:
-        CollectionError: The data is not there (the hint is what to download and where to put it, `data.obtain`); or a
-            split is not there, has no captions, or has captions of one image only: nothing to tell it from.
-        ConfigurationError: The collection is a view that carries shortcuts or corrupted pictures already.
-    """
+    """The two splits that a recipe names, with its shortcuts."""
     collection = collection or open_whole(recipe.data, recipe.name)
     if collection.injected is not None:
         raise ConfigurationError(
@@ -125,12 +99,7 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
 
 
 def split_for_training(collection: Collection, data: Data, selection: EpochChoice) -> Splits:
-    """The two splits of a collection that a recipe names.
-
-    Raises:
-        CollectionError: A split is not there, has no captions, or has captions of one image only: nothing to tell it
-            from.
-    """
+    """The two splits of a collection that a recipe names."""
     if data.split_by is not None:
         part = _split(collection, data.train, "data.train") if data.train in collection.splits else collection
         parts = divided(part, data.split_by)

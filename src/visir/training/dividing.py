@@ -17,15 +17,7 @@ _LEAST = 2
 
 
 def default_rule(collection: Collection) -> str:
-    """How a collection is divided that has no split to validate on: 9 to 1, and at least two pictures in each part.
-
-    Raises:
-        CollectionError: There are fewer than four pictures with captions.
-
-    Example:
-        >>> default_rule(open_collection("scenes:200")), default_rule(open_collection("scenes:10"))
-        ('random(train=0.9,val=0.1,seed=0)', 'random(train=0.8,val=0.2,seed=0)')
-    """
+    """How a collection is divided that has no split to validate on: 9 to 1, and at least two pictures in each part."""
     count = pc.count_distinct(collection.captions["image_id"]).as_py()
     if count < 2 * _LEAST:
         raise CollectionError(
@@ -37,20 +29,7 @@ def default_rule(collection: Collection) -> str:
 
 
 def divided(collection: Collection, rule: str) -> Collection:
-    """A collection with the splits of a rule, of which one must be "train" and one "val".
-
-    Args:
-        collection: Its own splits are replaced.
-        rule: As `visir.open` takes it after `split_by`.
-
-    Raises:
-        ConfigurationError: The rule has no such split.
-        CollectionError: The rule cannot be read.
-
-    Example:
-        >>> divided(open_collection("scenes:20"), "random(0.8, 0.1, 0.1, seed=0)").splits
-        ('test', 'train', 'val')
-    """
+    """A collection with the splits of a rule, of which one must be "train" and one "val"."""
     parts = open_collection(collection, split_by=rule)
     missing = [name for name in ("train", "val") if name not in parts.splits]
     if missing:

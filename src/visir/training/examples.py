@@ -51,11 +51,9 @@ Frozen: TypeAlias = NDArray[Any] | TokenVectors | SetsWithWholes
 
 
 def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tuple[TrainingExamples, TrainingExamples]:
-    """The examples of both splits, (train, validation); encodes what is frozen, through the store.
-
-    Fits the standard scaling of heads over frozen encoders to the training vectors. What auxiliary losses decode (the
-    latent targets of LTD, the words of ITD) is the caption without its shortcut, unless the recipe says otherwise.
-    """
+    """The examples of both splits, (train, validation); encodes what is frozen, through the store."""
+    # Fits the standard scaling of heads over frozen encoders to the training vectors. What auxiliary losses decode (the
+    # latent targets of LTD, the words of ITD) is the caption without its shortcut, unless the recipe says otherwise.
     train, validation = splits.train, splits.validation
     texts: list[str] = plain(train).captions["text"].to_pylist()
     train_examples = TrainingExamples(
@@ -189,11 +187,9 @@ def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Inp
 
 
 def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
-    """The latent targets of the captions: without their shortcuts, or with them.
-
-    Of a few fixed assignments all are encoded beforehand. Numbers that are new in every epoch are encoded batch by
-    batch.
-    """
+    """The latent targets of the captions: without their shortcuts, or with them."""
+    # Of a few fixed assignments all are encoded beforehand. Numbers that are new in every epoch are encoded batch by
+    # batch.
     assert recipe.auxiliary.ltd is not None
     if not recipe.auxiliary.ltd.shortcuts:
         return VectorSource([encode_dense(target, plain(split), "text").vectors])

@@ -63,8 +63,7 @@ def _messages(errors: Sequence[Any]) -> list[str]:
 
 def _places(where: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> Iterator[str]:
     """Where to look: at the key itself; at the first key written under it, of a section that should not be there; at
-    the nearest enclosing one, of an element of a list.
-    """
+    the nearest enclosing one, of an element of a list."""
     if where in origin:
         yield origin[where]
     yield from (place for key, place in origin.items() if key[: len(where)] == where)

@@ -33,11 +33,7 @@ _SAFETENSORS = ".tmp??????"
 
 
 class TrainingFolder:
-    """A folder that this process trains into.
-
-    Attributes:
-        path: Of the folder.
-    """
+    """A folder that this process trains into."""
 
     def __init__(self, path: Path, change: FolderChange | None) -> None:
         self.path = path
@@ -84,18 +80,7 @@ class TrainingFolder:
         *,
         subfolders: Mapping[str, str] | None = None,
     ) -> None:
-        """Make the folder a checkpoint.
-
-        Args:
-            layout: Which files `write` writes.
-            write: Writes them into the folder, and returns what `visir.json` is to say.
-            recipe: The recipe's text.
-            curve: Every epoch.
-            subfolders: From names of subfolders to the pattern of what else belongs to it there.
-
-        Raises:
-            VisirError: The disk refuses; the last state is whole.
-        """
+        """Make the folder a checkpoint."""
         change = self._writing
         try:
             layout.claim(change)
@@ -181,12 +166,7 @@ def wait_until_free(out: Path, waiting: str) -> None:
 
 @contextmanager
 def writing_into(folder: TrainingFolder | Path | None, *, first: bool = True) -> Iterator[TrainingFolder | None]:
-    """The folder as `fit` takes it: one that is taken already, one to be taken, or none.
-
-    Args:
-        folder: Of the training.
-        first: Whether this is the process that writes.
-    """
+    """The folder as `fit` takes it: one that is taken already, one to be taken, or none."""
     if folder is None or isinstance(folder, TrainingFolder):
         yield folder
     elif not first:

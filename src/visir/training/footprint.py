@@ -34,19 +34,12 @@ _LENGTH = 0.9
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes, estimated.
+    """Bytes, estimated."""
 
-    Attributes:
-        process: What this process holds with everything loaded: libraries, frozen encoders, fresh weights.
-        weights: Gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean.
-        features: Vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions.
-        activations: What the forward pass of a step leaves for the backward pass.
-    """
-
-    process: int
-    weights: int
-    features: int
-    activations: int
+    process: int  # what this process holds with everything loaded: libraries, frozen encoders, fresh weights
+    weights: int  # gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean
+    features: int  # vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions
+    activations: int  # what the forward pass of a step leaves for the backward pass
 
     @property
     def total(self) -> int:
@@ -102,11 +95,9 @@ def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
 
 
 def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int:
-    """Of the chunk that goes through the towers at once, and of the objective over the whole batch.
-
-    Towers grow with the number of samples. The objective grows with it and with its square (the similarities), so it is
-    measured at three sizes, through which there is one parabola.
-    """
+    """Of the chunk that goes through the towers at once, and of the objective over the whole batch."""
+    # Towers grow with the number of samples. The objective grows with it and with its square (the similarities), so it
+    # is measured at three sizes, through which there is one parabola.
     batch = min(recipe.optimiser.batch, train.captions.num_rows)
     together = min(recipe.optimiser.chunk or batch, batch)
     text = _long_text(train)

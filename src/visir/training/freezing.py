@@ -10,10 +10,9 @@ from visir.errors import ConfigurationError
 
 
 class Freezing:
-    """The modules that came trained (`Learner.pretrained`), as they are when this is built.
+    """The modules that came trained (`Learner.pretrained`), as they are when this is built."""
 
-    Parameters that require no gradient then never will: they are somebody else's decision.
-    """
+    # Parameters that require no gradient then never will: they are somebody else's decision.
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         self.modules = list(modules)
@@ -22,11 +21,9 @@ class Freezing:
         ]
 
     def train(self, module: nn.Module, *, frozen: bool) -> None:
-        """Bring `module`, which holds the towers, into training mode.
-
-        Frozen modules get no gradient and stay in evaluation mode: their batch norms keep the statistics that they came
-        with, and dropout within them is off.
-        """
+        """Bring `module`, which holds the towers, into training mode."""
+        # Frozen modules get no gradient and stay in evaluation mode: their batch norms keep the statistics that they
+        # came with, and dropout within them is off.
         module.train()
         for parameter in self._parameters:
             parameter.requires_grad_(not frozen)

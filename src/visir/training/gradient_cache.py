@@ -18,24 +18,12 @@ def backward(
     losses_of: Callable[[Tensor, Tensor], Losses],
     scaled: Callable[[Tensor], Tensor],
 ) -> Losses:
-    """Add the gradient of a batch's loss to the weights' gradients.
-
-    With several chunks (Gao et al. 2021, section 3): all vectors without a graph, the loss of the detached vectors and
-    its gradient with respect to them, then each chunk again, with a graph into which that gradient is fed. The loss
-    itself has its graph once, so that the objective's own weights (a temperature, a decoder) get their gradient as in a
-    plain step. Only the order of additions differs. Nothing in the towers may depend on which rows are together, as
-    batch norm does.
-
-    Args:
-        vectors_of: From the number of a chunk to the vectors of its anchors and positives. It is called twice for each
-            chunk when there are several, and must give the same both times: it seeds its own dropout.
-        chunks: How many there are.
-        losses_of: From the vectors of the whole batch to its losses.
-        scaled: What is done to the total before the backward pass (loss scaling).
-
-    Returns:
-        The losses, `total` detached.
-    """
+    """Add the gradient of a batch's loss to the weights' gradients."""
+    # With several chunks (Gao et al. 2021, section 3): all vectors without a graph, the loss of the detached vectors
+    # and its gradient with respect to them, then each chunk again, with a graph into which that gradient is fed. The
+    # loss itself has its graph once, so that the objective's own weights (a temperature, a decoder) get their gradient
+    # as in a plain step. Only the order of additions differs. Nothing in the towers may depend on which rows are
+    # together, as batch norm does.
     if chunks == 1:
         losses = losses_of(*vectors_of(0))
         scaled(losses.total).backward()

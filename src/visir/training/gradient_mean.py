@@ -16,18 +16,13 @@ BUCKET = 1 << 23
 
 
 class GradientMean:
-    """Replaces every gradient by its mean over the processes.
+    """Replaces every gradient by its mean over the processes."""
 
-    Gradients travel in buckets of about `BUCKET` numbers, from the last weight to the first, which is about the order
-    in which a backward pass finishes them. All processes send the same buckets in the same order; a weight has a
-    gradient in all of them or in none. The sums are those of gradients that are sent after the backward pass: with two
-    processes to the bit, with more up to the order in which the library adds them. The buckets of an update are in
-    memory together, as large as the gradients.
-
-    Args:
-        weights: All that may get a gradient, in the order of the model.
-        count: The number of processes.
-    """
+    # Gradients travel in buckets of about `BUCKET` numbers, from the last weight to the first, which is about the order
+    # in which a backward pass finishes them. All processes send the same buckets in the same order; a weight has a
+    # gradient in all of them or in none. The sums are those of gradients that are sent after the backward pass: with
+    # two processes to the bit, with more up to the order in which the library adds them. The buckets of an update are
+    # in memory together, as large as the gradients.
 
     def __init__(self, weights: Sequence[Tensor], count: int) -> None:
         self._count = count

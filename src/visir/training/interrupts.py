@@ -14,13 +14,8 @@ NOTICE = "stopping after this step; Ctrl-C again stops at once, and loses what c
 
 @contextmanager
 def interrupts_held() -> Iterator[Callable[[], bool]]:
-    """Inside, the first Ctrl-C is only noted; the second one raises `KeyboardInterrupt` as always.
-
-    Where somebody else handles the signal, or in another thread than the first, nothing is held.
-
-    Yields:
-        Whether Ctrl-C was pressed.
-    """
+    """Inside, the first Ctrl-C is only noted; the second one raises `KeyboardInterrupt` as always."""
+    # Where somebody else handles the signal, or in another thread than the first, nothing is held.
     pressed = False
 
     def note(number: int, frame: FrameType | None) -> None:

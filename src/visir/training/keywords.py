@@ -60,19 +60,7 @@ def changes_of(
     top: Sequence[str],
     verb: str = "train",
 ) -> list[Change]:
-    """What a call sets over its recipe; later ones win: keywords, then sections, then `set`.
-
-    Args:
-        keywords: Those of `known` with their values; None is left to the recipe.
-        sections: Keys at the top of a recipe with their values: {"objective": {"name": "ifm"}, "dimension": 128}.
-        more: What `set` was given.
-        known: Keyword → keys.
-        top: The keys at the top of a recipe.
-        verb: "train" or "sparsify".
-
-    Raises:
-        ConfigurationError: A keyword is neither one of `known` nor a key at the top of a recipe.
-    """
+    """What a call sets over its recipe; later ones win: keywords, then sections, then `set`."""
     faults = [_unknown(name, known, top) for name in sections if name not in top]
     call = f"visir.{verb}(…, epochs=5, set={{'optimiser.rate': 1e-4}})"
     raise_faults(ConfigurationError, f"visir.{verb}", faults, hint=call)
@@ -87,12 +75,7 @@ def changes_of(
 
 
 def data_changes(data: str | os.PathLike[str] | Collection | TaskFile | TaskSet, name: str = "") -> list[Change]:
-    """What own data sets in a recipe: the whole section, because the rest of it was about other data.
-
-    Args:
-        data: A path or spec; or a collection that was opened, whose name is noted.
-        name: Of the recipe, for the hint.
-    """
+    """What own data sets in a recipe: the whole section, because the rest of it was about other data."""
     if isinstance(data, Collection | TaskFile | TaskSet):
         collection = data.name
         obtain = f"its pairs were given in Python: visir.train({name or 'recipe'!r}, data=…)"

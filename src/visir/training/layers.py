@@ -26,29 +26,16 @@ KindOf = Callable[[Where], KindKey | None]
 
 @dataclass(frozen=True)
 class Change:
-    """One key that is set over what a recipe says.
+    """One key that is set over what a recipe says."""
 
-    Attributes:
-        where: The key: ("optimiser", "epochs").
-        value: Its value.
-        place: How the person wrote it, for messages: "--set optimiser.epochs=5", "epochs=5".
-    """
-
-    where: Where
-    value: Any
-    place: str
+    where: Where  # the key: ("optimiser", "epochs")
+    value: Any  # its value
+    place: str  # how the person wrote it, for messages: "--set optimiser.epochs=5", "epochs=5"
 
     @classmethod
     def parse(cls, text: str) -> Change:
-        """A change as a text, "section.key=value"; the value is read as TOML, and where it is none, as a plain string.
-
-        Raises:
-            ConfigurationError: The text is not of that form.
-
-        Example:
-            >>> Change.parse("optimiser.epochs=5")
-            Change(where=('optimiser', 'epochs'), value=5, place='--set optimiser.epochs=5')
-        """
+        """A change as a text, "section.key=value"; the value is read as TOML, and where it is none, as a plain
+        string."""
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ConfigurationError(f"--set {text}: not of the form key=value.", hint="e.g. --set optimiser.epochs=5")
@@ -67,11 +54,9 @@ class Layers:
     origin: dict[Where, str] = field(default_factory=dict)
 
     def cover(self, over: Layers, kind_of: KindOf) -> None:
-        """Lay `over` on top: what it says wins, what it does not mention stays.
-
-        A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing
-        of a small CNN. One that is new and does not say its kind is of the default kind.
-        """
+        """Lay `over` on top: what it says wins, what it does not mention stays."""
+        # A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing of a
+        # small CNN. One that is new and does not say its kind is of the default kind.
         _merge(self, over, self.values, over.values, (), kind_of)
         self.origin.update(over.origin)
 
@@ -88,18 +73,7 @@ def read_layers(
     kind_of: KindOf,
     own: Sequence[str] = (),
 ) -> Layers:
-    """The values of a recipe over those it extends, with `changes` on top.
-
-    Args:
-        source: The path of the file, or its values.
-        changes: What is set over it: "section.key=value", or a `Change`.
-        find_base: Where a base is, from its name and the file that names it.
-        kind_of: The key that tells the kinds of a section apart.
-        own: Top-level keys that are not taken over from a base (a name).
-
-    Raises:
-        ConfigurationError: A file is no TOML, a change is none, or files extend each other in a circle.
-    """
+    """The values of a recipe over those it extends, with `changes` on top."""
     if isinstance(source, Mapping):
         layers = _extended(Path(), Layers(deepcopy(dict(source))), "recipe", (), find_base, kind_of, own)
     else:

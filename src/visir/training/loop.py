@@ -32,11 +32,7 @@ _SMALLEST_SCALE = 1.0
 
 
 class TrainingError(VisirError):
-    """Training cannot go on.
-
-    Attributes:
-        ids: The ids of the batch at which it stopped.
-    """
+    """Training cannot go on."""
 
     def __init__(self, message: str, *, hint: str = "", ids: Sequence[str] = ()) -> None:
         super().__init__(message, hint=hint)
@@ -45,55 +41,33 @@ class TrainingError(VisirError):
 
 @dataclass(frozen=True)
 class StepPosition:
-    """Where in a training an update stands.
+    """Where in a training an update stands."""
 
-    Attributes:
-        epoch: From 0.
-        step: Within the epoch, from 0.
-        factor: Of the peak learning rate.
-    """
-
-    epoch: int
-    step: int
-    factor: float
+    epoch: int  # from 0
+    step: int  # within the epoch, from 0
+    factor: float  # of the peak learning rate
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What an update computed.
+    """What an update computed."""
 
-    Attributes:
-        losses: Means over its pairs of "loss" and its parts.
-        facts: Of the learner, before the update.
-        pairs: How many there were.
-    """
-
-    losses: dict[str, float]
-    facts: dict[str, float]
-    pairs: int
+    losses: dict[str, float]  # means over its pairs of "loss" and its parts
+    facts: dict[str, float]  # of the learner, before the update
+    pairs: int  # how many there were
 
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """The steps of a training.
+    """The steps of a training."""
 
-    Attributes:
-        learner: What is trained.
-        optimiser: Over the learner's parts.
-        processes: This one and the others.
-        precision: Of the forward pass.
-        train: What the weights learn from.
-        seed: Of the training.
-        clip: Gradients are scaled down to this norm when they are longer; None never.
-    """
-
-    learner: Learner[Any]
-    optimiser: torch.optim.Optimizer
-    processes: Processes
-    precision: Precision
-    train: TrainingData
-    seed: int
-    clip: float | None
+    learner: Learner[Any]  # what is trained
+    optimiser: torch.optim.Optimizer  # over the learner's parts
+    processes: Processes  # this one and the others
+    precision: Precision  # of the forward pass
+    train: TrainingData  # what the weights learn from
+    seed: int  # of the training
+    clip: float | None  # gradients are scaled down to this norm when they are longer; None never
 
     @cached_property
     def mean(self) -> GradientMean:
@@ -103,16 +77,7 @@ class Loop:
         return GradientMean(weights, self.processes.count)
 
     def update(self, shares: Sequence[Share], batches: Iterator[TrainingBatch], position: StepPosition) -> StepResult:
-        """Move the weights once, by the gradient of the mean loss over the pairs of several batches.
-
-        Args:
-            shares: The batches, each of which contrasts within itself only.
-            batches: The inputs of their chunks, in order.
-            position: Of this update.
-
-        Raises:
-            TrainingError: A loss or the gradient is NaN or infinite; the weights are not touched.
-        """
+        """Move the weights once, by the gradient of the mean loss over the pairs of several batches."""
         self.learner.at_step(position.epoch, position.step)
         set_rates(self.optimiser, position.factor)
         self.optimiser.zero_grad()
@@ -229,10 +194,8 @@ class Loop:
 
     @property
     def _moves_ahead(self) -> bool:
-        """Whether the weights are moved before the CPU has read the losses, so that a GPU goes on computing.
-
-        A fused optimiser asks the device itself whether the gradient is finite. A scaled one, and AdamP, ask the CPU.
-        """
+        """Whether the weights are moved before the CPU has read the losses, so that a GPU goes on computing."""
+        # A fused optimiser asks the device itself whether the gradient is finite. A scaled one, and AdamP, ask the CPU.
         fused = all(group.get("fused") for group in self.optimiser.param_groups)
         return self.processes.device.type == "cuda" and fused and not self.precision.is_scaled
 

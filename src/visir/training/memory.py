@@ -10,10 +10,9 @@ from torch import Tensor
 
 
 def peak_memory() -> dict[str, int]:
-    """Bytes that this process has held at most so far: "process" (where the system tells), "cuda" (where there is one).
-
-    A child's count begins with what its parent held when it was forked.
-    """
+    """Bytes that this process has held at most so far: "process" (where the system tells), "cuda" (where there is
+    one)."""
+    # A child's count begins with what its parent held when it was forked.
     peaks: dict[str, int] = {}
     if sys.platform != "win32":
         import resource
@@ -26,11 +25,10 @@ def peak_memory() -> dict[str, int]:
 
 
 def kept_bytes(forward: Callable[[], object], weights: Iterable[Tensor]) -> int:
-    """Bytes of the tensors that `forward` leaves for its backward pass, `weights` (which are there anyway) not counted.
-
-    Counted through `torch.autograd.graph.saved_tensors_hooks`, so whatever the modules are. A tensor that is kept by
-    several operations counts once.
-    """
+    """Bytes of the tensors that `forward` leaves for its backward pass, `weights` (which are there anyway) not
+    counted."""
+    # Counted through `torch.autograd.graph.saved_tensors_hooks`, so whatever the modules are. A tensor that is kept by
+    # several operations counts once.
     weight_storages = {weight.untyped_storage().data_ptr() for weight in weights}
     sizes: dict[int, int] = {}
 

@@ -34,17 +34,10 @@ def plain_words(text: str) -> str:
 def right_pairs(
     anchor_rows: Rows, texts: Sequence[str], judged: Rows, images: int
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Which pairs of a split are right: links, captions of one text, and what was judged relevant.
-
-    Args:
-        anchor_rows: (m,) the image of each caption.
-        texts: (m,) the captions.
-        judged: (k, 2) rows of images and captions that belong together besides.
-        images: How many there are.
-
-    Returns:
-        The rows of captions that are right for each image, and of images that are right for each caption.
-    """
+    """Which pairs of a split are right: links, captions of one text, and what was judged relevant."""
+    # anchor_rows: (m,) the image of each caption.
+    # texts: (m,) the captions.
+    # judged: (k, 2) rows of images and captions that belong together besides.
     same: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
         same.setdefault(plain_words(text), []).append(row)
@@ -63,10 +56,8 @@ def right_pairs(
 
 
 def mined_over(split: Collection, settings: MinedNegatives) -> Mined:
-    """What a search for a split's hard negatives begins from.
-
-    A pair with a grade above 0 in any of the collection's judgements is right.
-    """
+    """What a search for a split's hard negatives begins from."""
+    # A pair with a grade above 0 in any of the collection's judgements is right.
     anchor_rows = image_rows_of(split)
     judgements = split.judgements.filter(pc.greater(split.judgements["grade"], 0))
     images = pc.index_in(judgements["image_id"], split.images["id"].combine_chunks())
@@ -82,15 +73,10 @@ def mined_over(split: Collection, settings: MinedNegatives) -> Mined:
 def nearest_wrong(
     queries: Vectors, candidates: Vectors, right: Sequence[Sequence[int]], count: int, skip: int = 0
 ) -> Rows:
-    """(n, count) rows of the candidates nearest to each query that are not right for it, the nearest first; -1 is none.
-
-    Args:
-        queries: (n, d) unit vectors.
-        candidates: (m, d) unit vectors.
-        right: Of each query, the candidates that are right.
-        count: How many.
-        skip: So many of the nearest are left out.
-    """
+    """(n, count) rows of the candidates nearest to each query that are not right for it, the nearest first; -1 is
+    none."""
+    # queries: (n, d) unit vectors.
+    # candidates: (m, d) unit vectors.
     chosen = np.full((len(queries), count), -1, np.int64)
     wanted = min(count + skip, len(candidates))
     block = max(1, _SCORES // max(1, len(candidates)))
@@ -124,14 +110,8 @@ def search(mined: Mined, anchors: Vectors, positives: Vectors) -> tuple[Rows | N
 def vectors_as_trained(
     source: InputSource, keys: Rows, draw: EpochRandom, vectors_of: Callable[[Inputs], Tensor]
 ) -> Vectors:
-    """(n, d) vectors of a whole source as the epoch's training sees it, in blocks.
-
-    Args:
-        source: Of anchors or of positives.
-        keys: (n,) the pair beside which each item stands.
-        draw: Of the epoch.
-        vectors_of: Of a batch of inputs.
-    """
+    """(n, d) vectors of a whole source as the epoch's training sees it, in blocks."""
+    # keys: (n,) the pair beside which each item stands.
     blocks = []
     with torch.inference_mode():
         for rows in np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED)):

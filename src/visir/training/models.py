@@ -32,20 +32,11 @@ class ModelLoader:
         self._loaded: dict[tuple[str, str | None], Encoder] = {}
 
     def frozen(self, name: str, modality: Modality) -> Encoder:
-        """An encoder that stays as it is.
-
-        Raises:
-            EncoderError: It does not encode this modality.
-        """
+        """An encoder that stays as it is."""
         return _of(modality, self._load(name, self._device))
 
     def tuned(self, name: str, modality: Modality) -> Encoder:
-        """An encoder of which one tower is tuned: the same object for both modalities.
-
-        Raises:
-            EncoderError: It does not encode this modality, or is a late-interaction model: that is known before its
-                weights are fetched.
-        """
+        """An encoder of which one tower is tuned: the same object for both modalities."""
         _check_tunable(expand(name))
         return _of(modality, self._load(name, "cpu"))
 

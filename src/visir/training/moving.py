@@ -28,10 +28,9 @@ class Moved:
 
 
 class Moving:
-    """The state of a module without the fixed weights of models that adapters were put over.
+    """The state of a module without the fixed weights of models that adapters were put over."""
 
-    Those are read again from the base model, of which a state notes the fingerprint.
-    """
+    # Those are read again from the base model, of which a state notes the fingerprint.
 
     def __init__(self, module: nn.Module) -> None:
         fixed = {

@@ -25,14 +25,7 @@ TextSource = Callable[[Collection], InputSource]
 def hard_negatives(
     settings: Negatives, split: Collection, texts: TextSource, searcher: Encoder | None
 ) -> HardNegatives | None:
-    """The hard negatives of a training; None where the recipe asks for none.
-
-    Args:
-        settings: Of the recipe.
-        split: That is trained on, with its shortcuts.
-        texts: Makes the source of changed captions.
-        searcher: The given model that searches; None, the trained one does.
-    """
+    """The hard negatives of a training; None where the recipe asks for none."""
     if settings.swapped is None and settings.mined is None:
         return None
     swapped = None if settings.swapped is None else _swapped(settings.swapped, split, texts)

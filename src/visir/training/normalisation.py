@@ -15,14 +15,13 @@ from visir.training.regime import Regime
 
 
 class BatchStatistics:
-    """The batch norms of `model`, made to see the whole batch, as the recipe means it.
+    """The batch norms of `model`, made to see the whole batch, as the recipe means it."""
 
-    Across GPUs they become synchronised ones, until `release`. Where rows that belong together cannot be brought
-    together they are refused with a `ConfigurationError`: in chunks (`optimiser.chunk`), whose second pass would also
-    count every row twice; and in several processes on the CPU, for which torch has no synchronised batch norm.
-    Computing each part's own statistics instead would be another model, in silence. Batch norms that stay frozen
-    throughout depend on no batch, and neither do those of pretrained towers, which keep their running statistics.
-    """
+    # Across GPUs they become synchronised ones, until `release`. Where rows that belong together cannot be brought
+    # together they are refused with a `ConfigurationError`: in chunks (`optimiser.chunk`), whose second pass would also
+    # count every row twice; and in several processes on the CPU, for which torch has no synchronised batch norm.
+    # Computing each part's own statistics instead would be another model, in silence. Batch norms that stay frozen
+    # throughout depend on no batch, and neither do those of pretrained towers, which keep their running statistics.
 
     def __init__(self, model: nn.Module, recipe: Regime, processes: Processes, captions: int) -> None:
         self._replaced: list[tuple[nn.Module, str, nn.Module]] = []

@@ -17,18 +17,11 @@ Groups = list[dict[str, Any]]
 def build_optimiser(
     parts: Mapping[str, nn.Module], settings: Optimiser, rates: Mapping[str, float]
 ) -> torch.optim.Optimizer:
-    """One optimiser over the parameters of `parts` that require a gradient now, each part at its own peak rate.
-
-    Matrices decay towards zero, biases and scalars do not: a decayed bias or temperature would be pulled to a value
-    that means nothing in particular. Decay is decoupled in AdamW and AdamP; in Adam it is part of the gradient, as in
-    `torch.optim.Adam`. What is frozen for a while stays in its group and is passed over while it has no gradient, so
-    that freezing changes no group.
-
-    Args:
-        parts: By name; a parameter of several parts belongs to the first.
-        settings: The kind, its betas, the decay.
-        rates: From parts to peak rates; others have `settings.rate`.
-    """
+    """One optimiser over the parameters of `parts` that require a gradient now, each part at its own peak rate."""
+    # Matrices decay towards zero, biases and scalars do not: a decayed bias or temperature would be pulled to a value
+    # that means nothing in particular. Decay is decoupled in AdamW and AdamP; in Adam it is part of the gradient, as in
+    # `torch.optim.Adam`. What is frozen for a while stays in its group and is passed over while it has no gradient, so
+    # that freezing changes no group.
     groups: Groups = []
     seen: set[int] = set()
     for name, module in parts.items():

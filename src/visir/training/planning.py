@@ -26,10 +26,9 @@ from visir.training.sides import FETCHED, ResNet
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many numbers of a part of the model are trained, and how many never are.
+    """How many numbers of a part of the model are trained, and how many never are."""
 
-    `first_fixed`: those of the trained ones that came trained, and are held fixed for `schedule.frozen_epochs`.
-    """
+    # `first_fixed`: those of the trained ones that came trained, and are held fixed for `schedule.frozen_epochs`.
 
     trained: int
     fixed: int

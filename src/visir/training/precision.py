@@ -14,13 +14,12 @@ Name = Literal["float32", "bfloat16", "float16"]
 
 
 class Precision:
-    """How the towers compute.
+    """How the towers compute."""
 
-    "float32": as the weights are. "bfloat16", "float16": matrix products in it (`torch.autocast`), the weights, their
-    moments, the vectors' norms and the objective in float32. float16 has a narrow range, so its losses are scaled up
-    before the backward pass (Micikevicius et al. 2018, section 3.2); steps whose gradient overflows are passed over
-    and the scale is halved, which happens at the beginning of a training. float16 needs CUDA.
-    """
+    # "float32": as the weights are. "bfloat16", "float16": matrix products in it (`torch.autocast`), the weights, their
+    # moments, the vectors' norms and the objective in float32. float16 has a narrow range, so its losses are scaled up
+    # before the backward pass (Micikevicius et al. 2018, section 3.2); steps whose gradient overflows are passed over
+    # and the scale is halved, which happens at the beginning of a training. float16 needs CUDA.
 
     def __init__(self, name: Name, device: torch.device) -> None:
         if name == "float16" and device.type != "cuda":

@@ -23,27 +23,16 @@ _PATIENCE = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that train together.
+    """This process among those that train together."""
 
-    Attributes:
-        rank: Its number, from 0.
-        count: How many there are.
-        device: Where it computes.
-    """
-
-    rank: int
-    count: int
-    device: torch.device
+    rank: int  # its number, from 0
+    count: int  # how many there are
+    device: torch.device  # where it computes
 
     @classmethod
     def join(cls, device: str) -> Processes:
-        """Join the processes that were launched together; a process launched alone is the only one.
-
-        Several processes: each on its own GPU (NCCL), or all on the CPU (gloo).
-
-        Args:
-            device: "cpu", "cuda", "cuda:1" (one process only), or "auto": CUDA where there is one, else the CPU.
-        """
+        """Join the processes that were launched together; a process launched alone is the only one."""
+        # Several processes: each on its own GPU (NCCL), or all on the CPU (gloo).
         rank, count = launched()
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -72,22 +61,18 @@ class Processes:
         return self.rank == 0
 
     def gather(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
-        """The rows of all processes, in the order of the processes; `sizes` says how many each has.
-
-        Its backward pass gives each process the gradient of its own rows, times `count`, without another outcome:
-        every process computes the same function of the gathered rows, so each holds the whole gradient already; the
-        factor makes the mean over the processes (`GradientMean`) the sum over all rows.
-        """
+        """The rows of all processes, in the order of the processes; `sizes` says how many each has."""
+        # Its backward pass gives each process the gradient of its own rows, times `count`, without another outcome:
+        # every process computes the same function of the gathered rows, so each holds the whole gradient already; the
+        # factor makes the mean over the processes (`GradientMean`) the sum over all rows.
         if self.count == 1:
             return own
         gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, False)
         return gathered
 
     def gather_both_ways(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
-        """As `gather`, for functions of the gathered rows that differ from process to process.
-
-        Its backward pass sums the gradients of each process's rows over all processes, which takes a message.
-        """
+        """As `gather`, for functions of the gathered rows that differ from process to process."""
+        # Its backward pass sums the gradients of each process's rows over all processes, which takes a message.
         if self.count == 1:
             return own
         gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, True)
@@ -106,11 +91,7 @@ class Processes:
                 distributed.broadcast(tensor, 0)
 
     def run_on_first(self, work: Callable[[], T]) -> T:
-        """Run `work` in the first process and give its result to all.
-
-        Raises:
-            VisirError: In every process, when it is raised in the first one.
-        """
+        """Run `work` in the first process and give its result to all."""
         if self.count == 1:
             return work()
         outcome: list[Any] = [None, None]

@@ -285,10 +285,5 @@ def _of_combiner(recipe: Recipe) -> list[str]:
 
 
 def expand(text: str) -> str:
-    """`text` with "$VISIR_DATA" replaced by the directory of real data.
-
-    Example:
-        >>> expand("scenes:100")
-        'scenes:100'
-    """
+    """`text` with "$VISIR_DATA" replaced by the directory of real data."""
     return text.replace("$VISIR_DATA", str(data_directory()))

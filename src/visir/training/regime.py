@@ -28,12 +28,7 @@ class EpochChoice(Protocol):
 
 
 class Regime(Protocol):
-    """A recipe as far as the loop is concerned: how towers are trained, not what they are. See `recipe.Recipe`.
-
-    Attributes:
-        rates: Side to peak learning rate, of the sides that have one of their own.
-        model_dump: Everything in it as plain values, by which a state is known to be of the same training.
-    """
+    """A recipe as far as the loop is concerned: how towers are trained, not what they are. See `recipe.Recipe`."""
 
     @property
     def name(self) -> str:

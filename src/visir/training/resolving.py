@@ -42,21 +42,13 @@ R = TypeVar("R", bound=DataRecipe)
 
 @dataclass(frozen=True)
 class RecipeKind(Generic[R]):
-    """A kind of recipe, and what a call may set over it.
+    """A kind of recipe, and what a call may set over it."""
 
-    Attributes:
-        verb: Of the command and the function that run it.
-        kind: Its class.
-        read: Reads one from a path, a dictionary or a recipe, with changes.
-        keywords: Keyword → the keys that it sets.
-        top: The keys at the top.
-    """
-
-    verb: str
-    kind: type[R]
-    read: Callable[[Any, Sequence[Change]], R]
-    keywords: Mapping[str, tuple[str, ...]]
-    top: tuple[str, ...]
+    verb: str  # of the command and the function that run it
+    kind: type[R]  # its class
+    read: Callable[[Any, Sequence[Change]], R]  # reads one from a path, a dictionary or a recipe, with changes
+    keywords: Mapping[str, tuple[str, ...]]  # keyword → the keys that it sets
+    top: tuple[str, ...]  # the keys at the top
 
     def resolve(
         self,
@@ -66,26 +58,8 @@ class RecipeKind(Generic[R]):
         sections: Mapping[str, Any] | None = None,
         more: RecipeChanges | None = None,
     ) -> tuple[R, Any]:
-        """The recipe with everything that a call sets over it, and its collection, all splits of it.
-
-        A recipe with a combiner has a source of tasks in place of a collection.
-
-        Args:
-            recipe: The name of one that comes with visir, a path, a dictionary, or a recipe.
-            data: As `visir.train` takes it.
-            keywords: Those of this kind with their values; None is left to the recipe.
-            sections: Keys at the top of the recipe.
-            more: What `set` was given.
-
-        Raises:
-            ConfigurationError: The recipe has faults; all of them are listed.
-            CollectionError: The data cannot be opened.
-
-        Example:
-            >>> recipe, collection = TOWERS.resolve("scenes-heads", "scenes:20?size=64", {"epochs": 3})
-            >>> recipe.optimiser.epochs, recipe.data.collection, collection.images.num_rows
-            (3, 'scenes:20?size=64', 20)
-        """
+        """The recipe with everything that a call sets over it, and its collection, all splits of it."""
+        # A recipe with a combiner has a source of tasks in place of a collection.
         given = {
             name: named_model(name, value) if name.endswith("model") else value
             for name, value in (keywords or {}).items()
@@ -147,11 +121,7 @@ def as_collection(data: Any, images: Any = None) -> Collection | TaskFile | Task
 
 
 def named_model(keyword: str, model: Any) -> Any:
-    """A model by the name under which a recipe finds it again; names, paths and lists of them stay as they are.
-
-    Raises:
-        ConfigurationError: It is an encoder that no name leads to.
-    """
+    """A model by the name under which a recipe finds it again; names, paths and lists of them stay as they are."""
     if not isinstance(model, Encoder):
         return model
     from visir.encoders.families import family_of

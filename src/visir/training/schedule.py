@@ -10,11 +10,11 @@ from visir.training.recipe import Schedule
 
 @dataclass(frozen=True)
 class Timetable:
-    """A schedule laid over so many epochs of so many steps.
+    """A schedule laid over so many epochs of so many steps."""
 
-    With `frozen_epochs` there are two phases. In the first, what came trained stays as it is; in the second everything
-    is tuned, the shape begins anew at `tuned_rate` times the rate, without another warm-up: the moments are warm.
-    """
+    # With `frozen_epochs` there are two phases. In the first, what came trained stays as it is; in the second
+    # everything is tuned, the shape begins anew at `tuned_rate` times the rate, without another warm-up: the moments
+    # are warm.
 
     schedule: Schedule
     epochs: int
@@ -39,11 +39,9 @@ class Timetable:
         return math.ceil(warmup * self.epochs * self.steps_per_epoch if warmup < 1 else warmup)
 
     def _shape(self, epoch: int, step: int, epochs: int, rising: int) -> float:
-        """Linear from 1/w to 1 over the first w steps, then the shape, which would reach its end one step too late.
-
-        Cosine: half a period (Loshchilov & Hutter 2017, eq. 5, without restarts). Per epoch, all steps of an epoch have
-        the value of its first one: ½ (1 + cos(π e / E)) in epoch e of E, from 0, without a warm-up.
-        """
+        """Linear from 1/w to 1 over the first w steps, then the shape, which would reach its end one step too late."""
+        # Cosine: half a period (Loshchilov & Hutter 2017, eq. 5, without restarts). Per epoch, all steps of an epoch
+        # have the value of its first one: ½ (1 + cos(π e / E)) in epoch e of E, from 0, without a warm-up.
         now = epoch * self.steps_per_epoch + step
         if now < rising:
             return (now + 1) / rising

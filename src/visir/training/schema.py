@@ -15,17 +15,12 @@ Kind = type[BaseModel]
 
 @dataclass(frozen=True)
 class Spot:
-    """A place in a settings class, as a fault's location leads to it.
+    """A place in a settings class, as a fault's location leads to it."""
 
-    Attributes:
-        where: The keys from the top, as a recipe writes them: without the tags that pydantic puts between them.
-        siblings: The keys that the section declares in which the last of them stands.
-        choices: The values of the last key, when it has a list of them.
-    """
-
+    # The keys from the top, as a recipe writes them: without the tags that pydantic puts between them.
     where: tuple[str, ...]
-    siblings: tuple[str, ...]
-    choices: tuple[str, ...]
+    siblings: tuple[str, ...]  # the keys that the section declares in which the last of them stands
+    choices: tuple[str, ...]  # the values of the last key, when it has a list of them
 
 
 def locate(kind: Kind, location: Sequence[str | int]) -> Spot:
@@ -66,10 +61,8 @@ class KindKey(NamedTuple):
 
 
 def kind_key(kind: Kind, where: Sequence[str]) -> KindKey | None:
-    """What decides the kind of the section `where`, or None for any other place.
-
-    ("tower", None) for "image", which has to be given; ("name", "infonce") for "objective", which has a default.
-    """
+    """What decides the kind of the section `where`, or None for any other place."""
+    # ("tower", None) for "image", which has to be given; ("name", "infonce") for "objective", which has a default.
     inside: Kind | None = kind
     declared: FieldInfo | None = None
     for part in where:

@@ -20,10 +20,9 @@ NONE = "none"
 
 
 class Settings(BaseModel):
-    """A group of settings: immutable, and a key that is not declared is a fault.
+    """A group of settings: immutable, and a key that is not declared is a fault."""
 
-    "none" for a key that may be None means None: `clip = "none"`, `ltd = "none"`.
-    """
+    # "none" for a key that may be None means None: `clip = "none"`, `ltd = "none"`.
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,19 +63,7 @@ def read_settings(
     find_base: FindBase = _beside,
     own: Sequence[str] = (),
 ) -> S:
-    """The settings in a TOML file over those it `extends`, with `changes` on top.
-
-    Args:
-        kind: The settings class.
-        source: The path of the file, its values as a dictionary, or settings that were read already.
-        changes: What is set over it: "section.key=value" as after `--set`, or a `Change`.
-        find_base: Where a base is, from its name and the file that names it.
-        own: Top-level keys that are not taken over from a base (a name).
-
-    Raises:
-        ConfigurationError: Lists every fault: unknown keys with the nearest known one, values of the wrong type or out
-            of range, and where each of them stands (line of the file or of its base, or the change).
-    """
+    """The settings in a TOML file over those it `extends`, with `changes` on top."""
     if isinstance(source, kind) and not changes:
         return source
     given = source.model_dump(mode="json") if isinstance(source, Settings) else source
@@ -96,14 +83,8 @@ def read_settings(
 
 
 def with_new_keys(settings: HasSettings, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that an earlier version wrote out, with the defaults of the keys that it did not have yet.
-
-    A new key's default is what was done before the key was there, so such settings are those of the same training.
-
-    Args:
-        settings: Of the kind that was written out.
-        stored: The plain values; returned as they are when they are no settings of this kind any more.
-    """
+    """Settings that an earlier version wrote out, with the defaults of the keys that it did not have yet."""
+    # A new key's default is what was done before the key was there, so such settings are those of the same training.
     if not isinstance(settings, BaseModel):
         return dict(stored)
     try:

@@ -28,32 +28,19 @@ FOLDER = Path(__file__).parents[1] / "recipes"
 
 
 def shipped_recipes(verb: str = "train", folder: Path = FOLDER) -> dict[str, Path]:
-    """Their files by name, in alphabetical order; the folders they lie in are no part of the name.
-
-    Args:
-        verb: Of the command that runs them, with which each file opens: "train", "sparsify", …
-        folder: Where they lie; an application has those of its own verbs in its own folder.
-    """
+    """Their files by name, in alphabetical order; the folders they lie in are no part of the name."""
     return dict(sorted((path.stem, path) for path in folder.rglob("*.toml") if _opens(path, verb)))
 
 
 @dataclass(frozen=True)
 class RecipeEntry:
-    """A recipe in a list.
+    """A recipe in a list."""
 
-    Attributes:
-        name: What it is called.
-        title: What it is for.
-        group: A key of `GROUPS`.
-        verb: Of the command that runs it: "train", "sparsify".
-        path: Its file.
-    """
-
-    name: str
-    title: str
-    group: str
-    verb: str
-    path: Path
+    name: str  # what it is called
+    title: str  # what it is for
+    group: str  # a key of `GROUPS`
+    verb: str  # of the command that runs it: "train", "sparsify"
+    path: Path  # its file
 
 
 @dataclass(frozen=True, repr=False)

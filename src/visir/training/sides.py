@@ -77,10 +77,9 @@ class Augmentation(Settings):
 
 
 class _Side(Settings):
-    """What every side has: a head, and a learning rate of its own when the optimiser's does not suit it.
+    """What every side has: a head, and a learning rate of its own when the optimiser's does not suit it."""
 
-    `rate` is constant under every schedule's shape only if the schedule is; the schedule multiplies it too.
-    """
+    # `rate` is constant under every schedule's shape only if the schedule is; the schedule multiplies it too.
 
     head: HeadShape = HeadShape()
     rate: Positive | None = None
@@ -113,15 +112,12 @@ class FrozenImages(_Side):
 
 
 class _Texts(_Side):
-    """What every side that reads texts has.
+    """What every side that reads texts has."""
 
-    Attributes:
-        prompts: Texts with one "{}" each, in which a caption stands: ["a photo of {}", "{}"]. In use a text stands in
-            all of them, and its vector is the mean (CLIP, Radford et al. 2021, section 3.1.4).
-        prompting: In training a prompt is "drawn" for each caption of an epoch, or all of them are "averaged".
-    """
-
+    # Texts with one "{}" each, in which a caption stands: ["a photo of {}", "{}"]. In use a text stands in all of them,
+    # and its vector is the mean (CLIP, Radford et al. 2021, section 3.1.4).
     prompts: tuple[Annotated[str, AfterValidator(_with_one_place)], ...] = ()
+    # In training a prompt is "drawn" for each caption of an epoch, or all of them are "averaged".
     prompting: Literal["drawn", "averaged"] = "drawn"
 
 
@@ -138,11 +134,10 @@ class FrozenTexts(_Texts):
 
 
 class _Pixels(_Side):
-    """What every side that reads pixels has.
+    """What every side that reads pixels has."""
 
-    `cache`: decoded pictures are kept, their shorter side scaled to this many pixels, so that an epoch decodes no JPEG;
-    0 keeps none and decodes the original file every time, as the papers' code does.
-    """
+    # `cache`: decoded pictures are kept, their shorter side scaled to this many pixels, so that an epoch decodes no
+    # JPEG; 0 keeps none and decodes the original file every time, as the papers' code does.
 
     augment: Augmentation = Augmentation()
     cache: Annotated[int, Field(ge=0)] = 256

@@ -19,11 +19,9 @@ from visir.training.folder import TrainingFolder
 
 
 def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
-    """Write tensors and notes (plain values) as one safetensors file; the notes are its metadata.
-
-    One file, so that tensors and notes can never be of different steps. A full disk leaves the last one whole and
-    raises `VisirError`.
-    """
+    """Write tensors and notes (plain values) as one safetensors file; the notes are its metadata."""
+    # One file, so that tensors and notes can never be of different steps. A full disk leaves the last one whole and
+    # raises `VisirError`.
     try:
         with folder.saving() as path:
             apart, text = _apart(tensors), orjson.dumps(notes).decode()
@@ -68,14 +66,7 @@ def _hash(tensors: Mapping[str, Tensor], notes: str) -> str:
 
 
 def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save_state` wrote.
-
-    Returns:
-        Tensors by name, and the notes.
-
-    Raises:
-        VisirError: The file is damaged.
-    """
+    """Read what `save_state` wrote."""
     try:
         with safe_open(str(path), framework="pt") as stored:
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
@@ -92,16 +83,7 @@ def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def check_same_training(path: Path, stored: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Refuse the state of another training.
-
-    Args:
-        path: Of the state.
-        stored: Nested plain values that the state holds.
-        expected: Those of the training that wants to go on from it.
-
-    Raises:
-        ConfigurationError: They differ; every difference is listed.
-    """
+    """Refuse the state of another training."""
     faults = [
         f"{name}: interrupted with {was!r}, now {now!r}"
         for name, was, now in _differences({name: stored.get(name) for name in expected}, expected, "")

@@ -22,21 +22,13 @@ _SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Step:
-    """One update of the weights.
+    """One update of the weights."""
 
-    Attributes:
-        step: From 1 over the whole training.
-        epoch: From 1.
-        losses: "loss", what is made small, and its parts, means over the step's captions.
-        facts: What the objective stood at when they were computed (temperature, multipliers).
-        learning_rate: The optimiser's, before what a side's own rate makes of it.
-    """
-
-    step: int
-    epoch: int
-    losses: dict[str, float]
-    facts: dict[str, float]
-    learning_rate: float
+    step: int  # from 1 over the whole training
+    epoch: int  # from 1
+    losses: dict[str, float]  # "loss", what is made small, and its parts, means over the step's captions
+    facts: dict[str, float]  # what the objective stood at when they were computed (temperature, multipliers)
+    learning_rate: float  # the optimiser's, before what a side's own rate makes of it
 
 
 def read_steps(path: str | Path) -> Iterator[Step]:
@@ -48,12 +40,11 @@ def read_steps(path: str | Path) -> Iterator[Step]:
 
 
 class StepLog:
-    """The log of a training in progress; `path` None keeps none.
+    """The log of a training in progress; `path` None keeps none."""
 
-    `done` steps are behind it: what the file holds beyond them is cut off (an interrupted training ran further than the
-    state it goes on from), so that the log of a resumed training is that of an unbroken one. A disk that is full raises
-    `VisirError`.
-    """
+    # `done` steps are behind it: what the file holds beyond them is cut off (an interrupted training ran further than
+    # the state it goes on from), so that the log of a resumed training is that of an unbroken one. A disk that is full
+    # raises `VisirError`.
 
     def __init__(self, path: Path | None, done: int) -> None:
         self._path = path

@@ -24,12 +24,11 @@ EVENTS = "events.out.tfevents.*"
 
 
 class TensorBoard:
-    """Scalars of every step and of every epoch, both over the number of steps: `with TensorBoard(out) as board`.
+    """Scalars of every step and of every epoch, both over the number of steps: `with TensorBoard(out) as board`."""
 
-    `board` is called after each epoch, with its point of the curve. Event files are a copy of `steps.jsonl` and of the
-    curve: a training that goes on writes them anew from its beginning into a new file, and tells readers to pass over
-    what the files before it say. So no point is shown twice and none is missing, wherever it was interrupted.
-    """
+    # `board` is called after each epoch, with its point of the curve. Event files are a copy of `steps.jsonl` and of
+    # the curve: a training that goes on writes them anew from its beginning into a new file, and tells readers to pass
+    # over what the files before it say. So no point is shown twice and none is missing, wherever it was interrupted.
 
     def __init__(self, out: Path) -> None:
         require("tensorboard", extra="train", purpose="--tensorboard")

@@ -48,23 +48,10 @@ def validate(
     anchor_rows: NDArray[np.int64],
     tasks: tuple[str, str] = ("i2t", "t2i"),
 ) -> dict[str, float]:
-    """Count hits in both directions. An anchor without a positive is a candidate but no query.
-
-    Args:
-        anchors: (n, d) unit vectors.
-        positives: (m, d) unit vectors.
-        anchor_rows: (m,) the row of each positive's anchor.
-        tasks: What the directions are called: from an anchor to its positives, and from a positive to its anchor.
-
-    Returns:
-        hit@1, @5, @10 of both directions in percent ("i2t hit@1", …) and "rsum", their sum (0 to 600). An anchor's hit
-        is its best positive.
-
-    Example:
-        >>> anchors = np.eye(2, dtype=np.float32)
-        >>> validate(anchors, anchors, np.array([0, 1]))["rsum"]
-        600.0
-    """
+    """Count hits in both directions. An anchor without a positive is a candidate but no query."""
+    # anchors: (n, d) unit vectors.
+    # positives: (m, d) unit vectors.
+    # anchor_rows: (m,) the row of each positive's anchor.
     rows = np.arange(len(anchors))
     queries = np.unique(anchor_rows)
     to_positives, to_anchors = tasks
@@ -76,11 +63,7 @@ def validate(
 
 
 def figures_of(ranks: Mapping[str, NDArray[np.int64]]) -> dict[str, float]:
-    """hit@1, @5, @10 of each direction in percent, and "rsum", their sum.
-
-    Args:
-        ranks: From the name of a direction to the rank, from 1, of each query's best positive.
-    """
+    """hit@1, @5, @10 of each direction in percent, and "rsum", their sum."""
     values = {f"{task} hit@{k}": 100.0 * float((first <= k).mean()) for task, first in ranks.items() for k in CUTOFFS}
     return {**values, "rsum": sum(values.values())}
 

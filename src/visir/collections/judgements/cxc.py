@@ -21,23 +21,11 @@ _FILE = re.compile(r"^sits_(val|test)\.csv(?:\.gz|\.xz)?$")
 
 
 def read(path: Path, collection: Collection, *, threshold: float = 3.0, links: str = "all") -> Judged:
-    """Read `sits_val.csv` and `sits_test.csv` (a folder of them, or one) as the relevance "cxc".
-
-    Positive is every pair scored `threshold` (3 of 5) or higher by the annotators, *besides* the pairs that COCO links
-    (Parekh et al. 2021). Pairs scored lower are judged and not relevant (grade 0), unless they are links.
-
-    The files on image–image (`sis_*`) and text–text similarity (`sts_*`) belong to intra-modal retrieval, which has no
-    image–caption pairs; they are not read.
-
-    Args:
-        path: The folder or the file.
-        collection: The collection that is judged.
-        threshold: The lowest score of a positive.
-        links: Which links of the judged images are positives. "all": every link, also of the sixth and seventh captions
-            that CxC did not judge. "judged": only links of captions that CxC judged (25,000 a split: five captions per
-            image). "scored": only links that were themselves scored at least `threshold`. The ECCV Caption package
-            counts so; 29 links of the test split then drop out, and 28 captions have no positive at all.
-    """
+    """Read `sits_val.csv` and `sits_test.csv` (a folder of them, or one) as the relevance "cxc"."""
+    # Positive is every pair scored `threshold` (3 of 5) or higher by the annotators, *besides* the pairs that COCO
+    # links (Parekh et al. 2021). Pairs scored lower are judged and not relevant (grade 0), unless they are links.
+    # The files on image–image (`sis_*`) and text–text similarity (`sts_*`) belong to intra-modal retrieval, which has
+    # no image–caption pairs; they are not read.
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _FILE.match(file.name))
     if not files:
         raise CollectionError(f"{path}: no sits_val.csv or sits_test.csv in it.", hint="download the aggregated scores")

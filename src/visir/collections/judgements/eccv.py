@@ -15,22 +15,14 @@ SETS = {"eccv": "eccv", "cxc": "eccv-cxc", "original": "eccv-original"}
 
 
 def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original") -> Judged:
-    """Read `{eccv,cxc,original}_{caption_to_image,image_to_caption}.json` (id to list of ids) from a folder.
-
-    - "eccv": 1,332 query captions with 11,279 positives, and 1,261 query images with 22,550. The two tasks were
-      annotated apart and do not mirror each other, so each counts for its own task only. Measures: mAP@R, R-precision
-      and hit@1 (Chun et al. 2022).
-    - "eccv-cxc": CxC's positives as that package has them: pairs scored 3 or higher, 29 links fewer than "cxc".
-    - "eccv-original": COCO's links for five captions per image (25,000).
-
-    Ids are COCO's image and annotation ids. A sixth caption of an image may be a positive: it fits where the collection
-    has it (Karpathy's JSON), and is otherwise counted as left out.
-
-    Args:
-        path: The folder.
-        collection: The collection that is judged.
-        sets: Which of the three, comma-separated.
-    """
+    """Read `{eccv,cxc,original}_{caption_to_image,image_to_caption}.json` (id to list of ids) from a folder."""
+    # - "eccv": 1,332 query captions with 11,279 positives, and 1,261 query images with 22,550. The two tasks were
+    #   annotated apart and do not mirror each other, so each counts for its own task only. Measures: mAP@R, R-precision
+    #   and hit@1 (Chun et al. 2022).
+    # - "eccv-cxc": CxC's positives as that package has them: pairs scored 3 or higher, 29 links fewer than "cxc".
+    # - "eccv-original": COCO's links for five captions per image (25,000).
+    # Ids are COCO's image and annotation ids. A sixth caption of an image may be a positive: it fits where the
+    # collection has it (Karpathy's JSON), and is otherwise counted as left out.
     names = [name for name in sets.split(",") if name]
     for name in names:
         if name not in SETS:

@@ -25,24 +25,19 @@ def read(
     crowd_threshold: float = 0.5,
     tokens: str | Path | None = None,
 ) -> Judged:
-    """Read `ExpertAnnotations.txt` and `CrowdFlowerAnnotations.txt` (their folder, or one of them).
-
-    Four relevances; in all of them grade 0 is judged and not relevant:
-
-    - "experts": the mean of the three scores, minus 1. The experts' scale is 1 (does not describe the image at all) to
-      4 (describes it), so grades run from 0 to 3: gains for nDCG.
-    - "experts-relevant": grade 1 where that mean is at least `expert_threshold`; 3 is "almost describes the image with
-      minor mistakes".
-    - "crowd": the share of yes, 0 to 1.
-    - "crowd-relevant": grade 1 where that share is over `crowd_threshold`: a majority.
-
-    A *set replaces* the links. Most judged pairs were proposed by retrieval systems; few are links (158 of the experts'
-    5,822 pairs).
-
-    Captions are called `name.jpg#n`, as in the token file. In a collection with other caption ids (Karpathy's JSON)
-    they are found by text through `tokens` (default: `Flickr8k.token.txt` beside); where that is absent, caption n of
-    an image is its n-th in the collection.
-    """
+    """Read `ExpertAnnotations.txt` and `CrowdFlowerAnnotations.txt` (their folder, or one of them)."""
+    # Four relevances; in all of them grade 0 is judged and not relevant:
+    # - "experts": the mean of the three scores, minus 1. The experts' scale is 1 (does not describe the image at all)
+    #   to 4 (describes it), so grades run from 0 to 3: gains for nDCG.
+    # - "experts-relevant": grade 1 where that mean is at least `expert_threshold`; 3 is "almost describes the image
+    #   with minor mistakes".
+    # - "crowd": the share of yes, 0 to 1.
+    # - "crowd-relevant": grade 1 where that share is over `crowd_threshold`: a majority.
+    # A *set replaces* the links. Most judged pairs were proposed by retrieval systems; few are links (158 of the
+    # experts' 5,822 pairs).
+    # Captions are called `name.jpg#n`, as in the token file. In a collection with other caption ids (Karpathy's JSON)
+    # they are found by text through `tokens` (default: `Flickr8k.token.txt` beside); where that is absent, caption n of
+    # an image is its n-th in the collection.
     folder = path.parent if path.is_file() else path
     files = [path] if path.is_file() else [file for file in sorted(path.iterdir()) if plain_name(file) in _FILES]
     if not files:

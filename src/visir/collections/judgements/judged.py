@@ -20,11 +20,10 @@ class Judged:
 
 @dataclass
 class Judging:
-    """Collects judgements, keeping those whose caption and image are both in the collection.
+    """Collects judgements, keeping those whose caption and image are both in the collection."""
 
-    A collection that was cut to one split rightly leaves judgements of others out, so this is counted, not an error;
-    a collection to which *nothing* fits has other ids, and that is.
-    """
+    # A collection that was cut to one split rightly leaves judgements of others out, so this is counted, not an error;
+    # a collection to which *nothing* fits has other ids, and that is.
 
     collection: Collection
     source: str

@@ -31,20 +31,9 @@ def read(
     document: str | None = None,
     grade: str | None = None,
 ) -> Judged:
-    """Read judgements whose ids are those of the collection's captions and images.
-
-    Queries are captions and documents images, or the other way round; which of the two, the ids tell. Judgements of
-    captions and images that are not in the collection are left out and counted.
-
-    Args:
-        path: A file, as `visir.collections.read_qrels` takes it.
-        collection: The collection that is judged.
-        name: The name of the set; by default that of the file.
-        task: "t2i" (queries are captions) or "i2t", where ids of captions are ids of images too.
-        query: The column of query ids, where it has no usual name; `document` and `grade` likewise.
-        document: See `query`.
-        grade: See `query`.
-    """
+    """Read judgements whose ids are those of the collection's captions and images."""
+    # Queries are captions and documents images, or the other way round; which of the two, the ids tell. Judgements of
+    # captions and images that are not in the collection are left out and counted.
     qrels = read_qrels(path, name=name, query=query, document=document, grade=grade)
     return judge(qrels, collection, str(path), task=task)
 

@@ -39,39 +39,21 @@ _BUCKET = "https://amazon-berkeley-objects.s3.amazonaws.com"
 def read(
     path: Path, *, text: str = "item_name", language: str = "en_US,en", splits: str = "seeded", seed: int = 0
 ) -> Draft:
-    """Read the folder with `listings/metadata/listings_*.json.gz` and `images/metadata/images.csv.gz`.
-
-    - Images are the listings' main pictures, by `main_image_id`; their files are looked for under `images/small/` and
-      `images/original/`, or in `abo-images-small.tar` beside them. Many listings are one product in several shops with
-      one picture: that picture is one image with the captions of all of them, each different text once. As several
-      images, searches for one of them would count right answers as wrong. An item's other pictures are not read, so a
-      relevance "product", as Fashion200k has, would be the links but for items that shops show differently.
-    - Facts: `item_id`, `product_type`, `domain_name` of the first listing, `listings` (how many show the picture), and
-      `original_height`, `original_width` in pixels: those of images.csv are the original's, not the small picture's.
-      Facts of a caption: `item_id`, `domain_name`, `field`, `language`.
-
-    The whole has 147,702 listings and 398,212 pictures; the source of a copy with other counts says so.
-
-    Thesis section 2.5.1 takes one picture per listing and "the associated product description", without saying which
-    field or language, and "the splits provided by the dataset authors"; the only one of catalogue pictures that they
-    publish is the multi-view benchmark's. Its recalls of X-VLM in table 2.2 fit 5,000 images, which its authors' log
-    prints too; those of CLIP do not: the two models searched different galleries.
-
-    Args:
-        path: The folder.
-        text: The field that captions come from: "item_name", "product_description" (few listings have one) or
-            "bullet_point" (several per listing, each a caption), or some of them, comma-separated.
-        language: Which of a field's translations; the first choice that there is: "en_US,en" takes the American, else
-            the first English one. A language stands for all its countries; "any" takes the first whatever it is.
-            Listings without a text in it are left out and counted in the source: about 26,000 of the 147,702 have an
-            `en_US` name and about 123,000 an English one, by others' counts.
-        splits: ABO has no split for image–text retrieval. "seeded": a hash of `seed` and the item's id puts about 80 %
-            in train, 10 % in val, 10 % in test; all pictures first shown by one item are in one split, and a part of
-            the listings splits as the whole does. "mvr": the train, val and test of the makers' multi-view retrieval
-            benchmark, `benchmarks/abo-mvr.csv.xz` (columns `path` and `split_set`, "test-target" counting as test),
-            "unlisted" what it does not name. "none" makes none.
-        seed: Of the seeded split.
-    """
+    """Read the folder with `listings/metadata/listings_*.json.gz` and `images/metadata/images.csv.gz`."""
+    # - Images are the listings' main pictures, by `main_image_id`; their files are looked for under `images/small/` and
+    #   `images/original/`, or in `abo-images-small.tar` beside them. Many listings are one product in several shops
+    #   with one picture: that picture is one image with the captions of all of them, each different text once. As
+    #   several images, searches for one of them would count right answers as wrong. An item's other pictures are not
+    #   read, so a relevance "product", as Fashion200k has, would be the links but for items that shops show
+    #   differently.
+    # - Facts: `item_id`, `product_type`, `domain_name` of the first listing, `listings` (how many show the picture),
+    #   and `original_height`, `original_width` in pixels: those of images.csv are the original's, not the small
+    #   picture's. Facts of a caption: `item_id`, `domain_name`, `field`, `language`.
+    # The whole has 147,702 listings and 398,212 pictures; the source of a copy with other counts says so.
+    # Thesis section 2.5.1 takes one picture per listing and "the associated product description", without saying which
+    # field or language, and "the splits provided by the dataset authors"; the only one of catalogue pictures that they
+    # publish is the multi-view benchmark's. Its recalls of X-VLM in table 2.2 fit 5,000 images, which its authors' log
+    # prints too; those of CLIP do not: the two models searched different galleries.
     metadata, folder = abo_folders(path)
     fields = text.split(",")
     for field in fields:

@@ -19,19 +19,10 @@ def read(
     captions_per_image: int | None = None,
     caption_ids: str | Path | None = None,
 ) -> Draft:
-    """Read `[{"image": "val2014/COCO_val2014_….jpg", "caption": text or list of texts}, …]` ("captions" is taken too).
-
-    - One entry per image, or, as in the training files, one per caption: entries of the same image are joined.
-    - Image ids are those of Karpathy's JSON: COCO's number where the name holds one, else the file name.
-
-    Args:
-        path: The file.
-        split_name: The split of all images; by default the file's name says it.
-        captions_per_image: Keep the first so many of each image, as protocols that use five do.
-        caption_ids: A list of caption ids (`coco_test_ids.npy`: COCO's annotation ids of the Karpathy test split, first
-            five captions per image; with `captions_per_image=5`, CxC and ECCV Caption then fit); by default captions
-            are called "image#n".
-    """
+    """Read `[{"image": "val2014/COCO_val2014_….jpg", "caption": text or list of texts}, …]` ("captions" is taken
+    too)."""
+    # - One entry per image, or, as in the training files, one per caption: entries of the same image are joined.
+    # - Image ids are those of Karpathy's JSON: COCO's number where the name holds one, else the file name.
     content = read_json(path)
     if not isinstance(content, list):
         raise CollectionError(f"{path}: expected a list of {{image, caption}}.")

@@ -17,19 +17,12 @@ _HARD = tuple(f"hard_text_{number}" for number in (1, 2, 3, 4))
 
 
 def read(path: Path, *, crop: str = "yes", missing: Missing = "drop") -> ChoiceDraft:
-    """Read `visual_genome_relation.json` and `visual_genome_attribution.json`, and files of order.
-
-    Of a picture of Visual Genome only the box of the item is shown to the model, as in the paper. A file of order has
-    `image`, `correct_caption` and `hard_text_1` to `hard_text_4` in each record. The paper's code makes these captions
-    at random when it runs; `visir.robustness.order_choices.order_choices` makes such a task of any collection.
-
-    The label "category" is the name of the file; "relation" and "attributes" are what an item is about.
-
-    Args:
-        path: The folder of the files, or one of them.
-        crop: Whether pictures are cut to the box of the item: "yes" or "no".
-        missing: What becomes of items whose pictures are not at hand.
-    """
+    """Read `visual_genome_relation.json` and `visual_genome_attribution.json`, and files of order."""
+    # Of a picture of Visual Genome only the box of the item is shown to the model, as in the paper. A file of order has
+    # `image`, `correct_caption` and `hard_text_1` to `hard_text_4` in each record. The paper's code makes these
+    # captions at random when it runs; `visir.robustness.order_choices.order_choices` makes such a task of any
+    # collection.
+    # The label "category" is the name of the file; "relation" and "attributes" are what an item is about.
     files = record_files(path, _fits)
     if not files:
         raise FORMAT.lacks(path, "no visual_genome_relation.json or visual_genome_attribution.json")

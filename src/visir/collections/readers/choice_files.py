@@ -26,12 +26,7 @@ _LINES = (".jsonl", ".ndjson")
 
 
 def record_files(path: Path, fits: Callable[[Path], bool]) -> list[Path]:
-    """The files of records under a path: the file itself, or those in the folder and in its folder data/.
-
-    Args:
-        path: A file or a folder.
-        fits: Whether a file has such records.
-    """
+    """The files of records under a path: the file itself, or those in the folder and in its folder data/."""
     if not path.is_dir():
         return [path] if fits(path) else []
     for folder in (path, path / "data"):
@@ -58,14 +53,7 @@ def has_columns(path: Path, *names: str) -> bool:
 
 
 def records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The records of a file with their ids: a list or a dictionary of JSON, lines of JSON, or Parquet.
-
-    Args:
-        path: The file; plain, `.gz` or `.xz`.
-
-    Raises:
-        CollectionError: It holds something else.
-    """
+    """The records of a file with their ids: a list or a dictionary of JSON, lines of JSON, or Parquet."""
     name = plain_name(path).lower()
     if name.endswith((".parquet", *_LINES)):
         skipped = set(pictures_in_cells(path))

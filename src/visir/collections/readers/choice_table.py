@@ -44,21 +44,13 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class ChoiceColumns:
-    """Which column holds what.
+    """Which column holds what."""
 
-    Args:
-        image: The picture.
-        right: The right captions.
-        wrong: The wrong captions.
-        id: The ids of the items; None for their numbers.
-        labels: What is known of the items: every other column.
-    """
-
-    image: str
-    right: tuple[str, ...]
-    wrong: tuple[str, ...]
-    id: str | None
-    labels: tuple[str, ...]
+    image: str  # the picture
+    right: tuple[str, ...]  # the right captions
+    wrong: tuple[str, ...]  # the wrong captions
+    id: str | None  # the ids of the items; None for their numbers
+    labels: tuple[str, ...]  # what is known of the items: every other column
 
     @classmethod
     def find(
@@ -92,12 +84,7 @@ class ChoiceColumns:
 
 
 def wrong_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """The columns that are called like wrong captions.
-
-    Example:
-        >>> wrong_columns(["image", "caption", "Foil", "foil_2"])
-        ('Foil', 'foil_2')
-    """
+    """The columns that are called like wrong captions."""
     return tuple(name for name in columns if name.lower().rstrip("0123456789").rstrip("_- ") in WRONG)
 
 
@@ -110,16 +97,7 @@ def read(
     id: str | None = None,
     missing: Missing = "drop",
 ) -> ChoiceDraft:
-    """Read a table with a row for each choice. Every further column is a label of the item: "category", …
-
-    Args:
-        path: The file.
-        image: The column of the picture.
-        caption: The column of the right caption; several, comma-separated, must all be above the wrong ones.
-        wrong: The column of the wrong caption, or several.
-        id: The column of the item's id.
-        missing: What becomes of items whose pictures are not at hand.
-    """
+    """Read a table with a row for each choice. Every further column is a label of the item: "category", …"""
     if not is_table(path):
         raise CollectionError(f"{path}: no table of choices.", hint=f"{FORMAT.layout}")
     names = first_columns(path)
@@ -134,13 +112,7 @@ def read(
 
 
 def read_memory_choices(table: Mapping[str, Sequence[Any]], name: str, **options: Any) -> ChoiceDraft:
-    """Read the same from columns in memory. A picture is a file, or a picture of PIL, an array, encoded bytes.
-
-    Args:
-        table: The columns by name.
-        name: The name of the source.
-        **options: As `read` takes them.
-    """
+    """Read the same from columns in memory. A picture is a file, or a picture of PIL, an array, encoded bytes."""
     missing = options.pop("missing", "drop")
     columns = ChoiceColumns.find("the table", list(table), **options)
     draft = ChoiceDraft(name or "table", Path.cwd(), "choices in memory", missing=missing)

@@ -26,22 +26,12 @@ PUBLISHED = {"queries of val": 220, "queries of test": 800, "images": 123_403}
 
 
 def read(path: Path, *, index: str = "", text: str = "caption", reference: str = "candidate") -> TaskDraft:
-    """Read `val.json` and `test.json`; the documents are the images of COCO's unlabeled2017.
-
-    A query has several right answers: `gt_img_ids` with grade 1, `target_img_id` with grade 2. The benchmark's mAP@k
-    is `capped_map@k`, over all of them; its recall@k counts the target alone, which is `hit(rel=2)@k`. The answers of
-    test are not published.
-
-    The index comes from `image_info_unlabeled2017.json` (123,403 images). Without that file it is the pictures that
-    the annotations name, which is another and much easier benchmark; `index=named` has to be said for it.
-
-    Args:
-        path: The folder, or one of the files.
-        index: The file of the index, or "named".
-        text: The text of a query: "caption" (`relative_caption`), or "concept" (the shared concept before it).
-        reference: Whether the picture of a query is among its candidates: "candidate", as in the benchmark, or
-            "excluded".
-    """
+    """Read `val.json` and `test.json`; the documents are the images of COCO's unlabeled2017."""
+    # A query has several right answers: `gt_img_ids` with grade 1, `target_img_id` with grade 2. The benchmark's mAP@k
+    # is `capped_map@k`, over all of them; its recall@k counts the target alone, which is `hit(rel=2)@k`. The answers of
+    # test are not published.
+    # The index comes from `image_info_unlabeled2017.json` (123,403 images). Without that file it is the pictures that
+    # the annotations name, which is another and much easier benchmark; `index=named` has to be said for it.
     files = _files(path)
     if not files:
         raise FORMAT.lacks(path, "no val.json and no test.json with relative_caption in it")

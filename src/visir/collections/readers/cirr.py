@@ -28,18 +28,11 @@ PUBLISHED = {"queries of val": 4_181, "images of val": 2_297, "queries of test1"
 
 
 def read(path: Path, *, reference: str = "excluded") -> TaskSetDraft:
-    """Read `cap.rc2.SPLIT.json` and `split.rc2.SPLIT.json`: two tasks with the same queries.
-
-    - `it2i`: all images of the split are candidates; its hit@k is the benchmark's recall@k.
-    - `subset`: the candidates are the five other images of `img_set.members`; its hit@k is recall_subset@k.
-
-    The picture of a query is no candidate, as on the benchmark's server. `reference=candidate` is the other reading;
-    it holds for both tasks. The right answer is `target_hard`. The targets of test1 are not published.
-
-    Args:
-        path: The folder.
-        reference: "excluded" or "candidate".
-    """
+    """Read `cap.rc2.SPLIT.json` and `split.rc2.SPLIT.json`: two tasks with the same queries."""
+    # - `it2i`: all images of the split are candidates; its hit@k is the benchmark's recall@k.
+    # - `subset`: the candidates are the five other images of `img_set.members`; its hit@k is recall_subset@k.
+    # The picture of a query is no candidate, as on the benchmark's server. `reference=candidate` is the other reading;
+    # it holds for both tasks. The right answer is `target_hard`. The targets of test1 are not published.
     queries = files_like(path, _CAPTIONS) if path.is_dir() else {}
     lists = files_like(path, _SPLITS) if path.is_dir() else {}
     if not queries:

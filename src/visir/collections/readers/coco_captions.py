@@ -16,15 +16,9 @@ _OFFICIAL = re.compile(r"^captions_(train|val|test)(20\d\d)\.json(?:\.gz|\.xz)?$
 
 
 def read(path: Path, *, split_name: str | None = None) -> Draft:
-    """Read one captions file, or a folder of `captions_{train,val}YYYY.json` merged into one collection.
-
-    Image ids are COCO's image ids, caption ids its annotation ids, both as text. Beware: COCO's own train and val are
-    not the splits of the retrieval literature, which uses Karpathy's: read `dataset_coco.json` for those.
-
-    Args:
-        path: The file or the folder.
-        split_name: The split of all images; by default the file's name says it.
-    """
+    """Read one captions file, or a folder of `captions_{train,val}YYYY.json` merged into one collection."""
+    # Image ids are COCO's image ids, caption ids its annotation ids, both as text. Beware: COCO's own train and val are
+    # not the splits of the retrieval literature, which uses Karpathy's: read `dataset_coco.json` for those.
     files = [path] if path.is_file() else _official(path)
     if not files:
         raise CollectionError(f"{path}: no captions_*.json in this folder.", hint="name the file")

@@ -16,14 +16,8 @@ _FIRST = re.compile(rb'\[\s*\[\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]
 
 
 def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
-    """Read `COLA_multiobjects_matching_benchmark.json`: a list of [picture 1, caption 1, picture 2, caption 2].
-
-    COLA's accuracy is the `item_score` of the task "t2i": each caption must choose its picture.
-
-    Args:
-        path: The file, or its folder.
-        missing: What becomes of items whose pictures are not at hand.
-    """
+    """Read `COLA_multiobjects_matching_benchmark.json`: a list of [picture 1, caption 1, picture 2, caption 2]."""
+    # COLA's accuracy is the `item_score` of the task "t2i": each caption must choose its picture.
     files = record_files(path, _fits)
     if not files:
         raise FORMAT.lacks(path, "no COLA_multiobjects_matching_benchmark.json")

@@ -22,21 +22,12 @@ _EXPECTED = "[picture, …, 0 or 1 for each class, 0 or 1 for each class]"
 
 
 def read(path: Path) -> TaskDraft:
-    """Read `COLA_singleobjects_benchmark_GQA.json`, or that of CLEVR or PACO.
-
-    Each class is a query. Its candidates are the pictures of its difficult set (`hard_list`); those that show the class
-    (`label`) are right. Classes without a right picture in their set are left out, as no average precision is defined.
-    COLA's MAP is the measure `map`.
-
-    The file has `labels`, the names of the classes, and `data`, a row for each picture; both by name, as COLA's README
-    describes it, or in a list, as its `scripts/eval.py` reads it.
-
-    Args:
-        path: The file.
-
-    Raises:
-        CollectionError: It is another file, or a row is not what it should be.
-    """
+    """Read `COLA_singleobjects_benchmark_GQA.json`, or that of CLEVR or PACO."""
+    # Each class is a query. Its candidates are the pictures of its difficult set (`hard_list`); those that show the
+    # class (`label`) are right. Classes without a right picture in their set are left out, as no average precision is
+    # defined. COLA's MAP is the measure `map`.
+    # The file has `labels`, the names of the classes, and `data`, a row for each picture; both by name, as COLA's
+    # README describes it, or in a list, as its `scripts/eval.py` reads it.
     content = read_json(path) if path.is_file() else None
     if isinstance(content, dict) and {"labels", "data"} <= set(content):
         content = [content["labels"], content["data"]]

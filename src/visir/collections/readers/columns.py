@@ -72,22 +72,7 @@ def sniffed_columns(path: Path) -> list[str]:
 def one_column(
     path: Path | str, columns: list[str], name: str | int | None, usual: tuple[str, ...], content: str
 ) -> str | None:
-    """The column that holds something.
-
-    Args:
-        path: The table, for errors.
-        columns: Its columns.
-        name: The column that somebody asked for, by its name or its position from 1; None takes the only one with a
-            usual name, upper and lower case alike.
-        usual: The usual names.
-        content: What the column holds, for errors: "image".
-
-    Returns:
-        Its name; None where no column has a usual name.
-
-    Raises:
-        CollectionError: For a name that is no column, and where several have usual names: taking one would be a guess.
-    """
+    """The column that holds something."""
     if name is not None:
         name = str(name)
         if name not in columns and name.isdecimal() and 0 < int(name) <= len(columns):
@@ -112,14 +97,7 @@ def _option(content: str) -> str:
 
 
 class ColumnPicker:
-    """Picks values out of rows by the names of their columns; JSON rows may bring new columns at any time.
-
-    Args:
-        file: The file, for errors.
-        prefix: What the values are of, for errors: "query ".
-        first: The values for which the first of the usual names counts, where a table has several.
-        **names: For each value the column that somebody named (None for none), and the usual names.
-    """
+    """Picks values out of rows by the names of their columns; JSON rows may bring new columns at any time."""
 
     def __init__(
         self,

@@ -21,11 +21,7 @@ _DEPTH = 2
 
 
 def reference_option(default: str) -> Option:
-    """The option of the two readings of the picture that a query begins from.
-
-    Args:
-        default: The reading of the benchmark: "candidate" or "excluded".
-    """
+    """The option of the two readings of the picture that a query begins from."""
     return Option(
         "reference",
         f"the picture of a query among its candidates: candidate or excluded (the benchmark: {default})",
@@ -35,15 +31,7 @@ def reference_option(default: str) -> Option:
 
 
 def files_like(folder: Path, pattern: re.Pattern[str]) -> dict[tuple[str, ...], Path]:
-    """The files in a folder and the folders in it whose plain names fit a pattern, by the groups of the pattern.
-
-    Args:
-        folder: The folder.
-        pattern: Of whole names, without `.gz` and `.xz`.
-
-    Raises:
-        CollectionError: Two files fit in the same way.
-    """
+    """The files in a folder and the folders in it whose plain names fit a pattern, by the groups of the pattern."""
     files: dict[tuple[str, ...], Path] = {}
     for depth in range(_DEPTH):
         for file in sorted(folder.glob("/".join(["*"] * (depth + 1)))):
@@ -60,13 +48,7 @@ def files_like(folder: Path, pattern: re.Pattern[str]) -> dict[tuple[str, ...], 
 
 
 def rows_of(draft: SourceDraft, file: Path, texts: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON list, each with its place; a row that lacks one of the named ids or texts is a fault.
-
-    Args:
-        draft: Takes the faults.
-        file: The file.
-        texts: The keys that every row has: ids as numbers or text, and texts.
-    """
+    """The objects of a JSON list, each with its place; a row that lacks one of the named ids or texts is a fault."""
     content = read_json(file)
     if not isinstance(content, list):
         draft.fault(f"{file.name}: expected a list of queries")
@@ -96,17 +78,7 @@ def ids_in(values: object) -> list[str] | None:
 def add_query(
     task: TaskDraft, query: str, text: str, reference: str, name: str, split: str, grades: Mapping[str, float] | None
 ) -> None:
-    """Add one composed query.
-
-    Args:
-        task: The task.
-        query: Its id.
-        text: The change in words.
-        reference: The id of the picture that it begins from.
-        name: The file name of that picture.
-        split: Its split.
-        grades: Its right answers with their grades; None where they are not published.
-    """
+    """Add one composed query."""
     task.add_item("queries", query, text, picture=name)
     task.labels.setdefault(IMAGE, {})[query] = reference
     if grades is None:
@@ -116,15 +88,7 @@ def add_query(
 
 
 def check_documents(task: TaskDraft, split: str, query: str, place: str, *documents: str) -> bool:
-    """Whether these pictures are documents of a split; a fault where they are not.
-
-    Args:
-        task: The task, with its galleries.
-        split: The split.
-        query: The query that names them.
-        place: Where it stands.
-        *documents: Their ids.
-    """
+    """Whether these pictures are documents of a split; a fault where they are not."""
     missing = [document for document in documents if (split, document) not in task.galleries]
     if missing:
         task.fault(f"{place}: picture {missing[0]!r} of query {query!r} is not in the gallery of {split}")

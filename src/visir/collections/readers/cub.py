@@ -27,32 +27,16 @@ _ORIGIN = "CUB_200_2011.tgz, https://data.caltech.edu/records/65de6-vp158"
 def read(
     path: Path, *, captions: str | Path | None = None, classes: str | Path | None = None, splits: str = "classes"
 ) -> Draft:
-    """Read the folder `CUB_200_2011/`, or the folder that it lies in, with the captions beside it.
-
-    - Image ids are CUB's own numbers in `images.txt` ("1"), with which its attributes and parts fit; caption ids are
-      "1#0" to "1#9", by line. Lines are kept byte for byte (some end in a space); empty ones are left out.
-    - Facts: `file`, `class_id`, `class` and, where the files are there, the bird's box in pixels (`x`, `y`, `width`,
-      `height`) and `official_split`.
-
-    The whole has 11,788 images, 200 classes and 117,880 captions; the source of a copy with other counts says so.
-
-    Thesis section 2.5.1 takes one random caption per image (the protocol's `captions="random(seed=0)"`) and "the splits
-    provided by the dataset authors", and gives no size. What its authors' repository prints are galleries of 2,938
-    images for CLIP and 2,856 for X-VLM, and the recalls of table 2.2 fit these (and not 2,933): near the test split of
-    Reed's classes, but not it, and not the same for both models.
-
-    Args:
-        path: The folder.
-        captions: Reed's `text_c10/`, a folder that holds it, or his archive (zip, tar, tar.gz) unopened. By default
-            they are looked for in and beside `CUB_200_2011/`: `text_c10/`, `cvpr2016_cub/text_c10/`,
-            `cub_icml/text_c10/`, `cvpr2016_cub.tar.gz`. Pictures without a file of captions stay, without captions.
-        classes: A folder with `trainclasses.txt`, `valclasses.txt` and `testclasses.txt`; by default those with the
-            captions.
-        splits: "classes" are Reed's: nothing is trained on the test's species (100, 50 and 50 classes; 8,855 images in
-            train and val, 2,933 in test). "images" are CUB's own, every species in both (5,994 train, 5,794 test), from
-            `train_test_split.txt`; "none" makes none. Where the lists are missing nothing is guessed: searching 2,933
-            images and 5,794 are different tasks.
-    """
+    """Read the folder `CUB_200_2011/`, or the folder that it lies in, with the captions beside it."""
+    # - Image ids are CUB's own numbers in `images.txt` ("1"), with which its attributes and parts fit; caption ids are
+    #   "1#0" to "1#9", by line. Lines are kept byte for byte (some end in a space); empty ones are left out.
+    # - Facts: `file`, `class_id`, `class` and, where the files are there, the bird's box in pixels (`x`, `y`, `width`,
+    #   `height`) and `official_split`.
+    # The whole has 11,788 images, 200 classes and 117,880 captions; the source of a copy with other counts says so.
+    # Thesis section 2.5.1 takes one random caption per image (the protocol's `captions="random(seed=0)"`) and "the
+    # splits provided by the dataset authors", and gives no size. What its authors' repository prints are galleries of
+    # 2,938 images for CLIP and 2,856 for X-VLM, and the recalls of table 2.2 fit these (and not 2,933): near the test
+    # split of Reed's classes, but not it, and not the same for both models.
     folder = _folder(path)
     draft = Draft("CUB-200-2011", folder, f"CUB-200-2011 {folder.name}/")
     names, labels, titles = (_columns(draft, folder / file) for file in _NEEDED)

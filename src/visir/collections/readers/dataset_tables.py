@@ -30,20 +30,9 @@ def is_dataset_dict(value: object) -> bool:
 
 
 def dataset_table(dataset: Any, name: str, image: str | None = None, split: str = "") -> TaskTable:
-    """A data set as a table of a task.
-
-    A data set with pictures is written once into the cache, under its own fingerprint, and its pictures are read in
-    place from there.
-
-    Args:
-        dataset: The `datasets.Dataset`.
-        name: What errors call it.
-        image: The column of pictures, where it has no usual name.
-        split: The split of the table.
-
-    Raises:
-        CollectionError: Several columns hold pictures, and none has a usual name.
-    """
+    """A data set as a table of a task."""
+    # A data set with pictures is written once into the cache, under its own fingerprint, and its pictures are read in
+    # place from there.
     columns = image_columns(dataset.features.arrow_schema)
     texts = [column for column in dataset.column_names if column not in columns]
 

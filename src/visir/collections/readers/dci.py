@@ -22,18 +22,7 @@ _FOLDERS = ("complete", "annotations")
 
 
 def read(path: Path, *, text: str = "extended") -> Draft:
-    """Read the folder `densely_captioned_images`: a JSON file for each photo, `splits.json`, and `photos/`.
-
-    Args:
-        path: The folder, or the one that holds it.
-        text: Which captions:
-
-            - "extended": the short caption and what its writer added, as long-text benchmarks use DCI;
-            - "short": the short caption;
-            - "complete": the extended caption and those of all masked parts;
-            - "summary": the first summary of the complete description, at most 77 tokens of CLIP (sDCI); "summaries":
-              all of them, each a caption. They are in `complete/` only; a photo without summaries is left out.
-    """
+    """Read the folder `densely_captioned_images`: a JSON file for each photo, `splits.json`, and `photos/`."""
     folder = next((each for each in (path, path / "densely_captioned_images") if _is_dci(each)), None)
     if folder is None:
         missing = ["no folder annotations/ or complete/ with a JSON file for each photo"]

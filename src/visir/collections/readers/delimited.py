@@ -18,17 +18,11 @@ UTF_8 = "utf-8-sig"
 
 @dataclass(frozen=True)
 class TextLayout:
-    """How a text table is written.
+    """How a text table is written."""
 
-    Attributes:
-        delimiter: The character between two cells.
-        encoding: Of the file.
-        has_header: Whether the first line has the names of the columns; without, they are called "1", "2", ….
-    """
-
-    delimiter: str = ","
-    encoding: str = UTF_8
-    has_header: bool = True
+    delimiter: str = ","  # the character between two cells
+    encoding: str = UTF_8  # of the file
+    has_header: bool = True  # whether the first line has the names of the columns; without, they are called "1", "2", …
 
 
 def is_text_table(path: Path) -> bool:
@@ -37,17 +31,7 @@ def is_text_table(path: Path) -> bool:
 
 
 def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: str = "") -> TextLayout:
-    """Return how a text table is written, by its beginning.
-
-    Args:
-        path: The file.
-        delimiter: The character between cells, or its name; "" finds out.
-        encoding: "" takes the byte order mark, otherwise UTF-8.
-        header: "yes" or "no"; "" takes the first line for a header unless one of its cells is the name of a picture.
-
-    Raises:
-        CollectionError: There is no such encoding.
-    """
+    """Return how a text table is written, by its beginning."""
     data = head(path)
     encoding = encoding or find_encoding(data)
     try:
@@ -65,20 +49,8 @@ def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: 
 
 
 def find_delimiter(lines: Sequence[str], usual: str = ",") -> str:
-    r"""Return the character that separates the cells of some lines.
-
-    The right one cuts the lines into the same number of cells, and into more than one.
-
-    Args:
-        lines: The first lines of the file.
-        usual: The character that the ending of the file stands for; it wins where several fit.
-
-    Example:
-        >>> find_delimiter(["image;caption", "a.jpg;a dog, a cat", "b.jpg;a boat, a bird"])
-        ';'
-        >>> find_delimiter(["image\tcaption", "a.jpg\ta dog"])
-        '\t'
-    """
+    r"""Return the character that separates the cells of some lines."""
+    # The right one cuts the lines into the same number of cells, and into more than one.
     best, best_share = usual, 0.0
     for delimiter in (usual, *(other for other in DELIMITERS.values() if other != usual)):
         counts = [len(cells) for cells in _parsed(lines, delimiter) if cells]

@@ -15,14 +15,9 @@ PUBLISHED = {"images of train": 9_647, "images of test": 5_000}
 
 
 def read(path: Path) -> Draft:
-    """Read `docci_descriptions.jsonlines`: `{example_id, split, image_file, description}` in every line.
-
-    Ids are the `example_id`s. The splits are "train", "test", "qual_dev" and "qual_test"; the two sets for qualitative
-    work (100 images each) are no part of train and test.
-
-    Args:
-        path: The file, or the folder that holds it.
-    """
+    """Read `docci_descriptions.jsonlines`: `{example_id, split, image_file, description}` in every line."""
+    # Ids are the `example_id`s. The splits are "train", "test", "qual_dev" and "qual_test"; the two sets for
+    # qualitative work (100 images each) are no part of train and test.
     file = path if path.is_file() else next((path / name for name in NAMES if (path / name).is_file()), None)
     if file is None:
         raise FORMAT.lacks(path, f"no {NAMES[0]} in it")

@@ -37,32 +37,19 @@ class _Box:
 
 
 def read(path: Path, *, boxes: str = "no", relevance: str = "no") -> Draft:
-    """Read the folder with `labels/` (and `women/`), or `labels/` itself.
-
-    - `{dress,jacket,pants,skirt,top}_{train,test}_detect_all.txt`: path, detection score and description, separated by
-      tabs. The image id is the path (`women/dresses/casual_and_day_dresses/57996836/57996836_9.jpeg`), as others' lists
-      of this collection have it; the caption's id is "path#0".
-    - Splits: train and test, by the label files; there is no val.
-    - Facts: `product_id` (the folder: several pictures show one product, and all bear its description: to the links the
-      others are wrong, to the relevance "product" right), `category` (the label file's), `folder`
-      (`dresses/casual_and_day_dresses`), `score`.
-    - A picture that is listed more than once counts once, with each different description; if a test file is among them
-      it is a test picture. The source says how many there are.
-
-    The label files list 172,049 train and 29,789 test images, 201,838 in all; the source of a copy with other counts
-    says so. Thesis section 2.5.1 says 209,544. Its recalls of X-VLM in table 2.2 fit 5,000 images, which its authors'
-    log prints too; those of CLIP do not: the two models searched different galleries.
-
-    Args:
-        path: The folder.
-        boxes: "yes" adds the detector's boxes from `detection/`: `box`, what was detected, and its edges `x_min`,
-            `x_max`, `y_min`, `y_max` as fractions of the picture at the source's URL, of those detections the one whose
-            score the label file has. `women/` holds pictures already cropped to it.
-        relevance: "yes" adds the judgements "product" beside the links: every picture of a product is a positive (grade
-            1) of each of its captions, in both tasks. Pictures of another product with the same words stay wrong. The
-            whole would have about 830,000 such pairs, by what 5,000 of its pictures have, which take about 0.4 GB more
-            memory to read: they must be asked for.
-    """
+    """Read the folder with `labels/` (and `women/`), or `labels/` itself."""
+    # - `{dress,jacket,pants,skirt,top}_{train,test}_detect_all.txt`: path, detection score and description, separated
+    #   by tabs. The image id is the path (`women/dresses/casual_and_day_dresses/57996836/57996836_9.jpeg`), as others'
+    #   lists of this collection have it; the caption's id is "path#0".
+    # - Splits: train and test, by the label files; there is no val.
+    # - Facts: `product_id` (the folder: several pictures show one product, and all bear its description: to the links
+    #   the others are wrong, to the relevance "product" right), `category` (the label file's), `folder`
+    #   (`dresses/casual_and_day_dresses`), `score`.
+    # - A picture that is listed more than once counts once, with each different description; if a test file is among
+    #   them it is a test picture. The source says how many there are.
+    # The label files list 172,049 train and 29,789 test images, 201,838 in all; the source of a copy with other counts
+    # says so. Thesis section 2.5.1 says 209,544. Its recalls of X-VLM in table 2.2 fit 5,000 images, which its authors'
+    # log prints too; those of CLIP do not: the two models searched different galleries.
     folder = path if (path / "labels").is_dir() or path.name != "labels" else path.parent
     draft = Draft("Fashion200k", folder.absolute(), f"Fashion200k {folder.absolute().name}/labels/")
     detected = _detections(draft, folder / "detection") if boxes == "yes" else None

@@ -22,22 +22,12 @@ PUBLISHED = {"dress images of val": 3_817, "shirt images of val": 6_346, "toptee
 
 
 def read(path: Path, *, captions: str = "and", gallery: str = "split", reference: str = "candidate") -> TaskSetDraft:
-    """Read `cap.CATEGORY.SPLIT.json` and `split.CATEGORY.SPLIT.json`, each category a task of its own.
-
-    The two captions of a query are joined by "and", without full stops and commas at their ends. "each" makes every
-    caption a query of its own, as VAL does.
-
-    The gallery of a category is its image split (the benchmark's). `gallery=val` takes the pictures that the queries of
-    the split name instead, references and targets (VAL's, and of those who compare with it): a smaller gallery makes
-    every number higher. The targets of test are not published, so there it is the image split in both readings.
-
-    Args:
-        path: The folder.
-        captions: "and", "each" or "first".
-        gallery: "split" or "val".
-        reference: Whether the picture of a query is among its candidates: "candidate", as in the benchmark's own
-            evaluation, or "excluded".
-    """
+    """Read `cap.CATEGORY.SPLIT.json` and `split.CATEGORY.SPLIT.json`, each category a task of its own."""
+    # The two captions of a query are joined by "and", without full stops and commas at their ends. "each" makes every
+    # caption a query of its own, as VAL does.
+    # The gallery of a category is its image split (the benchmark's). `gallery=val` takes the pictures that the queries
+    # of the split name instead, references and targets (VAL's, and of those who compare with it): a smaller gallery
+    # makes every number higher. The targets of test are not published, so there it is the image split in both readings.
     lists = files_like(path, _SPLITS) if path.is_dir() else {}
     queries = files_like(path, _CAPTIONS) if path.is_dir() else {}
     if not queries:

@@ -16,19 +16,11 @@ POOL = "pool"
 
 
 def read(path: Path, *, pool: str | Path | None = None) -> Draft:
-    """Read `*_ann.json`, `{image stem: [refined captions]}`, with its pool `*_img_filenames.npy`.
-
-    Captioned images are in the split "test", the others of the pool in "pool"; the benchmark's text-to-image gallery is
-    both ("test+pool": 31,244 images for COCO, 6,867 for Flickr30k). COCO's extra images are from unlabeled2017.
-
-    Image ids are those of Karpathy's JSON, so the two can be compared. Caption ids are "image#n": the refined texts are
-    other captions than those whose ids COCO gave.
-
-    Args:
-        path: The file.
-        pool: The file of the pool; by default it is looked for beside the file and in the distribution's folder
-            Images/. "none" reads the captions alone.
-    """
+    """Read `*_ann.json`, `{image stem: [refined captions]}`, with its pool `*_img_filenames.npy`."""
+    # Captioned images are in the split "test", the others of the pool in "pool"; the benchmark's text-to-image gallery
+    # is both ("test+pool": 31,244 images for COCO, 6,867 for Flickr30k). COCO's extra images are from unlabeled2017.
+    # Image ids are those of Karpathy's JSON, so the two can be compared. Caption ids are "image#n": the refined texts
+    # are other captions than those whose ids COCO gave.
     content = read_json(path)
     if not isinstance(content, dict):
         raise CollectionError(f"{path}: expected {{image: [captions]}}.")

@@ -27,18 +27,10 @@ _FILE = re.compile(r"^flickr8k(enc|zh[a-z]+?)(?:test)?\.captions?\.txt$")
 def read(
     path: Path, *, captions: str = "zhc", splits: str | Path | list[str] | None = None, unlisted: str = "keep"
 ) -> Draft:
-    """Read `flickr8kzhc.caption.txt` and its siblings: `name.jpg#zhc#n caption` in every line.
-
-    Ids are those of Flickr8k: file names, and `name.jpg#zhc#n`. Captions have the language "zh" or "en".
-
-    Args:
-        path: The folder, or one file.
-        captions: Which captions of a folder: "zhc" (written by people), "zhm", "zhb", "zhg" (translations), "enc"
-            (English), or several, joined by "+". A file is read whatever it holds.
-        splits: The folder of the split lists, or the lists: the makers' `flickr8ktrain.txt`, or those of Flickr8k. By
-            default they are looked for beside the captions. "none" looks for none.
-        unlisted: Photos in no list are "keep", as the split "unlisted", or "drop": 91 photos of Flickr8k are in none.
-    """
+    """Read `flickr8kzhc.caption.txt` and its siblings: `name.jpg#zhc#n caption` in every line."""
+    # Ids are those of Flickr8k: file names, and `name.jpg#zhc#n`. Captions have the language "zh" or "en".
+    # captions: Which captions of a folder: "zhc" (written by people), "zhm", "zhb", "zhg" (translations), "enc"
+    # (English), or several, joined by "+". A file is read whatever it holds.
     folder = path.parent if path.is_file() else path
     files = [path] if path.is_file() else _files(path, captions.split("+"))
     draft = Draft("Flickr8k-CN", folder, f"Flickr8k-CN {', '.join(file.name for file in files)}")

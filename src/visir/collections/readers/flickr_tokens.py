@@ -20,18 +20,8 @@ UNLISTED = "unlisted"
 
 
 def read(path: Path, *, splits: str | Path | list[str] | None = None, unlisted: str = "keep") -> Draft:
-    """Read `name.jpg#n<TAB>caption` lines.
-
-    Image ids are file names, caption ids `name.jpg#n`, as Flickr8k's human judgements call them.
-
-    Args:
-        path: The file.
-        splits: The folder of the split lists, or the lists themselves (`Flickr_8k.testImages.txt`, `split_test.txt`,
-            `test.txt`; one file name per line, with or without ".jpg"). By default they are looked for beside the file;
-            with none, every image is in the split "". "none" looks for none.
-        unlisted: Images in no list are a split of their own, "unlisted" ("keep"), or left out ("drop"). Flickr8k has
-            92: 91 photos outside the standard splits, and `2258277193_586949ec62.jpg.1`, a name that no photo bears.
-    """
+    """Read `name.jpg#n<TAB>caption` lines."""
+    # Image ids are file names, caption ids `name.jpg#n`, as Flickr8k's human judgements call them.
     draft = Draft(plain_stem(path), path.parent, f"token file {path.name}")
     tokens = TokenLines(draft, split_lists(path.parent, splits, path), unlisted)
     for number, line in enumerate(read_lines(path), start=1):
@@ -45,13 +35,7 @@ def read(path: Path, *, splits: str | Path | list[str] | None = None, unlisted: 
 
 
 class TokenLines:
-    """Puts the lines of token files into a draft, with the splits that lists of names give.
-
-    Args:
-        draft: The draft.
-        lists: The split lists; without any, every image is in the split "".
-        unlisted: Images in no list are "keep", as a split of their own, or "drop".
-    """
+    """Puts the lines of token files into a draft, with the splits that lists of names give."""
 
     def __init__(self, draft: Draft, lists: list[Path], unlisted: str) -> None:
         self.draft, self.lists, self.unlisted = draft, lists, unlisted

@@ -13,17 +13,11 @@ from visir.records import JUDGEMENTS
 
 
 def judge_groups(draft: Draft, groups: Sequence[str], relevance: str) -> pa.Table:
-    """A set of judgements in which every image of a group is a positive (grade 1) of each caption of that group.
-
-    Rows hold for both tasks, so a caption finds all images of its group and an image all captions of its own. They are
-    in the order of the captions, those of one caption in the order of the images. A caption of a group of n images has
-    n rows, its own image among them: the set contains the links.
-
-    Args:
-        draft: The draft.
-        groups: (n,) the group of each image of the draft, in its order.
-        relevance: The name of the set.
-    """
+    """A set of judgements in which every image of a group is a positive (grade 1) of each caption of that group."""
+    # Rows hold for both tasks, so a caption finds all images of its group and an image all captions of its own. They
+    # are in the order of the captions, those of one caption in the order of the images. A caption of a group of n
+    # images has n rows, its own image among them: the set contains the links.
+    # groups: (n,) the group of each image of the draft, in its order.
     codes = pa.array(groups, pa.string()).dictionary_encode().indices.to_numpy()
     images = np.argsort(codes, kind="stable")  # group after group, each in the order of the source
     sizes = np.bincount(codes)

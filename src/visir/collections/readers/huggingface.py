@@ -47,25 +47,13 @@ def read(
     id: str | None = None,
     caption_id: str | None = None,
 ) -> Draft:
-    """Read what `save_to_disk` wrote, or a folder of `data/train-00000-of-00004.parquet` from the hub.
-
-    So are a single Parquet file with pictures in its cells, and a folder of them that are named for splits
-    (`train.parquet`).
-
-    It needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files. Rows with the same id
-    are joined: one picture, the captions of all. Columns of classes (declared as such, or called "label", "class", …)
-    become facts of the images. A column "language" is that of a row's captions. Rows that say different splits or
-    classes of one image are faults.
-
-    Args:
-        path: The folder, or a Parquet file.
-        image: The column of images; by default the only one that holds images.
-        caption: The column of captions, which may be lists (default: text, caption, captions, …); several
-            columns, comma-separated, give several captions.
-        id: The column of image ids; by default the pictures' own file names, if every picture has one and no two
-            are equal; else split and row ("test/17").
-        caption_id: The column of caption ids; by default "image#n".
-    """
+    """Read what `save_to_disk` wrote, or a folder of `data/train-00000-of-00004.parquet` from the hub."""
+    # So are a single Parquet file with pictures in its cells, and a folder of them that are named for splits
+    # (`train.parquet`).
+    # It needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files. Rows with the same
+    # id are joined: one picture, the captions of all. Columns of classes (declared as such, or called "label", "class",
+    # …) become facts of the images. A column "language" is that of a row's captions. Rows that say different splits or
+    # classes of one image are faults.
     parts = _parts(path)
     root = path.parent if path.is_file() else path
     draft = Draft(path.absolute().name.removesuffix(".parquet"), root, f"Hugging Face dataset {path.absolute().name}")
@@ -111,10 +99,8 @@ def read(
 
 
 def from_dataset(dataset: Any, **options: Any) -> Draft:
-    """Read a `datasets.Dataset` or `DatasetDict` object.
-
-    Its rows are written once into visir's cache, under the object's own fingerprint, and read in place from there.
-    """
+    """Read a `datasets.Dataset` or `DatasetDict` object."""
+    # Its rows are written once into visir's cache, under the object's own fingerprint, and read in place from there.
     draft = read(saved_dataset(dataset), **options)
     first = next(iter(dataset.values()), None) if isinstance(dataset, dict) else dataset
     draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
@@ -142,20 +128,7 @@ def saved_dataset(dataset: Any) -> Path:
 
 
 def load_from_hub(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Load a data set of the Hugging Face hub.
-
-    Args:
-        spec: `hf:NAME`, or `hf:NAME:CONFIGURATION`; options may follow as in a web address.
-        options: Further options.
-
-    Returns:
-        The `datasets.DatasetDict`, and all options. Where the configurations are the parts of a task (`corpus`,
-        `queries`, `qrels`), or of several (`en-corpus`, …), the data sets of the parts by name.
-
-    Raises:
-        MissingPackageError: `datasets` is not installed.
-        CollectionError: The data set cannot be had.
-    """
+    """Load a data set of the Hugging Face hub."""
     try:
         import datasets
     except ImportError as fault:

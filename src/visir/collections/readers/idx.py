@@ -22,18 +22,9 @@ _PICTURES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 
 
 def read(path: Path, *, classes: str = "") -> Draft:
-    """Read `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same of `t10k`, plain or `.gz`.
-
-    The class of a picture is the fact `class`; image ids are "train/17" and "test/17". Pictures are written once into
-    visir's cache.
-
-    Args:
-        path: The folder.
-        classes: The names of the classes, comma-separated, in the order of their numbers; by default the numbers.
-
-    Raises:
-        CollectionError: A file is missing, or pictures and labels differ in number.
-    """
+    """Read `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same of `t10k`, plain or `.gz`."""
+    # The class of a picture is the fact `class`; image ids are "train/17" and "test/17". Pictures are written once into
+    # visir's cache.
     draft = Draft(path.absolute().name, path, f"IDX files in {path.absolute().name}")
     codes: list[int] = []
     for split, begin in _SPLITS.items():

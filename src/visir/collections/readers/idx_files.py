@@ -16,18 +16,9 @@ _BYTES = 0x08
 
 
 def read_idx(path: str | Path, axes: int) -> NDArray[np.uint8]:
-    """Read the array of an IDX file of unsigned bytes, plain or `.gz`.
-
-    The file is (all numbers big-endian): two zero bytes, the type, the number of axes; the length of each axis in four
-    bytes; the values, the last axis running fastest.
-
-    Args:
-        path: The file.
-        axes: How many axes it must have.
-
-    Raises:
-        VisirError: Where any of this does not hold, or the file is longer or shorter than it says.
-    """
+    """Read the array of an IDX file of unsigned bytes, plain or `.gz`."""
+    # The file is (all numbers big-endian): two zero bytes, the type, the number of axes; the length of each axis in
+    # four bytes; the values, the last axis running fastest.
     data = read_bytes(path)
     retry = "is the download complete? compare its size"
     if len(data) < 4:

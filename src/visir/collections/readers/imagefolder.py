@@ -19,17 +19,12 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 
 
 def read(path: Path, **columns: str | None) -> Draft:
-    """Read a folder whose pictures are named by `file_name` in a metadata file, in it or in each split's folder.
-
-    - `file_name` is relative to the metadata file's folder. Image ids are the pictures' paths relative to `path`.
-    - Splits are folders called train, test, val, validation or dev, or values of a column `split`.
-    - Captions are in `text` or whatever `caption` says; they may be lists.
-    - Pictures that no metadata names are left out, and counted in the source; names without a picture keep a null path.
-
-    Args:
-        path: The folder.
-        **columns: As `visir.collections.readers.table.read` takes them.
-    """
+    """Read a folder whose pictures are named by `file_name` in a metadata file, in it or in each split's folder."""
+    # - `file_name` is relative to the metadata file's folder. Image ids are the pictures' paths relative to `path`.
+    # - Splits are folders called train, test, val, validation or dev, or values of a column `split`.
+    # - Captions are in `text` or whatever `caption` says; they may be lists.
+    # - Pictures that no metadata names are left out, and counted in the source; names without a picture keep a null
+    #   path.
     unread: dict[str, str] = {}
     files = list(walk(path, unread=unread))
     metadata_files = [file for file in files if file.rsplit("/", 1)[-1] in METADATA]

@@ -13,19 +13,11 @@ from visir.files import read_json
 
 
 def read(path: Path, *, restval: str = "train") -> Draft:
-    """Read `dataset_{coco,flickr30k,flickr8k}.json`.
-
-    - Image ids: `cocoid` where there is one (so that CxC, ECCV Caption and COCO's own annotations fit), else
-      `filename`.
-    - Caption ids: `sentid`. In `dataset_coco.json` these are COCO's annotation ids.
-    - All sentences are kept. COCO images have five to seven; protocols that use five take the first five.
-
-    Args:
-        path: The file.
-        restval: What becomes of the 30,504 COCO images of val2014 that Karpathy put in neither val nor test. The
-            literature since VSE++ trains on them, hence "train" (113,287 images); "keep" leaves them a split of their
-            own (train: 82,783 images).
-    """
+    """Read `dataset_{coco,flickr30k,flickr8k}.json`."""
+    # - Image ids: `cocoid` where there is one (so that CxC, ECCV Caption and COCO's own annotations fit), else
+    #   `filename`.
+    # - Caption ids: `sentid`. In `dataset_coco.json` these are COCO's annotation ids.
+    # - All sentences are kept. COCO images have five to seven; protocols that use five take the first five.
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise CollectionError(f"{path}: not Karpathy's layout: no list called 'images'.", hint="visir data formats")

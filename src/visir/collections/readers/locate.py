@@ -28,41 +28,23 @@ _FLICKR = re.compile(r"^(\d+)_[0-9a-f]{8,12}(?=\.)")
 
 @dataclass(frozen=True)
 class PictureLocation:
-    """One picture found.
+    """One picture found."""
 
-    Args:
-        rank: The number of the source in which it is.
-        member: Its path inside the source.
-        path: The column `path` of the collection.
-        archive: The column `archive` of the collection.
-    """
-
-    rank: int
-    member: str
-    path: str
-    archive: str | None
+    rank: int  # the number of the source in which it is
+    member: str  # its path inside the source
+    path: str  # the column `path` of the collection
+    archive: str | None  # the column `archive` of the collection
 
 
 def place_images(draft: SourceDraft, images: object = None) -> None:
-    """Fill `draft.paths` and `draft.archives` for the names that the source lists.
-
-    A picture that is nowhere keeps a null path: the collection can still be searched by text and by imported vectors,
-    and `visir data check` reports it. `draft.notes` say how many were found and where.
-
-    An absolute name of a file that is there is taken as it is, where nobody says where the pictures are. Otherwise a
-    name matches a file of the same base name. Where several have it, the one that shares most of the path with it
-    counts, and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
-    `COCO_val2014_`: the pictures are the same. Flickr30k's names, the numbers of photos (`1007129816.jpg`), also match
-    those of Flickr8k (`1007129816_e794419615.jpg`). The name "photo.*" stands for every usual ending.
-
-    Args:
-        draft: The draft. Rows whose path is known already stay as they are.
-        images: A folder, a zip, a tar, here or elsewhere (`s3://…`), or a list of them; "none" goes without pictures;
-            None looks beside the source. A folder without any of the pictures may hold them in zips and tars.
-
-    Raises:
-        CollectionError: Where `images` do not exist, or hold none of the pictures.
-    """
+    """Fill `draft.paths` and `draft.archives` for the names that the source lists."""
+    # A picture that is nowhere keeps a null path: the collection can still be searched by text and by imported vectors,
+    # and `visir data check` reports it. `draft.notes` say how many were found and where.
+    # An absolute name of a file that is there is taken as it is, where nobody says where the pictures are. Otherwise a
+    # name matches a file of the same base name. Where several have it, the one that shares most of the path with it
+    # counts, and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
+    # `COCO_val2014_`: the pictures are the same. Flickr30k's names, the numbers of photos (`1007129816.jpg`), also
+    # match those of Flickr8k (`1007129816_e794419615.jpg`). The name "photo.*" stands for every usual ending.
     if not draft.names or (not any(draft.names) and len(draft.paths) == len(draft.names)):
         return
     if len(draft.paths) != len(draft.names):
@@ -126,20 +108,8 @@ def _archives(folder: Path) -> list[Path]:
 def walk(
     folder: Path, depth: int | None = None, unread: dict[str, str] | None = None, folders: list[str] | None = None
 ) -> Iterator[str]:
-    """Relative POSIX paths of all visible files under a folder, sorted; links to folders are followed once.
-
-    None leads into what the system draws of itself (`/proc`): that has no end, and all other folders are in it.
-
-    Args:
-        folder: The folder.
-        depth: How many folders deep; None for all.
-        unread: Takes what cannot be looked at (a folder that may not be read, a disk that fails, a link to itself
-            or to nothing): its path, and why.
-        folders: Takes the folders that are looked into.
-
-    Raises:
-        CollectionError: Where the folder itself cannot be read.
-    """
+    """Relative POSIX paths of all visible files under a folder, sorted; links to folders are followed once."""
+    # None leads into what the system draws of itself (`/proc`): that has no end, and all other folders are in it.
     seen: set[tuple[int, int]] = set()
     unread = {} if unread is None else unread
     drawn = _drawn_by_the_system()

@@ -45,22 +45,14 @@ _MOST_FOLDERS = 64
 
 
 def read(path: Path, *, subset: str | None = None, instructions: str = "keep") -> TaskSetDraft:
-    """Read MMEB-eval, or the image part of MMEB-V2: each data set is a task of its own.
-
-    The columns are `qry_text`, `qry_img_path`, `tgt_text` and `tgt_img_path`; the last two are lists of candidates, of
-    which the first is right. MMEB-V2 has the instructions apart, in `qry_inst` and `tgt_inst`: they go before the text
-    of a query, and before that of a candidate with a picture, as in the code of the benchmark. In MMEB-eval they are
-    part of the texts. The mark `<|image_1|>` is left out: a model here is given text and picture apart.
-
-    A candidate that several queries have is one document. Precision@1 is measured over the candidates of each query,
-    ties counted against the model. The labels of queries are "dataset", "meta_task" ("retrieval") and "distribution"
-    ("in": the benchmark has training data of that data set, "out": it has none).
-
-    Args:
-        path: The folder with a folder for each data set, the folder of one data set, or one file.
-        subset: The data sets to read, joined by "+"; None reads all.
-        instructions: "keep", or "drop" for a model that follows none (MMEB-V2 alone says which part of a text is one).
-    """
+    """Read MMEB-eval, or the image part of MMEB-V2: each data set is a task of its own."""
+    # The columns are `qry_text`, `qry_img_path`, `tgt_text` and `tgt_img_path`; the last two are lists of candidates,
+    # of which the first is right. MMEB-V2 has the instructions apart, in `qry_inst` and `tgt_inst`: they go before the
+    # text of a query, and before that of a candidate with a picture, as in the code of the benchmark. In MMEB-eval they
+    # are part of the texts. The mark `<|image_1|>` is left out: a model here is given text and picture apart.
+    # A candidate that several queries have is one document. Precision@1 is measured over the candidates of each query,
+    # ties counted against the model. The labels of queries are "dataset", "meta_task" ("retrieval") and "distribution"
+    # ("in": the benchmark has training data of that data set, "out": it has none).
     files = _files(path)
     if not files:
         raise FORMAT.lacks(path, f"no table with the columns {', '.join(_COLUMNS)}")
@@ -79,17 +71,11 @@ def read(path: Path, *, subset: str | None = None, instructions: str = "keep") -
 
 @dataclass
 class _DataSet:
-    """One data set on its way into a draft.
+    """One data set on its way into a draft."""
 
-    Args:
-        draft: The draft.
-        name: The name of the data set.
-        drop: Whether instructions are left out.
-    """
-
-    draft: TaskDraft
-    name: str
-    drop: bool
+    draft: TaskDraft  # the draft
+    name: str  # the name of the data set
+    drop: bool  # whether instructions are left out
     _documents: dict[tuple[str, str], int] = field(default_factory=dict)
     _pools: list[list[int]] = field(default_factory=list)
 

@@ -28,17 +28,7 @@ def is_mteb_task(value: object) -> bool:
 
 
 def read(path: Path, *, subset: str | None = None, only: str | None = None) -> TaskFile | TaskSet:
-    """Read a retrieval task of mteb by its name.
-
-    Args:
-        path: The name, as `mteb.get_task` takes it.
-        subset: One of its subsets, usually a language; None takes all.
-        only: One of its splits; None takes those that mteb evaluates.
-
-    Raises:
-        MissingPackageError: mteb is not installed.
-        CollectionError: There is no such task, it is no retrieval task, or its data cannot be had.
-    """
+    """Read a retrieval task of mteb by its name."""
     try:
         import mteb
     except ImportError as fault:
@@ -54,21 +44,11 @@ def read(path: Path, *, subset: str | None = None, only: str | None = None) -> T
 
 
 def read_mteb_task(task: Any, *, subset: str | None = None, only: str | None = None) -> TaskFile | TaskSet:
-    """Make a visir task of a retrieval task of mteb.
-
-    Splits stay splits. A task with several subsets (languages) becomes a `TaskSet` with a task for each. Equal scores
-    are counted as mteb counts them (`ties="trec"`), and so is a query that stands among the documents: tasks that mteb
-    reads with `ignore_identical_ids` exclude the document with the id of the query; with `skip_first_result` the first
-    answer is left out.
-
-    Args:
-        task: The task; its data are loaded if they are not.
-        subset: One of its subsets; None takes all.
-        only: One of its splits; None takes all.
-
-    Raises:
-        CollectionError: It is no retrieval task, it holds sounds or films, or its data cannot be had.
-    """
+    """Make a visir task of a retrieval task of mteb."""
+    # Splits stay splits. A task with several subsets (languages) becomes a `TaskSet` with a task for each. Equal scores
+    # are counted as mteb counts them (`ties="trec"`), and so is a query that stands among the documents: tasks that
+    # mteb reads with `ignore_identical_ids` exclude the document with the id of the query; with `skip_first_result` the
+    # first answer is left out.
     name = str(task.metadata.name)
     if not hasattr(task, "convert_v1_dataset_format_to_v2"):
         raise CollectionError(

@@ -17,17 +17,12 @@ _FLAT = "task{}-"
 
 
 def read(path: Path, *, task: str = "1") -> Draft:
-    """Read the repository's folder `data`, or its files in one folder (`task1-train.de.gz`, `task1-splits-train.txt`).
-
-    Splits are "train", "val", "test" (of 2016), and "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr". Photos
-    are called as in Flickr30k (`1007129816.jpg`); those of Flickr8k are found too, as far as they are the same. Every
-    caption has a language: "en", "de", "fr", "cs". A test set that was not translated into a language has none of it.
-
-    Args:
-        path: The repository, its folder `data` or `data/task1`, or a folder of its files.
-        task: "1": one English caption of each photo and its translations by people. "2": five English and five German
-            captions of each photo, written independently of each other.
-    """
+    """Read the repository's folder `data`, or its files in one folder (`task1-train.de.gz`,
+    `task1-splits-train.txt`)."""
+    # Splits are "train", "val", "test" (of 2016), and "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr".
+    # Photos are called as in Flickr30k (`1007129816.jpg`); those of Flickr8k are found too, as far as they are the
+    # same. Every caption has a language: "en", "de", "fr", "cs". A test set that was not translated into a language has
+    # none of it.
     texts, lists = _files(path, task)
     missing = [] if texts else [f"no captions of task {task} (train.de.gz, or task{task}-train.de.gz)"]
     missing += [] if lists else [f"no lists of the images of task {task} (image_splits/train.txt)"]

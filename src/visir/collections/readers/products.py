@@ -50,19 +50,12 @@ _SHOWN = 3
 
 @dataclass(slots=True)
 class _Product:
-    """A product, from its first row on.
+    """A product, from its first row on."""
 
-    Attributes:
-        place: "line 7".
-        row: Its cells; an empty one is filled from a later row with the same id.
-        pictures: The file names of its pictures.
-        paths: Its category paths.
-    """
-
-    place: str
-    row: dict[str, Any]
-    pictures: list[str]
-    paths: list[tuple[str, ...]]
+    place: str  # "line 7"
+    row: dict[str, Any]  # its cells; an empty one is filled from a later row with the same id
+    pictures: list[str]  # the file names of its pictures
+    paths: list[tuple[str, ...]]  # its category paths
 
 
 @dataclass
@@ -101,36 +94,15 @@ def read(
     encoding: str = "",
     delimiter: str = "",
 ) -> Draft:
-    """Read a table of products.
-
-    - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty cells
-      filled. Where one does, the first row counts, and both lines are reported.
-    - A product may have no picture, no category, no title and no price; each is counted and named.
-    - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
-    - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
-      where all their cells are.
-    - HTML entities are read as characters (`without_entities`), but for ids.
-
-    Columns without any cell are left out of account.
-
-    Args:
-        path: The file.
-        id_column: The column of the product's id; by default the first usual name. So for those below.
-        title_column: The column of the title.
-        image_column: The columns of pictures, comma-separated.
-        category_column: The column of category paths, or one per level, comma-separated.
-        price_column: The column of the price.
-        brand_column: The column of the brand.
-        separator: What stands between the names of a category path; "none" for nothing.
-        paths_separator: What stands between several paths of a product; "none" for nothing.
-        decimal: What stands before the cents: "point" or "comma"; "" finds out.
-        bad_rows: "stop" at rows that cannot be read, or "skip" them, counted.
-        encoding: Of a text table; "" is UTF-8, or what its byte order mark says.
-        delimiter: Of a text table; "" finds out.
-
-    Raises:
-        CollectionError: Every fault, with line and column, and the option that settles it.
-    """
+    """Read a table of products."""
+    # - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty
+    #   cells filled. Where one does, the first row counts, and both lines are reported.
+    # - A product may have no picture, no category, no title and no price; each is counted and named.
+    # - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
+    # - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
+    #   where all their cells are.
+    # - HTML entities are read as characters (`without_entities`), but for ids.
+    # Columns without any cell are left out of account.
     draft = Draft(plain_stem(path), path.parent, f"table of products {path.name}")
     report = _Report()
 

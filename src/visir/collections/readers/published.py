@@ -9,15 +9,8 @@ from visir.display import counted
 
 
 def compare_counts(draft: SourceDraft, published: Mapping[str, int], counts: Mapping[str, int]) -> None:
-    """Note in the collection's source which counts differ from the published ones; nothing where all agree.
-
-    It is a note and not a fault: a part of a distribution is a good collection, only not the one of the papers.
-
-    Args:
-        draft: The draft.
-        published: Name → the published count.
-        counts: Name → the count of this copy.
-    """
+    """Note in the collection's source which counts differ from the published ones; nothing where all agree."""
+    # It is a note and not a fault: a part of a distribution is a good collection, only not the one of the papers.
     pairs = [(name, counts[name], count) for name, count in published.items() if counts[name] != count]
     if pairs:
         listing = ", ".join(f"{_counted(count_here, name)} (published: {count:,})" for name, count_here, count in pairs)

@@ -25,10 +25,10 @@ Key = tuple[str, ...]
 
 @dataclass
 class ReedCaptions:
-    """Lines of captions by picture, and the lists of classes by split (none where the distribution's part lacks them).
+    """Lines of captions by picture, and the lists of classes by split (none where the distribution's part lacks
+    them)."""
 
-    `lines` is keyed by `picture_key`. `notes` tell what of a tar is not read.
-    """
+    # `lines` is keyed by `picture_key`. `notes` tell what of a tar is not read.
 
     source: Path
     lines: dict[Key, list[str]] = field(default_factory=dict)
@@ -37,10 +37,8 @@ class ReedCaptions:
 
 
 def picture_key(label: str, stem: str) -> Key:
-    """What the name of a picture and of its captions share: the class number and the two numbers that end the name.
-
-    Copies spell some classes differently ("Brewers_Blackbird" for "Brewer_Blackbird"); the numbers are the same.
-    """
+    """What the name of a picture and of its captions share: the class number and the two numbers that end the name."""
+    # Copies spell some classes differently ("Brewers_Blackbird" for "Brewer_Blackbird"); the numbers are the same.
     match = _NUMBERS.search(stem)
     return (label, *match.groups()) if match else (label, stem)
 

@@ -36,15 +36,10 @@ def is_table(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class RowFault:
-    """What can be wrong with a row.
+    """What can be wrong with a row."""
 
-    Attributes:
-        plural: What such rows are called when they are counted.
-        message: What an error says of one of them; {} is the place of the detail.
-    """
-
-    plural: str
-    message: str
+    plural: str  # what such rows are called when they are counted
+    message: str  # what an error says of one of them; {} is the place of the detail
 
 
 UNEVEN = RowFault("rows with too few or too many values", "{}")
@@ -63,21 +58,8 @@ def read_rows(
     columns: Sequence[str] | None = None,
     layout: TextLayout | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of a table, each with its place.
-
-    Args:
-        path: A CSV, TSV or Parquet file, or JSON lines (`.json` too); plain, `.gz` or `.xz`.
-        on_fault: Takes each row that cannot be read; None raises.
-        parse: Reads a line of JSON, see `json_lines`.
-        columns: The columns of a Parquet file that are read; None for all.
-        layout: How a text table is written; None finds out what separates its cells, and its encoding.
-
-    Yields:
-        (place, row): the place is "line 7" or "row 7", as errors name it.
-
-    Raises:
-        CollectionError: For a file that is no table, and for the first faulty row where `on_fault` is None.
-    """
+    """The rows of a table, each with its place."""
+    # Yields: (place, row): the place is "line 7" or "row 7", as errors name it.
     name = plain_name(path).lower()
     if is_text_table(path):
         yield from _delimited(path, on_fault, layout)
@@ -101,13 +83,7 @@ def read_csv_rows(path: Path, on_fault: OnFault | None = None) -> Iterator[tuple
 def json_lines(
     path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = orjson.loads
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects in a file of JSON lines, as `read_rows`. A line may also hold a list of objects, each a row.
-
-    Args:
-        path: The file.
-        on_fault: Takes each line that cannot be read; None raises.
-        parse: Reads a line, and raises `ValueError` when it cannot.
-    """
+    """The objects in a file of JSON lines, as `read_rows`. A line may also hold a list of objects, each a row."""
     on_fault = on_fault or _raising(path)
     for number, line in enumerate(iter_lines(path), start=1):
         if not line or line.isspace():

@@ -23,39 +23,17 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class CategoryStyle:
-    """How the cells of a column are written.
+    """How the cells of a column are written."""
 
-    Attributes:
-        levels: What stands between the names of a path; "" for nothing.
-        paths: What stands between paths; "" for nothing.
-        list_is_path: Whether a list of names is one path; otherwise each name is a path.
-    """
-
-    levels: str = ""
-    paths: str = ""
-    list_is_path: bool = True
+    levels: str = ""  # what stands between the names of a path; "" for nothing
+    paths: str = ""  # what stands between paths; "" for nothing
+    list_is_path: bool = True  # whether a list of names is one path; otherwise each name is a path
 
     @classmethod
     def find(
         cls, where: str, cells: Iterable[object], *, separator: str | None = None, paths_separator: str | None = None
     ) -> CategoryStyle:
-        """The style of a column.
-
-        Args:
-            where: The file and the column, for errors.
-            cells: The cells that are not empty.
-            separator: What stands between the names of a path; "none" for nothing; None finds out.
-            paths_separator: What stands between several paths of a product; likewise.
-
-        Raises:
-            CollectionError: The cells can be read in two ways.
-
-        Example:
-            >>> CategoryStyle.find("shop.csv", ["Clothes/Skirts|Sale/Summer", "Clothes/Shirts"])
-            CategoryStyle(levels='/', paths='|', list_is_path=True)
-            >>> CategoryStyle.find("shop.csv", ["Audio/Video", "Garden"]).levels
-            ''
-        """
+        """The style of a column."""
         parsed = [_as_list(cell) for cell in cells]
         texts = list(dict.fromkeys(text for value in parsed for text in _texts(value)))
         levels, paths = _given(separator), _given(paths_separator)
@@ -74,11 +52,7 @@ class CategoryStyle:
         return cls(levels, paths, not apart and paths_separator != "list")
 
     def read(self, cell: object) -> list[Path]:
-        """The paths of a cell, each from the most general name on; empty for an empty cell.
-
-        Raises:
-            ValueError: The cell holds something else than names.
-        """
+        """The paths of a cell, each from the most general name on; empty for an empty cell."""
         value = _as_list(cell)
         if isinstance(value, list):
             if all(isinstance(entry, list) for entry in value):
@@ -204,10 +178,5 @@ def _names_at_several_places(lists: Sequence[Sequence[str]]) -> list[str]:
 
 
 def as_folder(path: Path) -> str:
-    """A path as a library writes it: "Clothes/Skirts". A slash inside a name becomes a bar.
-
-    Example:
-        >>> as_folder(("Hats", "Caps / Beanies"))
-        'Hats/Caps | Beanies'
-    """
+    """A path as a library writes it: "Clothes/Skirts". A slash inside a name becomes a bar."""
     return "/".join(re.sub(r"\s*/\s*", " | " if " / " in name else "|", name) for name in path)

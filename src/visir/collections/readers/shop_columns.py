@@ -52,35 +52,20 @@ def plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class ShopColumns:
-    """Which column holds what.
+    """Which column holds what."""
 
-    Attributes:
-        id: The id of the product.
-        title: Its title; None where there is no such column, as for those below.
-        description: A longer text.
-        images: Pictures, in one or several columns.
-        category: The category paths, or one level of the only path in each column.
-        price: The price that customers pay.
-        brand: The brand.
-        currency: The currency of all prices.
-        attributes: All attributes, as JSON.
-        money: All columns of prices.
-        others: Columns that became fields under their own name.
-        doubts: What else could have been taken, in sentences.
-    """
-
-    id: str
-    title: str | None
-    description: str | None
-    images: tuple[str, ...]
-    category: tuple[str, ...]
-    price: str | None
-    brand: str | None
-    currency: str | None
-    attributes: str | None
-    money: tuple[str, ...]
-    others: tuple[str, ...]
-    doubts: tuple[str, ...] = field(default=())
+    id: str  # the id of the product
+    title: str | None  # its title; None where there is no such column, as for those below
+    description: str | None  # a longer text
+    images: tuple[str, ...]  # pictures, in one or several columns
+    category: tuple[str, ...]  # the category paths, or one level of the only path in each column
+    price: str | None  # the price that customers pay
+    brand: str | None  # the brand
+    currency: str | None  # the currency of all prices
+    attributes: str | None  # all attributes, as JSON
+    money: tuple[str, ...]  # all columns of prices
+    others: tuple[str, ...]  # columns that became fields under their own name
+    doubts: tuple[str, ...] = field(default=())  # what else could have been taken, in sentences
 
     @classmethod
     def find(
@@ -95,21 +80,7 @@ class ShopColumns:
         price_column: str | None = None,
         brand_column: str | None = None,
     ) -> ShopColumns:
-        """Find them among the columns of a table.
-
-        Args:
-            path: The table, for errors.
-            columns: Its columns.
-            id_column: The column of ids; None takes the first usual name. So for those below.
-            title_column: The column of titles.
-            image_column: The columns of pictures, comma-separated.
-            category_column: The column of paths, or one per level, comma-separated.
-            price_column: The column of the price.
-            brand_column: The column of the brand.
-
-        Raises:
-            CollectionError: A named column is not there, or none holds ids; every fault is listed.
-        """
+        """Find them among the columns of a table."""
         finder = _Finder(path, columns)
         identifier = finder.first("id", id_column, ID)
         levels = finder.several(category_column) or _levels(columns)

@@ -13,18 +13,9 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 
 
 def without_entities(cell: Any) -> Any:
-    """A cell with its entities read as the characters that they stand for, once; what is no entity stays.
-
-    Only entities that end with a semicolon count, so "AT&T" and "R&D;" are as they were. Of JSON text, lists and
-    objects the texts inside are read, and JSON text stays JSON text.
-
-    Args:
-        cell: Text, a list, an object, or anything else, which is returned as it is.
-
-    Example:
-        >>> without_entities("Home &amp; Garden > Caf&#233;s; R&D;")
-        'Home & Garden > Cafés; R&D;'
-    """
+    """A cell with its entities read as the characters that they stand for, once; what is no entity stays."""
+    # Only entities that end with a semicolon count, so "AT&T" and "R&D;" are as they were. Of JSON text, lists and
+    # objects the texts inside are read, and JSON text stays JSON text.
     if isinstance(cell, list):
         return [without_entities(entry) for entry in cell]
     if isinstance(cell, dict):

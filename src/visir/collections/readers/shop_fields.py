@@ -35,19 +35,9 @@ def field_columns(
     draft: Draft,
     report: _Counts,
 ) -> dict[str, list[Any]]:
-    """The fields of products: from the name to (products,) values, None where a product has none.
-
-    The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
-    names. A price range has two values.
-
-    Args:
-        columns: Which column holds what.
-        rows: The cells of each product.
-        places: Where each stands, for errors.
-        decimal: What stands before the cents: "point", "comma"; None finds out.
-        draft: Takes the faults.
-        report: Takes what is counted.
-    """
+    """The fields of products: from the name to (products,) values, None where a product has none."""
+    # The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
+    # names. A price range has two values.
     fields: dict[str, list[Any]] = {}
     for name in columns.money:
         fields |= _money(name, columns, rows, places, decimal, draft, report)
@@ -118,10 +108,8 @@ def _currency_in(header: str) -> str | None:
 
 
 def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
-    """A column as numbers where all its cells are, else as text.
-
-    Codes stay texts: digits that begin with 0, and more than eleven of them.
-    """
+    """A column as numbers where all its cells are, else as text."""
+    # Codes stay texts: digits that begin with 0, and more than eleven of them.
     present = [cell for cell in cells if cell not in (None, "")]
     if all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in present):
         return [None if cell == "" else cell for cell in cells]

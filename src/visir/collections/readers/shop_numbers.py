@@ -35,36 +35,18 @@ _UPPER = {mark.upper(): code for mark, code in SIGNS.items()}
 
 @dataclass(frozen=True)
 class Amounts:
-    """The numbers of one column.
+    """The numbers of one column."""
 
-    Attributes:
-        values: (rows,) the numbers of each cell: none, one, or the two ends of "12 - 20".
-        currencies: (rows,) the code of the currency beside each; None where there is none.
-        unread: The rows whose cell has text that is no number.
-        faults: Rows whose cell is a number in the other style, or in one that the cells leave open.
-    """
-
-    values: list[tuple[float, ...]]
-    currencies: list[str | None]
-    unread: list[int] = field(default_factory=list)
+    values: list[tuple[float, ...]]  # (rows,) the numbers of each cell: none, one, or the two ends of "12 - 20"
+    currencies: list[str | None]  # (rows,) the code of the currency beside each; None where there is none
+    unread: list[int] = field(default_factory=list)  # the rows whose cell has text that is no number
+    # Rows whose cell is a number in the other style, or in one that the cells leave open.
     faults: list[tuple[int, str]] = field(default_factory=list)
 
 
 def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, money: bool = True) -> Amounts:
-    """Read a column of numbers.
-
-    Args:
-        cells: (rows,) texts, numbers, or None.
-        decimal: What stands before the fraction; None finds out.
-        money: Whether the column holds prices. In a price three digits behind the only sign are thousands or undecided,
-            in other columns ("1.299" kg) a point is a decimal point.
-
-    Example:
-        >>> read_amounts(["€ 1.299,00", "12,50 €", "12 - 20", "on request", None]).values
-        [(1299.0,), (12.5,), (12.0, 20.0), (), ()]
-        >>> read_amounts(["1.299", "2.500"]).faults[0]
-        (0, "'1.299' is 1299 or 1.299: say which with decimal=comma or decimal=point")
-    """
+    """Read a column of numbers."""
+    # cells: (rows,) texts, numbers, or None.
     read = [_CELL.fullmatch(cell.strip()) if isinstance(cell, str) else None for cell in cells]
     parts = [(match["low"], match["high"]) if match else (None, None) for match in read]
     style, faults = _style(parts, decimal, money)

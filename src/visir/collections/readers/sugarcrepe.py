@@ -16,14 +16,8 @@ _WRONG = "negative_caption"
 
 
 def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
-    """Read `add_att.json`, `replace_obj.json`, …: `{"0": {"filename", "caption", "negative_caption"}}`.
-
-    The label "category" is the name of the file ("swap_att"), "change" its first word ("swap").
-
-    Args:
-        path: The folder of the files, or one of them.
-        missing: What becomes of items whose pictures are not at hand.
-    """
+    """Read `add_att.json`, `replace_obj.json`, …: `{"0": {"filename", "caption", "negative_caption"}}`."""
+    # The label "category" is the name of the file ("swap_att"), "change" its first word ("swap").
     files = record_files(path, lambda file: has_columns(file, *_RIGHT, _WRONG))
     if not files:
         raise FORMAT.lacks(path, "no file with caption and negative_caption")
@@ -31,15 +25,9 @@ def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
 
 
 def read_pp(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
-    """Read SugarCrepe++: lists of `{"filename", "caption", "caption2", "negative_caption"}`.
-
-    There are two tasks. In "i2t" both right captions must be above the wrong one (`all_first`). In "t2t", the text-only
-    task, the two right captions must be more alike than each is to the wrong one (`item_score`).
-
-    Args:
-        path: The folder of the files, or one of them.
-        missing: What becomes of items whose pictures are not at hand.
-    """
+    """Read SugarCrepe++: lists of `{"filename", "caption", "caption2", "negative_caption"}`."""
+    # There are two tasks. In "i2t" both right captions must be above the wrong one (`all_first`). In "t2t", the
+    # text-only task, the two right captions must be more alike than each is to the wrong one (`item_score`).
     files = record_files(path, lambda file: has_columns(file, *_BOTH_RIGHT, _WRONG))
     if not files:
         raise FORMAT_PP.lacks(path, "no file with caption, caption2 and negative_caption")

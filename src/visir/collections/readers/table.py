@@ -42,23 +42,14 @@ TEXT_OPTIONS = (
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Which column holds what; None where there is no such column.
+    """Which column holds what; None where there is no such column."""
 
-    Args:
-        image: The file name of the picture.
-        captions: The captions, in one or several columns.
-        image_id: The id of the image.
-        caption_id: The ids of the captions.
-        split: The split.
-        language: The language of the captions.
-    """
-
-    image: str | None
-    captions: tuple[str, ...]
-    image_id: str | None
-    caption_id: str | None
-    split: str | None
-    language: str | None
+    image: str | None  # the file name of the picture
+    captions: tuple[str, ...]  # the captions, in one or several columns
+    image_id: str | None  # the id of the image
+    caption_id: str | None  # the ids of the captions
+    split: str | None  # the split
+    language: str | None  # the language of the captions
 
     @classmethod
     def find(
@@ -96,25 +87,15 @@ class TableColumns:
 
 
 def read(path: Path, *, header: str = "", encoding: str = "", delimiter: str = "", **columns: str | None) -> Draft:
-    """Read a table: one row per image, with a caption or a list of captions, or one row per caption.
-
-    - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one. Rows
-      that say different splits or classes of one image are faults; an empty cell says nothing.
-    - Null and missing captions are none.
-    - What separates the cells of a text table (comma, semicolon, tab, bar) is found out.
-    - Columns without names are called by their positions, "1", "2", …; so can those be that have names.
-    - A language is that of all captions of its row, or a list with the language of each.
-    - Further columns are the collection's facts. One that differs between rows of an image is left out, with a note.
-    - Pictures are looked for beside the file, or where `images=` says.
-
-    Args:
-        path: The file.
-        header: Whether the first line of a text table has names: "yes", "no", or "": no where it names a picture.
-        encoding: Of a text table; "" is UTF-8, or what its byte order mark says.
-        delimiter: Of a text table: the character, or "comma", "semicolon", "tab", "bar"; "" finds out.
-        **columns: The columns where they have no usual name: `image`, `caption` (several, comma-separated, give
-            several captions: "title,description"), `id`, `caption_id`, `split_column`, `language_column`.
-    """
+    """Read a table: one row per image, with a caption or a list of captions, or one row per caption."""
+    # - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one. Rows
+    #   that say different splits or classes of one image are faults; an empty cell says nothing.
+    # - Null and missing captions are none.
+    # - What separates the cells of a text table (comma, semicolon, tab, bar) is found out.
+    # - Columns without names are called by their positions, "1", "2", …; so can those be that have names.
+    # - A language is that of all captions of its row, or a list with the language of each.
+    # - Further columns are the collection's facts. One that differs between rows of an image is left out, with a note.
+    # - Pictures are looked for beside the file, or where `images=` says.
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
     layout = None
     if is_text_table(path):
@@ -169,39 +150,24 @@ def _advice(path: Path) -> str:
 
 @dataclass(slots=True)
 class _Image:
-    """What the rows of one image say.
+    """What the rows of one image say."""
 
-    Args:
-        row: Its row in the draft.
-        place: The place of its first row.
-        facts: The further columns of its first row.
-        captions: How many captions it has so far.
-    """
-
-    row: int
-    place: str
-    facts: dict[str, Any]
-    captions: int = 0
+    row: int  # its row in the draft
+    place: str  # the place of its first row
+    facts: dict[str, Any]  # the further columns of its first row
+    captions: int = 0  # how many captions it has so far
 
 
 @dataclass
 class DraftFiller:
-    """Puts rows of tables into a draft.
+    """Puts rows of tables into a draft."""
 
-    Args:
-        draft: The draft.
-        columns: Which column holds what.
-        folder: Is put before file names.
-        split: The split of rows without one.
-        images: What is known of each image, by its id.
-        differing: The further columns that differ between the rows of an image: where they do first.
-    """
-
-    draft: Draft
-    columns: TableColumns
-    folder: str = ""
-    split: str = ""
-    images: dict[str, _Image] = field(default_factory=dict)
+    draft: Draft  # the draft
+    columns: TableColumns  # which column holds what
+    folder: str = ""  # is put before file names
+    split: str = ""  # the split of rows without one
+    images: dict[str, _Image] = field(default_factory=dict)  # what is known of each image, by its id
+    # The further columns that differ between the rows of an image: where they do first.
     differing: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

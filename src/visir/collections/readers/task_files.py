@@ -33,15 +33,10 @@ class PartFile:
 
 @dataclass
 class TaskFiles:
-    """The files of one task.
+    """The files of one task."""
 
-    Args:
-        parts: By part; an absent part has none.
-        named: By part: what it is called in the folder, for errors.
-    """
-
-    parts: dict[TaskPart, list[PartFile]] = field(default_factory=dict)
-    named: dict[TaskPart, str] = field(default_factory=dict)
+    parts: dict[TaskPart, list[PartFile]] = field(default_factory=dict)  # by part; an absent part has none
+    named: dict[TaskPart, str] = field(default_factory=dict)  # by part: what it is called in the folder, for errors
 
     @property
     def missing(self) -> list[TaskPart]:
@@ -50,15 +45,10 @@ class TaskFiles:
 
 
 def find_parts(folder: Path) -> dict[str, TaskFiles]:
-    """The tasks of a folder by name; that of a folder with one task is "".
-
-    Looked for are, in this order: files and folders named for the parts (`corpus.jsonl`, `qrels/`), with the name of a
-    task before them where there are several (`en-corpus/`); the configurations that the card of a data set lists
-    (`README.md`); and folders that hold a task each.
-
-    Raises:
-        CollectionError: A part is there twice.
-    """
+    """The tasks of a folder by name; that of a folder with one task is ""."""
+    # Looked for are, in this order: files and folders named for the parts (`corpus.jsonl`, `qrels/`), with the name of
+    # a task before them where there are several (`en-corpus/`); the configurations that the card of a data set lists
+    # (`README.md`); and folders that hold a task each.
     if not folder.is_dir():
         return {}
     by_name = _named_parts(folder)

@@ -36,27 +36,16 @@ def read(
     labels: str | None = None,
     **columns: str | None,
 ) -> TaskDraft | TaskSetDraft:
-    """Read a folder with `corpus`, `queries` and `qrels`, and with `pools` where queries have candidates of their own.
-
-    Each is a file (JSON lines, CSV, TSV or Parquet; plain, `.gz` or `.xz`) or a folder of such files. The files of a
-    folder are named for their splits: `qrels/test.tsv`. A copy of a data set of the hub has its parts as configurations
-    (`README.md` lists them); several tasks stand side by side as `en-corpus`, `de-corpus`, or each in a folder.
-
-    - `corpus` and `queries`: an id (`_id`), a text (`text`), an image (`image`: a file name, or the picture itself in a
-      cell of a Parquet file), or both. A document's `title` is put before its text, as BEIR does.
-    - `qrels`: `query-id`, `corpus-id`, `score`. Without a score every pair is a positive of grade 1.
-    - `pools`: `query-id` and `corpus-id`, or a list `corpus-ids`.
-
-    Args:
-        path: The folder.
-        title: What becomes of titles: "join" puts them before the text, "drop" leaves them out.
-        unknown: What becomes of judgements and candidates of unknown ids: "fault", or "drop", which the notes count.
-        task: How results name the task; by default the usual name of its modalities ("t2i").
-        subset: Of several tasks in the folder this one; None takes all.
-        only: Read this split alone: a corpus of its own, and ids that other splits have too.
-        labels: The columns of queries that are labels, joined by commas; by default "language", "category", …
-        **columns: The columns where they have no usual name: `query_text_column` and so on, see `FORMAT`.
-    """
+    """Read a folder with `corpus`, `queries` and `qrels`, and with `pools` where queries have candidates of their
+    own."""
+    # Each is a file (JSON lines, CSV, TSV or Parquet; plain, `.gz` or `.xz`) or a folder of such files. The files of a
+    # folder are named for their splits: `qrels/test.tsv`. A copy of a data set of the hub has its parts as
+    # configurations (`README.md` lists them); several tasks stand side by side as `en-corpus`, `de-corpus`, or each in
+    # a folder.
+    # - `corpus` and `queries`: an id (`_id`), a text (`text`), an image (`image`: a file name, or the picture itself in
+    #   a cell of a Parquet file), or both. A document's `title` is put before its text, as BEIR does.
+    # - `qrels`: `query-id`, `corpus-id`, `score`. Without a score every pair is a positive of grade 1.
+    # - `pools`: `query-id` and `corpus-id`, or a list `corpus-ids`.
     tasks = find_parts(path)
     if subset is not None and subset not in tasks:
         raise CollectionError(f"{path}: no task {subset!r}.", hint=nearest(subset, filter(None, tasks)))
@@ -98,13 +87,7 @@ def _fill(
 
 
 def file_table(part: PartFile, root: Path, image: str | None = None) -> TaskTable:
-    """A file as a table of a task.
-
-    Args:
-        part: The file, and its split.
-        root: The folder to which places of pictures are relative.
-        image: The column of pictures, where somebody named it.
-    """
+    """A file as a table of a task."""
     cells = PictureCells.of(part.file, image)
     name = relative(part.file, root)
 

@@ -44,49 +44,32 @@ MOST_CHOICES = 10
 
 @dataclass(frozen=True)
 class TaskTable:
-    """One table of a task: a file, or something in memory.
+    """One table of a task: a file, or something in memory."""
 
-    Args:
-        name: What errors call it: "qrels/test.tsv".
-        rows: The rows, each with its place ("line 7"); what cannot be read goes to the callback.
-        split: The split that its name says; "" where it says none.
-        cell: Where the picture of a row is known to be, as (path, archive), by the number of the row from 0; None where
-            pictures are named in a column, or where there are none.
-        names_too: Whether a row without such a place may name its picture in a column.
-    """
-
-    name: str
+    name: str  # what errors call it: "qrels/test.tsv"
+    # The rows, each with its place ("line 7"); what cannot be read goes to the callback.
     rows: Callable[[OnFault], Iterator[tuple[str, dict[str, Any]]]]
-    split: str = ""
+    split: str = ""  # the split that its name says; "" where it says none
+    # Where the picture of a row is known to be, as (path, archive), by the number of the row from 0; None where
+    # pictures are named in a column, or where there are none.
     cell: Callable[[int], tuple[str, str | None] | None] | None = None
-    names_too: bool = False
+    names_too: bool = False  # whether a row without such a place may name its picture in a column
 
 
 @dataclass
 class TaskReader:
-    """Reads the parts of a task into a draft.
+    """Reads the parts of a task into a draft."""
 
-    Args:
-        draft: What is filled.
-        columns: The columns that somebody named: "query_text_column" and so on.
-        labels: The columns of queries that are labels, joined by commas; None for those of `LABELS`.
-    """
-
-    draft: TaskDraft
+    draft: TaskDraft  # what is filled
+    # The columns that somebody named: "query_text_column" and so on.
     columns: Mapping[str, str | None] = field(default_factory=dict)
-    labels: str | None = None
+    labels: str | None = None  # the columns of queries that are labels, joined by commas; None for those of `LABELS`
     dropped: dict[str, int] = field(default_factory=dict)
     empty_texts: int = 0
     _rows_of: dict[Side, dict[str, int]] = field(default_factory=dict)
 
     def read(self, tables: Mapping[TaskPart, list[TaskTable]], *, join_titles: bool, drop: bool) -> TaskDraft:
-        """Read a whole task.
-
-        Args:
-            tables: By part.
-            join_titles: Whether the title of a document is put before its text.
-            drop: Whether judgements and candidates of unknown ids are left out, and counted; else they are faults.
-        """
+        """Read a whole task."""
         self.read_items("queries", tables["queries"], join_titles=False)
         self.read_items("documents", tables["documents"], join_titles=join_titles)
         self.read_judgements(tables["judgements"], drop=drop)
@@ -259,11 +242,9 @@ class TaskReader:
         return None if unknown else (ids[0], ids[1])
 
     def _check_pools(self) -> None:
-        """Every judged query needs candidates; a positive that is no candidate cannot be found, which the notes say.
-
-        Queries with a few candidates each are choices: a model that cannot tell the candidates apart must not win
-        because the right one has the smaller id.
-        """
+        """Every judged query needs candidates; a positive that is no candidate cannot be found, which the notes say."""
+        # Queries with a few candidates each are choices: a model that cannot tell the candidates apart must not win
+        # because the right one has the smaller id.
         pools: dict[tuple[str, str], set[str]] = {}
         for split, query, document in self.draft.candidates:
             pools.setdefault((split, query), set()).add(document)

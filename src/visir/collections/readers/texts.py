@@ -33,11 +33,7 @@ ODD: tuple[tuple[Level, str, str], ...] = (
 
 
 def text_findings(captions: pa.Table) -> Iterator[Finding]:
-    """Everything odd about the texts of captions.
-
-    Args:
-        captions: A table with `id`, `text` and `image_id`.
-    """
+    """Everything odd about the texts of captions."""
     ids, texts = captions["id"], captions["text"]
     if not len(texts):
         return

@@ -31,20 +31,8 @@ _BY_TRAIN = ("EMNIST", "QMNIST")
 
 
 def read(path: Path, *, root: str = "", arguments: str = "") -> Draft:
-    """Read a data set by its name in `torchvision.datasets`.
-
-    All its splits are read. The class of a picture is the fact `class`; image ids are paths, or "train/17".
-
-    Args:
-        path: The name: CIFAR10, Food101, …
-        root: torchvision's `root`: the folder in which its folders lie.
-        arguments: Further arguments of its constructor, comma-separated: "partition=2".
-
-    Raises:
-        CollectionError: torchvision has no such data set, its files are not in the folder, or a picture of it has no
-            class, or several.
-        MissingPackageError: torchvision is not installed.
-    """
+    """Read a data set by its name in `torchvision.datasets`."""
+    # All its splits are read. The class of a picture is the fact `class`; image ids are paths, or "train/17".
     require("torchvision", extra="vision", purpose=f"torchvision:{path}")
     import torchvision.datasets as known
 
@@ -58,10 +46,8 @@ def read(path: Path, *, root: str = "", arguments: str = "") -> Draft:
 
 
 def is_class_data_set(value: Any) -> bool:
-    """Whether an object is a data set of pictures and classes as torchvision has them, or a subset of one.
-
-    Or several: {"train": …, "test": …}.
-    """
+    """Whether an object is a data set of pictures and classes as torchvision has them, or a subset of one."""
+    # Or several: {"train": …, "test": …}.
     if isinstance(value, Mapping):
         return bool(value) and all(isinstance(name, str) and is_class_data_set(part) for name, part in value.items())
     base = _base_of(value)
@@ -71,10 +57,8 @@ def is_class_data_set(value: Any) -> bool:
 
 
 def from_class_data_set(value: Any) -> Draft:
-    """Read a data set object of torchvision, a `torch.utils.data.Subset` of one, or {"train": …, "test": …}.
-
-    Its transforms are left out: a model has its own preprocessing.
-    """
+    """Read a data set object of torchvision, a `torch.utils.data.Subset` of one, or {"train": …, "test": …}."""
+    # Its transforms are left out: a model has its own preprocessing.
     parts = dict(value) if isinstance(value, Mapping) else {"": value}
     first = _base_of(next(iter(parts.values())))
     root = Path(getattr(first, "root", "") or ".")

@@ -14,14 +14,10 @@ PUBLISHED = {"images": 1_000}
 
 
 def read(path: Path) -> Draft:
-    """Read the folder: `image/1.jpg` with its caption in `caption/1.txt`, and so on.
-
-    Every photo is in the split "test". Ids are the names of the photos. A caption is the whole text of its file without
-    white space at its ends; the code of Long-CLIP takes the first line, which is the same in the published files.
-
-    Args:
-        path: The folder.
-    """
+    """Read the folder: `image/1.jpg` with its caption in `caption/1.txt`, and so on."""
+    # Every photo is in the split "test". Ids are the names of the photos. A caption is the whole text of its file
+    # without white space at its ends; the code of Long-CLIP takes the first line, which is the same in the published
+    # files.
     pictures, captions = path / "image", path / "caption"
     missing = [f"no folder {folder.name}/" for folder in (pictures, captions) if not folder.is_dir()]
     if missing:

@@ -15,15 +15,8 @@ _COLUMNS = ("image_file", "caption", "foil", "linguistic_phenomena")
 
 
 def read(path: Path, *, votes: int = VOTES, missing: Missing = "drop") -> ChoiceDraft:
-    """Read the pieces `existence.json`, `plurals.json`, …: `{id: {"image_file", "caption", "foil", "mturk"}}`.
-
-    The label "category" is the name of the piece, "phenomenon" what it is about, "source" whose picture it is.
-
-    Args:
-        path: The folder of the pieces, or one of them.
-        votes: How many of three people must have chosen the caption; 0 takes every item. The notes count the others.
-        missing: What becomes of items whose pictures are not at hand.
-    """
+    """Read the pieces `existence.json`, `plurals.json`, …: `{id: {"image_file", "caption", "foil", "mturk"}}`."""
+    # The label "category" is the name of the piece, "phenomenon" what it is about, "source" whose picture it is.
     files = record_files(path, lambda file: has_columns(file, *_COLUMNS))
     if not files:
         raise FORMAT.lacks(path, "no file with image_file, caption, foil and linguistic_phenomena")

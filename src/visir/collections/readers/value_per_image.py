@@ -10,37 +10,16 @@ from visir.collections.draft import SourceDraft
 
 @dataclass
 class ValuePerImage:
-    """Joins what the rows of an image say of it. An empty cell says nothing; two different values are a fault.
+    """Joins what the rows of an image say of it. An empty cell says nothing; two different values are a fault."""
 
-    Args:
-        draft: Takes the faults.
-        values: By image and column the first value that is not empty, and its place.
-        of_captions: The columns that differ between the rows of an image without a fault, and where they do first.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from visir.collections.draft import Draft
-        >>> values = ValuePerImage(Draft("toy", Path(), "rows"))
-        >>> values("a.jpg", "label", "red ", "line 2"), values("a.jpg", "label", "", "line 3")
-        ('red', 'red')
-        >>> values("a.jpg", "label", "blue", "line 4"), values.draft.faults
-        ('red', ["a.jpg: label 'red' in line 2, but 'blue' in line 4; an image has one"])
-    """
-
-    draft: SourceDraft
+    draft: SourceDraft  # takes the faults
+    # By image and column the first value that is not empty, and its place.
     values: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
+    # The columns that differ between the rows of an image without a fault, and where they do first.
     of_captions: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, image: str, column: str, value: Any, place: str, *, several: bool = False) -> Any:
-        """The value of an image, without white space at its ends.
-
-        Args:
-            image: The id of the image.
-            column: What it is: "split", or a column of classes.
-            value: What a row says; None or "" is nothing.
-            place: Where the row is: "line 7".
-            several: Different values are no fault: beside captions, such a column may be of each caption.
-        """
+        """The value of an image, without white space at its ends."""
         value = value.strip() if isinstance(value, str) else value
         if value is None or value == "":
             return self.values.get((image, column), (value,))[0]

@@ -21,17 +21,13 @@ FLAT = frozenset({"query", "image", "image_filename"})
 
 
 def read(path: Path) -> TaskDraft:
-    """Read a data set of ViDoRe as it lies on the hub: text queries, and pages as pictures.
-
-    - With `corpus/`, `queries/` and `qrels/` (the second and third ViDoRe, and the first in BEIR's form): ids and
-      judgements are those of the files. The language of a query is its label "language".
-    - One table with `query`, `image` and `image_filename` (the first ViDoRe), which has a row for each question and its
-      page: a page is a document once, under its file name; questions with the same text are one query with all their
-      pages; a row without a question is a page more. Queries are called "query-0", "query-1", … in the order of rows.
-
-    Args:
-        path: The folder of the data set, or a Parquet file of the first ViDoRe.
-    """
+    """Read a data set of ViDoRe as it lies on the hub: text queries, and pages as pictures."""
+    # - With `corpus/`, `queries/` and `qrels/` (the second and third ViDoRe, and the first in BEIR's form): ids and
+    #   judgements are those of the files. The language of a query is its label "language".
+    # - One table with `query`, `image` and `image_filename` (the first ViDoRe), which has a row for each question and
+    #   its page: a page is a document once, under its file name; questions with the same text are one query with all
+    #   their pages; a row without a question is a page more. Queries are called "query-0", "query-1", … in the order of
+    #   rows.
     parts = {name: _files(path / name) for name in ("corpus", "queries", "qrels")}
     if any(parts.values()):
         missing = [f"no folder {name}/ with Parquet files" for name, files in parts.items() if not files]

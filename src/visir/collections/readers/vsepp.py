@@ -37,23 +37,14 @@ def read(
     splits: str | None = None,
     caption_ids: str | Path | None = None,
 ) -> Draft:
-    """Read a folder of `*_caps.txt`, or one such file.
-
-    - Line i belongs to image i // 5 (`captions_per_image`). An empty line is an empty caption and keeps its place.
-    - Image ids come from `{split}_ids.txt`: one id per image, or one per caption, each image repeated five times in a
-      row. Both occur; the number of lines says which it is. `id_mapping.json` (id to file name), where there is one,
-      names the pictures, and COCO's number in that name becomes the image id. With no ids file images are called by
-      split and position ("test/17"), and have no pictures.
-    - Splits: "dev" is called "val" here, "testall" "test". Where both `testall` and `test` are there (COCO), `test` is
-      left out: it is the first 1,000 images of `testall`.
-
-    Args:
-        path: The folder or the file.
-        captions_per_image: How many lines an image has.
-        splits: The splits to read, comma-separated, by their names in the folder: "dev,test".
-        caption_ids: A list of ids (`coco_test_ids.npy` of VSE++: COCO's annotation ids), one per line of captions, with
-            which CxC and ECCV Caption fit; otherwise captions are called "image#n".
-    """
+    """Read a folder of `*_caps.txt`, or one such file."""
+    # - Line i belongs to image i // 5 (`captions_per_image`). An empty line is an empty caption and keeps its place.
+    # - Image ids come from `{split}_ids.txt`: one id per image, or one per caption, each image repeated five times in a
+    #   row. Both occur; the number of lines says which it is. `id_mapping.json` (id to file name), where there is one,
+    #   names the pictures, and COCO's number in that name becomes the image id. With no ids file images are called by
+    #   split and position ("test/17"), and have no pictures.
+    # - Splits: "dev" is called "val" here, "testall" "test". Where both `testall` and `test` are there (COCO), `test`
+    #   is left out: it is the first 1,000 images of `testall`.
     parts = _parts(path, splits)
     draft = Draft(_name(path, parts), parts[0].caps.parent, f"VSE++ captions {', '.join(p.caps.name for p in parts)}")
     if len(parts) > 1 and caption_ids is not None:

@@ -31,25 +31,18 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 def read(path: Path, *, newline: str = "separates", caption: str | None = None) -> Draft:
-    """Read shards: one tar, a folder of tars, or a pattern such as `train-{000000..000099}.tar`.
-
-    - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
-      of the last part). Pictures are read in place, at their offset in the tar. Of several the first in the tar is the
-      sample's; a note counts the others. Further notes count links, and tars with more behind the mark of their end.
-    - Captions are in `.txt`, or else in `.json` under `caption`, as text or as a list. Other files of a sample
-      are not read.
-    - Folders called train, val or test above the shards name the split.
-    - A class in `.cls`, a number or a name, is the fact `class`; `classnames.txt` beside the shards names the numbers,
-      as CLIP_benchmark has it. Without captions, ids of such samples begin with their split: each split counts anew.
-
-    Keys must be unique over all shards. A compressed tar is an error: its members cannot be read one by one.
-
-    Args:
-        path: The tar, the folder, or the pattern.
-        newline: With "separates" every line of a `.txt` is a caption, as in CLIP_benchmark's retrieval shards; with
-            "belongs" the whole file is one, as img2dataset writes them.
-        caption: The key of the captions in `.json` (default: text, caption, captions, …).
-    """
+    """Read shards: one tar, a folder of tars, or a pattern such as `train-{000000..000099}.tar`."""
+    # - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
+    #   of the last part). Pictures are read in place, at their offset in the tar. Of several the first in the tar is
+    #   the sample's; a note counts the others. Further notes count links, and tars with more behind the mark of their
+    #   end.
+    # - Captions are in `.txt`, or else in `.json` under `caption`, as text or as a list. Other files of a sample are
+    #   not read.
+    # - Folders called train, val or test above the shards name the split.
+    # - A class in `.cls`, a number or a name, is the fact `class`; `classnames.txt` beside the shards names the
+    #   numbers, as CLIP_benchmark has it. Without captions, ids of such samples begin with their split: each split
+    #   counts anew.
+    # Keys must be unique over all shards. A compressed tar is an error: its members cannot be read one by one.
     shards = _shards(path)
     root = path if path.is_dir() else path.parent
     draft = Draft(path.name.partition(".")[0] or root.name, root, f"WebDataset, {len(shards)} shards")
@@ -112,10 +105,8 @@ def _set_classes(draft: Draft, labels: dict[str, str], root: Path) -> None:
 
 
 def expand(pattern: str) -> list[str]:
-    """All names that a brace pattern stands for: `a-{00..02}.tar`, `{train,val}.tar`; others stand for themselves.
-
-    So does what is there under that very name, a file or a folder above.
-    """
+    """All names that a brace pattern stands for: `a-{00..02}.tar`, `{train,val}.tar`; others stand for themselves."""
+    # So does what is there under that very name, a file or a folder above.
     if _BRACES.search(pattern) is None or is_url(pattern):
         return _expanded(pattern)
     path = user_path(pattern)
@@ -168,12 +159,7 @@ def _samples(archive: TarArchive) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def sample_key(name: str) -> tuple[str, str]:
-    """The key of a member of a shard (its path up to the first dot of the last part), and its ending.
-
-    Example:
-        >>> sample_key("./00/0001.seg.PNG"), sample_key("README")
-        (('00/0001', 'seg.png'), ('', ''))
-    """
+    """The key of a member of a shard (its path up to the first dot of the last part), and its ending."""
     folder, slash, base = name.removeprefix("./").rpartition("/")
     stem, dot, ending = base.partition(".")
     return (f"{folder}{slash}{stem}", ending.lower()) if stem and dot else ("", "")

@@ -22,15 +22,9 @@ _SHORT = ("caption0", "caption1", "image0", "image1")
 
 
 def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
-    """Read `examples.jsonl` with a folder or a zip `images`, or the Parquet files of the hub with pictures in cells.
-
-    The label "category" is the collapsed tag ("Object", "Relation", "Both"); "tag", "secondary_tag" and
-    "num_main_preds" are those of the files.
-
-    Args:
-        path: The folder, or one file.
-        missing: What becomes of items whose pictures are not at hand.
-    """
+    """Read `examples.jsonl` with a folder or a zip `images`, or the Parquet files of the hub with pictures in cells."""
+    # The label "category" is the collapsed tag ("Object", "Relation", "Both"); "tag", "secondary_tag" and
+    # "num_main_preds" are those of the files.
     files = record_files(path, lambda file: has_columns(file, *_CAPTIONS, *_PICTURES))
     if not files:
         raise FORMAT.lacks(path, "no examples.jsonl, or Parquet file with image_0, image_1, caption_0 and caption_1")
@@ -49,20 +43,10 @@ def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
 
 
 def read_eqben(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
-    """Read EqBen: a list of `{"image0", "image1", "caption0", "caption1"}`.
-
-    The label "category" is the part of the benchmark: the first folder of the pictures ("eqbenag", "eqbensd", …).
-    Pictures whose names end in ".npy" (YouCook2) are arrays as OpenCV holds them, blue first, as in the evaluation
-    code of the benchmark.
-
-    Args:
-        path: The folder, or the file of annotations.
-        missing: What becomes of items whose pictures are not at hand.
-
-    Raises:
-        CollectionError: There are no such annotations. Those of the challenge have single pairs in random order, which
-            nobody outside can measure.
-    """
+    """Read EqBen: a list of `{"image0", "image1", "caption0", "caption1"}`."""
+    # The label "category" is the part of the benchmark: the first folder of the pictures ("eqbenag", "eqbensd", …).
+    # Pictures whose names end in ".npy" (YouCook2) are arrays as OpenCV holds them, blue first, as in the evaluation
+    # code of the benchmark.
     files = record_files(path, lambda file: has_columns(file, *_SHORT))
     if not files:
         single = record_files(path, _has_single_pairs)

@@ -18,15 +18,10 @@ PUBLISHED = {"images": 3_600, "languages": 36}
 
 
 def read(path: Path) -> Draft:
-    """Read `captions.jsonl`: a photo in every line, and under each language its captions.
-
-    Every photo is in the split "test". Image ids are the keys; caption ids are "key#language#n". The texts are those as
-    written (`caption`), not the tokenised ones. A photo's `locale`, the language of the region where it was taken, is
-    one of the collection's facts.
-
-    Args:
-        path: The file, or the folder that holds it.
-    """
+    """Read `captions.jsonl`: a photo in every line, and under each language its captions."""
+    # Every photo is in the split "test". Image ids are the keys; caption ids are "key#language#n". The texts are those
+    # as written (`caption`), not the tokenised ones. A photo's `locale`, the language of the region where it was taken,
+    # is one of the collection's facts.
     file = path if path.is_file() else path / "captions.jsonl"
     if not file.is_file():
         raise FORMAT.lacks(path, "no captions.jsonl in it")

@@ -17,15 +17,9 @@ _CODES = {"jp": "ja"}
 
 
 def read(path: Path) -> Draft:
-    """Read `test_image_names.txt` and `test_1kcaptions_LANGUAGE.txt`, line by line the captions of the photos.
-
-    Every photo is in the split "test". Image ids are those of COCO, so that COCO's judgements apply; caption ids are
-    "image#language". Japanese is "ja", as in ISO 639 (the file says "jp").
-
-    Args:
-        path: The folder `XTD10` of the repository, or the repository: German and French captions lie in `MIC`, the
-            Japanese in `STAIR`.
-    """
+    """Read `test_image_names.txt` and `test_1kcaptions_LANGUAGE.txt`, line by line the captions of the photos."""
+    # Every photo is in the split "test". Image ids are those of COCO, so that COCO's judgements apply; caption ids are
+    # "image#language". Japanese is "ja", as in ISO 639 (the file says "jp").
     folders = [path, *(path / name for name in ("XTD10", "MIC", "STAIR")),
                *(path.parent / name for name in ("MIC", "STAIR") if path.name == "XTD10")]  # fmt: skip
     names = next((folder / _NAMES for folder in folders if (folder / _NAMES).is_file()), None)

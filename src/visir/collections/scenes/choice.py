@@ -64,29 +64,10 @@ def choice_scenes(
     language: str = "en",
     splits: Mapping[str, float] = SPLITS,
 ) -> TaskFile:
-    """Make n choices between a right and a wrong caption, one for each of n pictures.
-
-    Labels: "category" (`contrasts` lists them; all are about equally frequent), "fact" (what the captions differ in),
-    "image", and "language". With several languages, a picture has one choice in each.
-
-    Args:
-        n: How many pictures, from 1.
-        seed: A whole number from 0.
-        size: The pictures are `size` × `size` pixels, 64 to 224.
-        language: "en", "de", "fr", "es", "zh"; or several ("en+de").
-        splits: The share of each split. A scene is in the same split as in `scenes`.
-
-    Raises:
-        CollectionError: Listing everything that is wrong with the arguments.
-
-    Example:
-        >>> task = choice_scenes(9, size=64)
-        >>> len(task.queries), len(task.documents), task.labels["category"][1].as_py()
-        (9, 18, 'swap_attribute')
-        >>> task.documents.texts.to_pylist()[2:4]  # doctest: +NORMALIZE_WHITESPACE
-        ['A green hat is sitting on top of a blue car in the desert.',
-         'A blue hat is sitting on top of a green car in the desert.']
-    """
+    """Make n choices between a right and a wrong caption, one for each of n pictures."""
+    # Labels: "category" (`contrasts` lists them; all are about equally frequent), "fact" (what the captions differ in),
+    # "image", and "language". With several languages, a picture has one choice in each.
+    # size: The pictures are `size` × `size` pixels, 64 to 224.
     languages, source = _checked(n, seed, size, language, splits)
     task = _task("choice", source, "i2t")
     split_of = split_names([False] * n, splits)
@@ -117,19 +98,9 @@ def winoground_scenes(
     language: str = "en",
     splits: Mapping[str, float] = SPLITS,
 ) -> TaskSet:
-    """Make n groups of two pictures and two captions: each caption is true of one picture and wrong of the other.
-
-    In English both captions have the same words in another order; in languages with agreement the endings differ. The
-    label "group" joins the queries of a group, "category" says what is exchanged. Arguments as in `choice_scenes`.
-
-    Example:
-        >>> tasks = winoground_scenes(4, size=64)
-        >>> tasks.tasks, len(tasks.parts["i2t"].queries)
-        (('i2t', 't2i'), 8)
-        >>> tasks.parts["t2i"].queries.texts.to_pylist()[:2]  # doctest: +NORMALIZE_WHITESPACE
-        ['A green hat is sitting on top of a blue car in the desert.',
-         'A blue hat is sitting on top of a green car in the desert.']
-    """
+    """Make n groups of two pictures and two captions: each caption is true of one picture and wrong of the other."""
+    # In English both captions have the same words in another order; in languages with agreement the endings differ. The
+    # label "group" joins the queries of a group, "category" says what is exchanged. Arguments as in `choice_scenes`.
     languages, source = _checked(n, seed, size, language, splits)
     kind, measures = "winoground", ("all_first", "item_score", "group_score")
     of_images, of_texts = (_task(kind, source, sides, measures) for sides in ("i2t", "t2i"))
@@ -161,18 +132,9 @@ def paraphrase_scenes(
     language: str = "en",
     splits: Mapping[str, float] = SPLITS,
 ) -> TaskSet:
-    """Make n pictures with two right captions in different words, and a wrong one that is worded like the first.
-
-    The task "i2t" asks for both right captions before the wrong one; "t2t" asks, for each right caption, for the other
-    one before the wrong one, and no picture is seen. Labels and arguments as in `choice_scenes`.
-
-    Example:
-        >>> tasks = paraphrase_scenes(3, size=64)
-        >>> tasks.parts["i2t"].documents.texts.to_pylist()[:3]  # doctest: +NORMALIZE_WHITESPACE
-        ['In a meadow, three birds fly over a white armchair.',
-         'A white armchair stands in a grassy meadow under three birds.',
-         'In a meadow, three balloons float over a white armchair.']
-    """
+    """Make n pictures with two right captions in different words, and a wrong one that is worded like the first."""
+    # The task "i2t" asks for both right captions before the wrong one; "t2t" asks, for each right caption, for the
+    # other one before the wrong one, and no picture is seen. Labels and arguments as in `choice_scenes`.
     languages, source = _checked(n, seed, size, language, splits)
     kind = "paraphrase"
     of_images, of_texts = _task(kind, source, "i2t"), _task(kind, source, "t2t", ("all_first", "item_score"))

@@ -47,22 +47,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A caption that is right of a scene, and one that is wrong.
+    """A caption that is right of a scene, and one that is wrong."""
 
-    Args:
-        category: What kind of difference it is.
-        fact: The fact, or facts joined by "+", on which it depends.
-        right: True of the scene, and wrong of `other`.
-        wrong: True of `other`, and wrong of the scene.
-        other: The scene for which the captions change their roles.
-        caption: The number of the caption (0–4) of the two scenes that the sentences are; None for other sentences.
-    """
-
-    category: str
-    fact: str
-    right: Statement
-    wrong: Statement
-    other: Scene
+    category: str  # what kind of difference it is
+    fact: str  # the fact, or facts joined by "+", on which it depends
+    right: Statement  # true of the scene, and wrong of `other`
+    wrong: Statement  # true of `other`, and wrong of the scene
+    other: Scene  # the scene for which the captions change their roles
+    # The number of the caption (0–4) of the two scenes that the sentences are; None for other sentences.
     caption: int | None = None
 
     @property
@@ -72,11 +64,7 @@ class Contrast:
 
 
 def contrast(scene: Scene, category: str, grammar: Grammar) -> Contrast | None:
-    """Make the contrast of a category for a scene.
-
-    Returns:
-        None where the scene has none: both things have one colour, or the difference would not be clear.
-    """
+    """Make the contrast of a category for a scene."""
     draws = Draws(scene, 2 + list(CATEGORIES).index(category))
     return CATEGORIES[category](scene, draws, grammar)
 

@@ -14,12 +14,7 @@ _FIRST = 10_000
 
 
 class Draws:
-    """A stream of choices that the `variation` of a scene and a number name.
-
-    Args:
-        scene: Whose variation it is.
-        purpose: A number from 0 to 99, another one for each kind of choices.
-    """
+    """A stream of choices that the `variation` of a scene and a number name."""
 
     def __init__(self, scene: Scene, purpose: int) -> None:
         self._scene = scene

@@ -23,19 +23,7 @@ _OPENINGS = ("the same, but", "the same picture, but", "just like this, but", "t
 
 
 def describe_edit(scene: Scene, changed: Scene, wording: int) -> str:
-    """What turns one scene into another, in words.
-
-    Args:
-        scene: The scene of the picture at hand.
-        changed: The scene that is asked for. It differs in one or two told facts.
-        wording: Any number from 0; it chooses among the ways to say it.
-
-    Example:
-        >>> from visir.collections.scenes import sample_scene
-        >>> scene = sample_scene(0, 1)
-        >>> [describe_edit(scene, scene.with_fact("time", "night"), wording) for wording in (0, 2)]
-        ['the same, but at night', 'just like this, but at night']
-    """
+    """What turns one scene into another, in words."""
     opening = _OPENINGS[wording % len(_OPENINGS)]
     way = wording // len(_OPENINGS) % 2
     first, *more = (_edit(name, scene, changed, way) for name in scene.differences(changed))

@@ -180,11 +180,9 @@ def render_location(path: str) -> npt.NDArray[np.uint8]:
 
 
 def _scene(seed: int, index: int, near_duplicates: float) -> tuple[Scene, str | None]:
-    """Scene `index`, and the fact in which it differs from the one before it if it is a near-duplicate.
-
-    Near-duplicates are spread evenly: index i is one where i·share passes a whole number. With a share of at most a
-    half no two of them are neighbours, so the scene before is always an original.
-    """
+    """Scene `index`, and the fact in which it differs from the one before it if it is a near-duplicate."""
+    # Near-duplicates are spread evenly: index i is one where i·share passes a whole number. With a share of at most a
+    # half no two of them are neighbours, so the scene before is always an original.
     if int((index + 1) * near_duplicates) == int(index * near_duplicates):
         return sample_scene(seed, index), None
     return change_one(sample_scene(seed, index - 1), seed, index)

@@ -60,14 +60,7 @@ _GROUND = {
 
 
 def long_caption(scene: Scene) -> Caption:
-    """One caption of 100 to 250 words that tells every fact in `LONG_TELLS`.
-
-    Example:
-        >>> from visir.collections.scenes import sample_scene
-        >>> caption = long_caption(sample_scene(0, 1))
-        >>> len(caption.text.split()), caption.text.split(".")[0]
-        (155, 'What you see here is a blue car in a sandy desert')
-    """
+    """One caption of 100 to 250 words that tells every fact in `LONG_TELLS`."""
     draws = Draws(scene, _LONG)
     thing, other = f"the {scene.subject}", f"the {scene.companion}"
     place = draws.one_of(ways_to_say("place", scene.place))
@@ -134,13 +127,7 @@ def long_caption(scene: Scene) -> Caption:
 
 
 def short_captions(scene: Scene) -> tuple[Caption, ...]:
-    """Five captions of a few words. Each tells what caption 0–4 tells, but for the place.
-
-    Example:
-        >>> from visir.collections.scenes import sample_scene
-        >>> [caption.text for caption in short_captions(sample_scene(0, 1))][:2]
-        ['A little striped blue car', 'A green hat sitting on top of a blue car']
-    """
+    """Five captions of a few words. Each tells what caption 0–4 tells, but for the place."""
     draws = Draws(scene, _SHORT)
     thing, other = article(f"{scene.colour} {scene.subject}"), article(f"{scene.companion_colour} {scene.companion}")
     flyers = plural(scene.flyer) if scene.flyers > 1 else scene.flyer

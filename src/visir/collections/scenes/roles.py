@@ -27,15 +27,7 @@ _PURPOSE = 80  # of draws; caption k has 80 + k
 
 @cache
 def facts_by_caption(roles: str) -> tuple[frozenset[str], ...]:
-    """The facts that caption 0–4 tells.
-
-    Args:
-        roles: One of `ROLES`.
-
-    Example:
-        >>> sorted(facts_by_caption("1")[0])  # the facts 3 to 5 are shared, and caption 0 alone tells 6 and 7
-        ['companion', 'companion_colour', 'pattern', 'relation', 'size']
-    """
+    """The facts that caption 0–4 tells."""
     if roles == SHARED:
         return (frozenset(fact.name for fact in FACTS),) * CAPTIONS_PER_SCENE
     first = STEP * int(roles)
@@ -48,17 +40,7 @@ def facts_by_caption(roles: str) -> tuple[frozenset[str], ...]:
 
 
 def plain_captions(scene: Scene, roles: str) -> tuple[Caption, ...]:
-    """Five captions of a scene, each with a clause for every fact that it tells.
-
-    Args:
-        scene: The scene.
-        roles: One of `ROLES`.
-
-    Example:
-        >>> from visir.collections.scenes import sample_scene
-        >>> plain_captions(sample_scene(0, 0), "5")[4].text.partition(",")[0]
-        'Shells lie on the ground'
-    """
+    """Five captions of a scene, each with a clause for every fact that it tells."""
     return tuple(_caption(scene, names, number) for number, names in enumerate(facts_by_caption(roles)))
 
 

@@ -25,11 +25,10 @@ INK: RGB = (52, 48, 72)
 
 @dataclass(frozen=True)
 class SceneObject:
-    """A drawing and what a scene needs to know of it.
+    """A drawing and what a scene needs to know of it."""
 
-    `seat` is the point on which something may stand; `scale` corrects how large it is drawn; `verbs` are what it does
-    when it simply is somewhere.
-    """
+    # `seat` is the point on which something may stand; `scale` corrects how large it is drawn; `verbs` are what it does
+    # when it simply is somewhere.
 
     draw: Drawing
     seat: Point = (0.5, 0.2)
@@ -55,10 +54,8 @@ def paint(
     pattern: str = "plain",
     light: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Image.Image:
-    """The sprite as an RGBA image of `side` × `side` pixels: `colour` for the paint, `second` for its pattern.
-
-    `light` multiplies the whole: the light of the time of day.
-    """
+    """The sprite as an RGBA image of `side` × `side` pixels: `colour` for the paint, `second` for its pattern."""
+    # `light` multiplies the whole: the light of the time of day.
     parts = _coverage(draw, side, pattern)
     rgb = parts.fixed + parts.paint * np.array(colour, np.float32) + parts.tint * np.float32(255)
     if pattern != "plain":

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 
 class ReadsApart(Encoder):
-    """An encoder over others: a text and an image are encoded apart, and their vectors become one.
+    """An encoder over others: a text and an image are encoded apart, and their vectors become one."""
 
-    Texts alone and images alone have the vectors of the encoders below, which are what the store keeps.
-    """
+    # Texts alone and images alone have the vectors of the encoders below, which are what the store keeps.
 
     @abstractmethod
     def encoder_of(self, part: Modality) -> Encoder:
@@ -45,14 +44,9 @@ class ReadsApart(Encoder):
         rows: Mapping[Modality, NDArray[np.int64]],
         role: Role,
     ) -> Vectors:
-        """The vectors of n items, from those of their texts and images.
-
-        Args:
-            ids: (n,) of the items.
-            vectors: By modality, as far as any item has one.
-            rows: (n,) the row in `vectors` of each item, −1 where it has none.
-            role: The role of the items.
-        """
+        """The vectors of n items, from those of their texts and images."""
+        # ids: (n,) of the items.
+        # rows: (n,) the row in `vectors` of each item, −1 where it has none.
 
     @abstractmethod
     def join_batch(self, text: NDArray[np.float32] | None, image: NDArray[np.float32] | None) -> NDArray[np.float32]:

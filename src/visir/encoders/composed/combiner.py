@@ -15,21 +15,13 @@ from visir.encoders.towers.head import Head, HeadSpec
 
 @dataclass(frozen=True)
 class CombinerSpec:
-    """The shape of a combiner.
+    """The shape of a combiner."""
 
-    Attributes:
-        image: The head over the vectors of images; those of the documents go through it too.
-        text: The head over the vectors of texts; it ends in the same space.
-        projection: The width to which each of the two is projected.
-        hidden: The width of the hidden layers over both.
-        dropout: In training.
-    """
-
-    image: HeadSpec
-    text: HeadSpec
-    projection: int
-    hidden: int
-    dropout: float
+    image: HeadSpec  # the head over the vectors of images; those of the documents go through it too
+    text: HeadSpec  # the head over the vectors of texts; it ends in the same space
+    projection: int  # the width to which each of the two is projected
+    hidden: int  # the width of the hidden layers over both
+    dropout: float  # in training
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CombinerSpec:
@@ -44,20 +36,16 @@ class CombinerSpec:
 
 class Combiner(Tower):
     """The combiner of Baldrati et al., "Effective conditioned and composed image retrieval combining CLIP-based
-    features" (CVPR 2022), section 3.2.
+    features" (CVPR 2022), section 3.2."""
 
-    With unit vectors t of the text and v of the image, in the space of the documents, and p = [P_t t; P_v v], ReLU
-    after each projection:
-
-        λ = sigmoid(G₂ relu(G₁ p)),   vector = O relu(H p) + λ t + (1 − λ) v
-
-    So it begins near a weighted sum, with a weight of its own for each query, and learns what to add. Differences: t
-    and v have length 1 here, which makes it independent of the lengths that a model gives; and where texts and images
-    are of two spaces, heads bring them into one.
-
-    Takes a batch as {"text": (n, d_t), "image": (n, d_v)}. `head` is the head of images, which is the tower of the
-    documents.
-    """
+    # With unit vectors t of the text and v of the image, in the space of the documents, and p = [P_t t; P_v v], ReLU
+    # after each projection:
+    #     λ = sigmoid(G₂ relu(G₁ p)),   vector = O relu(H p) + λ t + (1 − λ) v
+    # So it begins near a weighted sum, with a weight of its own for each query, and learns what to add. Differences: t
+    # and v have length 1 here, which makes it independent of the lengths that a model gives; and where texts and images
+    # are of two spaces, heads bring them into one.
+    # Takes a batch as {"text": (n, d_t), "image": (n, d_v)}. `head` is the head of images, which is the tower of the
+    # documents.
 
     def __init__(self, spec: CombinerSpec) -> None:
         super().__init__(None, Head(spec.image))

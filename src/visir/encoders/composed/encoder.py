@@ -25,17 +25,9 @@ from visir.records import Items, Modality, Role, Vectors
 
 
 class ComposedEncoder(ReadsApart):
-    """An encoder with a `CompositionRule`; its vectors of texts and of images stay as they are.
+    """An encoder with a `CompositionRule`; its vectors of texts and of images stay as they are."""
 
-    The store keeps those alone: another weight encodes nothing again.
-
-    Args:
-        encoder: The encoder.
-        rule: How a text and an image become one vector.
-
-    Raises:
-        EncoderError: The encoder does not read what the rule needs.
-    """
+    # The store keeps those alone: another weight encodes nothing again.
 
     def __init__(self, encoder: Encoder, rule: CompositionRule) -> None:
         for modality in rule.reads:

@@ -26,16 +26,7 @@ LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,), tuple(f"{side}_base_encoder" for side 
 
 
 def write_files(folder: Path, encoder: CombinerEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Write the files of a checkpoint into a folder.
-
-    Args:
-        folder: The folder.
-        encoder: The combiner and its frozen encoders. One that serves both sides is kept once.
-        facts: How it was trained.
-
-    Returns:
-        What `visir.json` is to say.
-    """
+    """Write the files of a checkpoint into a folder."""
     state = encoder.combiner.state_dict()
     save_weights({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}, folder / WEIGHTS_FILE)
     content: dict[str, Any] = {"combiner": encoder.combiner.spec.to_dict(), "facts": dict(facts or {})}
@@ -47,11 +38,7 @@ def write_files(folder: Path, encoder: CombinerEncoder, *, facts: Mapping[str, A
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> CombinerEncoder:
-    """Read what `write_files` wrote.
-
-    Raises:
-        EncoderError: A file is missing or damaged, or a frozen encoder is not the one that it was trained over.
-    """
+    """Read what `write_files` wrote."""
     description = read_description(folder)
     base_encoders: dict[Modality, Encoder] = {}
     try:

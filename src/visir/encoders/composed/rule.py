@@ -18,36 +18,20 @@ _SUM = re.compile(r"sum\((\d*\.?\d+)\)")
 
 @dataclass(frozen=True)
 class CompositionRule:
-    """How one vector is made of a text and an image by an encoder that reads them apart.
+    """How one vector is made of a text and an image by an encoder that reads them apart."""
 
-    - "sum(w)": w · t / |t| + (1 − w) · v / |v|, t the vector of the text and v that of the image, times
-      w · |t| + (1 − w) · |v|: so it is about as long as the vectors of items that have one of the two alone, which stay
-      as they are. Of several vectors for each item (late interaction) those of both sides; of a query so weighted that
-      the score is the weighted mean of the two MaxSim scores, each divided by its number of vectors.
-    - "text" and "image": the vector of one of them alone: the baselines that look at half of the query.
+    # - "sum(w)": w · t / |t| + (1 − w) · v / |v|, t the vector of the text and v that of the image, times w · |t| + (1
+    #   − w) · |v|: so it is about as long as the vectors of items that have one of the two alone, which stay as they
+    #   are. Of several vectors for each item (late interaction) those of both sides; of a query so weighted that the
+    #   score is the weighted mean of the two MaxSim scores, each divided by its number of vectors.
+    # - "text" and "image": the vector of one of them alone: the baselines that look at half of the query.
 
-    Args:
-        form: "sum", "text" or "image".
-        text_weight: w of the sum, from 0 to 1; 1 and 0 for the text and the image alone.
-
-    Example:
-        >>> CompositionRule.parse("sum(0.70)"), str(CompositionRule.parse("text"))
-        (CompositionRule(form='sum', text_weight=0.7), 'text')
-    """
-
-    form: Literal["sum", "text", "image"]
-    text_weight: float
+    form: Literal["sum", "text", "image"]  # "sum", "text" or "image"
+    text_weight: float  # w of the sum, from 0 to 1; 1 and 0 for the text and the image alone
 
     @classmethod
     def parse(cls, written: object) -> CompositionRule:
-        """Read a rule.
-
-        Args:
-            written: "sum(0.5)", "text" or "image"; a rule is given back as it is.
-
-        Raises:
-            ConfigurationError: It is none of these.
-        """
+        """Read a rule."""
         if isinstance(written, CompositionRule):
             return written
         text = str(written).replace(" ", "").lower()
@@ -70,21 +54,7 @@ class CompositionRule:
 
 
 def split_rule(name: str) -> tuple[str, CompositionRule | None]:
-    """Take the option `compose` out of the name of a model.
-
-    Args:
-        name: "MODEL?compose=sum(0.5)", or any other name.
-
-    Returns:
-        The name without it, and the rule.
-
-    Raises:
-        ConfigurationError: The rule is none.
-
-    Example:
-        >>> split_rule("MODEL?template=a photo of {}&compose=text")
-        ('MODEL?template=a photo of {}', CompositionRule(form='text', text_weight=1.0))
-    """
+    """Take the option `compose` out of the name of a model."""
     bare, tail = split_mark(name)
     options = tail.split("&")
     rules = [option for option in options if option.startswith(f"{OPTION}=")]

@@ -23,19 +23,11 @@ def weighted_sum(
     shares: Mapping[Modality, float],
     role: Role,
 ) -> Vectors:
-    """The weighted sum of unit vectors, as long as the weighted mean of the two lengths.
-
-    An item that has one of the two alone has its vector as it is. So the vectors of all items of a side can be compared
-    by their dot products too, and none depends on what else is in the side.
-
-    Args:
-        ids: (n,) of the items.
-        vectors: By modality, all of one form.
-        rows: (n,) the row of each item in `vectors`, −1 where it has none.
-        shares: The weight of each modality.
-        role: The role of the items. Of several vectors for each item, a document of both has all of them as they are:
-            a vector of a query looks for the best one.
-    """
+    """The weighted sum of unit vectors, as long as the weighted mean of the two lengths."""
+    # An item that has one of the two alone has its vector as it is. So the vectors of all items of a side can be
+    # compared by their dot products too, and none depends on what else is in the side.
+    # ids: (n,) of the items.
+    # rows: (n,) the row of each item in `vectors`, −1 where it has none.
     first = next(iter(vectors.values()))
     if isinstance(first, MultiVectorEmbeddings):
         several = _several(vectors, rows, shares, role)
@@ -106,10 +98,8 @@ def _sparse(vectors: Vectors, rows: NDArray[np.int64], factors: NDArray[np.float
 def _several(
     vectors: Mapping[Modality, Vectors], rows: Rows, shares: Mapping[Modality, float], role: Role
 ) -> TokenVectors:
-    """The vectors of both sides of each item. Those of a query are so scaled that the score is the weighted mean.
-
-    The greatest dot products grow with the vectors of a query, so scaling them weighs the two scores.
-    """
+    """The vectors of both sides of each item. Those of a query are so scaled that the score is the weighted mean."""
+    # The greatest dot products grow with the vectors of a query, so scaling them weighs the two scores.
     chosen = []
     for number in range(len(next(iter(rows.values())))):
         own: dict[Modality, NDArray[np.float32]] = {}

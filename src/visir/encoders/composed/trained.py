@@ -30,17 +30,9 @@ _BLOCK = 8192
 
 
 class CombinerEncoder(ReadsApart):
-    """Texts with images through the combiner; images and texts alone through its heads, in the same space.
+    """Texts with images through the combiner; images and texts alone through its heads, in the same space."""
 
-    The store keeps the vectors of the frozen encoders, so another combiner encodes nothing again.
-
-    Args:
-        combiner: The network.
-        base_encoders: The frozen encoders of images and of texts.
-        name: What the encoder is called.
-        device: Where the combiner computes.
-        weights: A hash over its weights; None for one that was never written to a file.
-    """
+    # The store keeps the vectors of the frozen encoders, so another combiner encodes nothing again.
 
     reads: tuple[Modality, ...] = ("text", "image")
     batch_size = 128

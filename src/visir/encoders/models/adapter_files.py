@@ -63,11 +63,7 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
-    """Read what `write_files` wrote, and the base models that it names.
-
-    Raises:
-        EncoderError: A file is missing or damaged, or a base is not the one the adapter was trained over.
-    """
+    """Read what `write_files` wrote, and the base models that it names."""
     description = read_description(folder)
     heads = load_file(str(folder / HEADS_FILE))
     loaded: dict[str, Encoder] = {}
@@ -121,11 +117,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
 
 
 def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
-    """Write a checkpoint of whole towers, with the adapters of `folder` added to the weights of their base.
-
-    Raises:
-        EncoderError: `folder` holds no adapters of a training, or `out` is a model already.
-    """
+    """Write a checkpoint of whole towers, with the adapters of `folder` added to the weights of their base."""
     source = Path(folder)
     if not source.is_dir():
         raise EncoderError(

@@ -35,10 +35,8 @@ _BASE = "visir_base"
 
 
 def write_adapter(folder: Path, backbones: Sequence[AdaptedBackbone]) -> None:
-    """Write the adapters of one or both towers of a model as one folder of peft's.
-
-    `PeftModel.from_pretrained(MODEL, folder)` reads it over the whole model.
-    """
+    """Write the adapters of one or both towers of a model as one folder of peft's."""
+    # `PeftModel.from_pretrained(MODEL, folder)` reads it over the whole model.
     card = backbones[0].base.card
     config = backbones[0].config
     names = [name for backbone in backbones for name in _adapted_names(backbone)]
@@ -58,11 +56,7 @@ def write_adapter(folder: Path, backbones: Sequence[AdaptedBackbone]) -> None:
 
 
 def read_config(folder: Path) -> Any:
-    """The configuration of an adapter folder, as peft's own object.
-
-    Raises:
-        EncoderError: It is damaged, or of a kind that this peft does not know.
-    """
+    """The configuration of an adapter folder, as peft's own object."""
     require("peft", extra="train", purpose="adapters (LoRA and its kin)")
     import peft
 
@@ -74,11 +68,7 @@ def read_config(folder: Path) -> Any:
 
 
 def read_weights(folder: Path) -> tuple[dict[str, Tensor], str]:
-    """The weights under peft's names, and the hash over the weights of the base where it was noted.
-
-    Raises:
-        EncoderError: The file is missing or damaged.
-    """
+    """The weights under peft's names, and the hash over the weights of the base where it was noted."""
     path = folder / WEIGHTS_FILE
     if not path.is_file():
         pickled = (folder / "adapter_model.bin").is_file()
@@ -105,14 +95,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
 
 def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
-    """A model with an adapter of peft over it.
-
-    The base is the one that the adapter names; `?base=NAME` names it in another way (a local folder, `st:NAME`,
-    `openclip:…`).
-
-    Raises:
-        EncoderError: Before any weights are fetched: it is an adapter of colpali-engine.
-    """
+    """A model with an adapter of peft over it."""
+    # The base is the one that the adapter names; `?base=NAME` names it in another way (a local folder, `st:NAME`,
+    # `openclip:…`).
     bare, options = split_options(name, OPTIONS, error=EncoderError)
     if re.search("custom_text_proj|colpali_engine", json.dumps(read_json(files.folder / ADAPTER_FILE))):
         raise EncoderError(

@@ -70,22 +70,18 @@ FAMILY = FusionFamily(
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> FusionEncoder:
-    """Load `albef:FILE`, a checkpoint of the authors' code.
-
-    Options in the name: `config` (the configuration it was trained with, YAML or JSON), `image_size` (other than the
-    weights' own: position embeddings are resized), `tokenizer` (vocab.txt of bert-base-uncased or its folder; beside
-    the checkpoint otherwise), `max_length` (tokens, 30), `max_words` (30), `template`.
-    """
+    """Load `albef:FILE`, a checkpoint of the authors' code."""
+    # Options in the name: `config` (the configuration it was trained with, YAML or JSON), `image_size` (other than the
+    # weights' own: position embeddings are resized), `tokenizer` (vocab.txt of bert-base-uncased or its folder; beside
+    # the checkpoint otherwise), `max_length` (tokens, 30), `max_words` (30), `template`.
     del revision  # refused by `load`: a file has none
     return load_fusion(name, FAMILY, _sizes, max_length=MAX_TOKENS, options=("image_size",), device=device, dtype=dtype)
 
 
 def _sizes(source: FusionSource) -> Sizes:
-    """The published sizes, changed by the configuration; the input's side is read off the weights unless declared.
-
-    At another size the position embeddings are resized (bicubic), as the authors' code does before it loads them: their
-    pre-trained checkpoint is at 256 pixels, and their retrieval evaluates it at 384 (`?image_size=384`).
-    """
+    """The published sizes, changed by the configuration; the input's side is read off the weights unless declared."""
+    # At another size the position embeddings are resized (bicubic), as the authors' code does before it loads them:
+    # their pre-trained checkpoint is at 256 pixels, and their retrieval evaluates it at 384 (`?image_size=384`).
     config, name = source.config, source.name
     defaults = {**VIT, "vision_width": config.get("vision_width", VIT["vision_width"])}
     vision = merged(name, "vision_config", defaults, config.get("vision_config"))

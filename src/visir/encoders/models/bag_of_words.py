@@ -52,12 +52,11 @@ def words(text: str) -> list[str]:
 
 
 class BagOfWords(Encoder):
-    """`load("bow")`: hashed words. `BagOfWords.fit(texts)`: a fitted vocabulary, kept inside checkpoints.
+    """`load("bow")`: hashed words. `BagOfWords.fit(texts)`: a fitted vocabulary, kept inside checkpoints."""
 
-    The weight of a word in a text is (1 + ln count) · idf, and every vector has length 1; a text without a known word
-    is the zero vector. A fitted bag drops words it has not seen; a hashed one has no idf (idf = 1) and a sign per word,
-    so that words that share a place do not add up on average.
-    """
+    # The weight of a word in a text is (1 + ln count) · idf, and every vector has length 1; a text without a known word
+    # is the zero vector. A fitted bag drops words it has not seen; a hashed one has no idf (idf = 1) and a sign per
+    # word, so that words that share a place do not add up on average.
 
     batch_size = 1024
 
@@ -85,12 +84,11 @@ class BagOfWords(Encoder):
 
     @classmethod
     def fit(cls, texts: Iterable[str], *, limit: int = 8192, least: int = 2) -> BagOfWords:
-        """The `limit` most frequent words that occur in at least `least` of the texts (equally frequent: by alphabet).
-
-        idf = ln((1 + texts) / (1 + texts with the word)) + 1, the smoothed form of scikit-learn's `TfidfVectorizer`;
-        the textbook's ln(texts / texts with the word) would give a word of every caption the weight 0. Fit on the
-        training split only: the vocabulary is part of what is learnt.
-        """
+        """The `limit` most frequent words that occur in at least `least` of the texts (equally frequent: by
+        alphabet)."""
+        # idf = ln((1 + texts) / (1 + texts with the word)) + 1, the smoothed form of scikit-learn's `TfidfVectorizer`;
+        # the textbook's ln(texts / texts with the word) would give a word of every caption the weight 0. Fit on the
+        # training split only: the vocabulary is part of what is learnt.
         counts: Counter[str] = Counter()
         total = 0
         for text in texts:
@@ -147,11 +145,7 @@ class BagOfWords(Encoder):
 
 
 class WordInputs(TextInputs):
-    """The vectors of a bag of words, as inputs of a text network: "words" (n, dimension).
-
-    Args:
-        vocabulary, weights, dimension: As of `BagOfWords`.
-    """
+    """The vectors of a bag of words, as inputs of a text network: "words" (n, dimension)."""
 
     kind = "words"
     names = ("words",)

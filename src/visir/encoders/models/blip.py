@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 
 
 class BlipEncoder(PretrainedTowersEncoder):
-    """BLIP for retrieval.
+    """BLIP for retrieval."""
 
-    Vectors are the projections of the first token of either tower before normalisation; their cosine is what
-    `BlipForImageTextRetrieval` gives with `use_itm_head=False`. `cross_encoder` is its second stage.
-
-    Texts are cut at the 512 positions that the text tower has. BLIP's own evaluation cuts at 35 tokens: ask for
-    that with `?max_length=35`.
-    """
+    # Vectors are the projections of the first token of either tower before normalisation; their cosine is what
+    # `BlipForImageTextRetrieval` gives with `use_itm_head=False`. `cross_encoder` is its second stage.
+    # Texts are cut at the 512 positions that the text tower has. BLIP's own evaluation cuts at 35 tokens: ask for that
+    # with `?max_length=35`.
 
     def __init__(
         self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str
@@ -45,16 +43,14 @@ class BlipEncoder(PretrainedTowersEncoder):
 
 
 class BlipCrossEncoder(CrossEncoder):
-    """BLIP's image–text matching head: the logit of "match", unbounded, higher is better.
+    """BLIP's image–text matching head: the logit of "match", unbounded, higher is better."""
 
-    That is the second of the head's two outputs, as in BLIP's own evaluation (which then adds the cosine of the first
-    stage: `rerank(…, fusion="sum")`). The other common reading, the softmax probability of "match", saturates towards
-    1.0, where float32 has few steps left to rank by.
-
-    Every layer of BLIP's text tower looks at the image, so a text's tokens are its ids, and an image's its patches. In
-    BLIP's own evaluation a token [ENC] stands in place of [CLS] before this head; the implementation in `transformers`
-    (the reference here) has no such step.
-    """
+    # That is the second of the head's two outputs, as in BLIP's own evaluation (which then adds the cosine of the first
+    # stage: `rerank(…, fusion="sum")`). The other common reading, the softmax probability of "match", saturates towards
+    # 1.0, where float32 has few steps left to rank by.
+    # Every layer of BLIP's text tower looks at the image, so a text's tokens are its ids, and an image's its patches.
+    # In BLIP's own evaluation a token [ENC] stands in place of [CLS] before this head; the implementation in
+    # `transformers` (the reference here) has no such step.
 
     def __init__(
         self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str

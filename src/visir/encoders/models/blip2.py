@@ -28,13 +28,12 @@ VectorLists = list[NDArray[np.float32]]
 
 
 class Blip2Encoder(PretrainedTowersEncoder):
-    """BLIP-2's first stage (ITC): 32 unit vectors for an image, one for a text.
+    """BLIP-2's first stage (ITC): 32 unit vectors for an image, one for a text."""
 
-    The score of a pair is the greatest cosine between the text and a vector of the image. With a text as query, that is
-    MaxSim, and so what `Blip2ForImageTextRetrieval` gives. With an image as query, MaxSim adds up over the image's 32
-    vectors, where BLIP-2's own evaluation takes the greatest: texts are then ranked by their mean cosine. Re-rank with
-    `cross_encoder`, whose score does not depend on what is the query.
-    """
+    # The score of a pair is the greatest cosine between the text and a vector of the image. With a text as query, that
+    # is MaxSim, and so what `Blip2ForImageTextRetrieval` gives. With an image as query, MaxSim adds up over the image's
+    # 32 vectors, where BLIP-2's own evaluation takes the greatest: texts are then ranked by their mean cosine. Re-rank
+    # with `cross_encoder`, whose score does not depend on what is the query.
 
     form: VectorForm = "multi-vector"
     batch_size = 16
@@ -60,11 +59,10 @@ class Blip2Encoder(PretrainedTowersEncoder):
 
 
 class Blip2CrossEncoder(BlipCrossEncoder):
-    """BLIP-2's image–text matching head (ITM): the logit of "match", unbounded, higher is better.
+    """BLIP-2's image–text matching head (ITM): the logit of "match", unbounded, higher is better."""
 
-    The Q-Former reads the query tokens and the text together while it looks at the image; the head scores each query
-    token, and the score is their mean, as in `Blip2ForImageTextRetrieval`.
-    """
+    # The Q-Former reads the query tokens and the text together while it looks at the image; the head scores each query
+    # token, and the score is their mean, as in `Blip2ForImageTextRetrieval`.
 
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
         """(n,) logits of "match"."""

@@ -21,11 +21,9 @@ _UNCASED = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_ma
 
 
 def plain_caption(text: str) -> str:
-    """Lower case, without the marks of `PUNCTUATION`, hyphens and slashes as spaces, single spaces.
-
-    "A man's T-shirt, blue!" becomes "a mans t shirt blue". COCO's and Flickr30k's placeholder "<person>" becomes the
-    word. X-VLM's own code refuses a caption of which nothing is left; here, as in ALBEF's, it is the empty text.
-    """
+    """Lower case, without the marks of `PUNCTUATION`, hyphens and slashes as spaces, single spaces."""
+    # "A man's T-shirt, blue!" becomes "a mans t shirt blue". COCO's and Flickr30k's placeholder "<person>" becomes the
+    # word. X-VLM's own code refuses a caption of which nothing is left; here, as in ALBEF's, it is the empty text.
     text = text.lower().translate(_CHARACTERS).replace("<person>", "person")
     return re.sub(r"\s{2,}", " ", text).rstrip("\n").strip(" ")
 
@@ -36,16 +34,10 @@ def first_words(text: str, limit: int) -> str:
 
 
 class CaptionTokens(Tokens):
-    """BERT's uncased tokenizer over plain captions, without BERT's end token.
+    """BERT's uncased tokenizer over plain captions, without BERT's end token."""
 
-    The authors' own tokenizer puts [CLS] before a caption and nothing behind it, in training and in evaluation. BERT's
-    usual [SEP] there would be a token that the model has not seen in this place, and gives other vectors.
-
-    Args:
-        files: What the tokenizer is made of, by file name (`find_vocabulary`).
-        max_words: Captions are cut to so many words before they are tokenised.
-        max_length: Then they are cut to so many tokens.
-    """
+    # The authors' own tokenizer puts [CLS] before a caption and nothing behind it, in training and in evaluation.
+    # BERT's usual [SEP] there would be a token that the model has not seen in this place, and gives other vectors.
 
     def __init__(
         self,
@@ -99,15 +91,8 @@ class CaptionTokens(Tokens):
 
 
 def find_vocabulary(name: str, vocabulary: str | None, checkpoint: Path) -> dict[str, bytes]:
-    """The files of BERT's uncased tokenizer, by name.
-
-    Of a folder the vocabulary alone is taken; lower-casing and lengths are those of the model.
-
-    Args:
-        vocabulary: A vocabulary file, a folder with one, or None: beside the checkpoint, or in a folder
-            `bert-base-uncased` there. Nothing is fetched: the vocabulary (230 kB) is `vocab.txt` of bert-base-uncased,
-            which other models share.
-    """
+    """The files of BERT's uncased tokenizer, by name."""
+    # Of a folder the vocabulary alone is taken; lower-casing and lengths are those of the model.
     if vocabulary is not None:
         location = user_path(vocabulary)
         tried = [location] if location.is_file() else [location / file for file in _VOCABULARIES]

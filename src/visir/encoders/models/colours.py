@@ -58,21 +58,12 @@ _MIDDLE = _weights()
 
 
 class ColourNames(Encoder):
-    """`load("colours")`: 12 numbers about an image or a text.
+    """`load("colours")`: 12 numbers about an image or a text."""
 
-    Of an image: which of the eleven colours it shows, from 0 to 1. A colour counts from 4 % of the picture on, and less
-    again where it covers much of it, as the background does. The middle weighs more than the rim: what a caption is
-    about is seldom in a corner. Of a text: how often each colour is named, in five languages. The twelfth number is
-    the same for all.
-
-    Example:
-        >>> from PIL import Image
-        >>> encoder = ColourNames()
-        >>> image = encoder.encode_images([Image.new("RGB", (8, 8), (220, 30, 30))])
-        >>> texts = encoder.encode_texts(["a red car", "ein blaues Auto"])
-        >>> [f"{score:.2f}" for score in (texts @ image.T).ravel()]
-        ['0.51', '0.01']
-    """
+    # Of an image: which of the eleven colours it shows, from 0 to 1. A colour counts from 4 % of the picture on, and
+    # less again where it covers much of it, as the background does. The middle weighs more than the rim: what a caption
+    # is about is seldom in a corner. Of a text: how often each colour is named, in five languages. The twelfth number
+    # is the same for all.
 
     batch_size = 256
 
@@ -110,16 +101,7 @@ class ColourNames(Encoder):
 
 
 def colour_codes(hsv: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The colour of every pixel, a place in `COLOURS`.
-
-    Args:
-        hsv: (…, 3) hue, saturation and value, as PIL gives them.
-
-    Example:
-        >>> pixels = [[0, 0, 255], [0, 0, 10], [0, 255, 255], [20, 200, 90], [160, 200, 200]]
-        >>> [COLOURS[code] for code in colour_codes(np.array(pixels, np.uint8))]
-        ['white', 'black', 'red', 'brown', 'blue']
-    """
+    """The colour of every pixel, a place in `COLOURS`."""
     hue, saturation, value = (hsv[..., channel].astype(np.int64) for channel in range(3))
     edges = [edge for edge, _ in _HUES]
     by_hue = np.array([COLOURS.index(name) for name in (*(name for _, name in _HUES), "red")])

@@ -50,15 +50,10 @@ traced with shorter ones would not have them."""
 
 
 class Compilable(Protocol):
-    """What is compiled: a `PretrainedTower`, or anything that has these of one.
+    """What is compiled: a `PretrainedTower`, or anything that has these of one."""
 
-    Attributes:
-        modality: What it reads.
-        network: A module that takes what `collate` gives and returns the (n, d) vectors.
-    """
-
-    modality: Modality
-    network: Any
+    modality: Modality  # what it reads
+    network: Any  # a module that takes what `collate` gives and returns the (n, d) vectors
 
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """Images or texts to one entry each."""
@@ -68,12 +63,7 @@ class Compilable(Protocol):
 
 
 class CompiledTower:
-    """A compiled network; thread-safe, one batch at a time.
-
-    Args:
-        model: An OpenVINO model, or the path of one.
-        dtype: The arithmetic: "float32", "bfloat16"; "int8" of a model whose weights are so.
-    """
+    """A compiled network; thread-safe, one batch at a time."""
 
     def __init__(self, model: Any, dtype: str) -> None:
         import torch
@@ -93,24 +83,16 @@ class CompiledTower:
 @functools.cache
 def _core() -> Any:
     """One for the process, never freed: each has a stack for signals, and two freed in the order in which they were
-    made leave the process with one that is gone, so that its next signal (a Ctrl+C) kills it.
-    """
+    made leave the process with one that is gone, so that its next signal (a Ctrl+C) kills it."""
     import openvino
 
     return openvino.Core()
 
 
 def compiled_tower(tower: Compilable, card: EncoderCard, dtype: str) -> CompiledTower:
-    """Compile a tower, or take it from the cache.
-
-    Args:
-        tower: The tower, on the CPU in float32.
-        card: That of the encoder; without a version the result is not kept.
-        dtype: The arithmetic: "float32", "bfloat16" or "int8".
-
-    Raises:
-        EncoderError: OpenVINO cannot compile the network, or gives other vectors than PyTorch.
-    """
+    """Compile a tower, or take it from the cache."""
+    # tower: The tower, on the CPU in float32.
+    # dtype: The arithmetic: "float32", "bfloat16" or "int8".
     require("openvino", extra="openvino", purpose="--device openvino")
     if dtype not in _SETTINGS:
         raise EncoderError(

@@ -22,24 +22,15 @@ _LEAST_SHARE = 0.5
 
 
 def steps_of(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """(outputs, inputs) codes, and (outputs, 1) steps: codes · steps are the weights, to half a step.
-
-    Example:
-        >>> codes, steps = steps_of(np.array([[1.27, -0.64], [0, 0]], np.float32))
-        >>> codes.tolist(), [round(step, 4) for step in steps.ravel().tolist()]
-        ([[127, -64], [0, 0]], [0.01, 1.0])
-    """
+    """(outputs, inputs) codes, and (outputs, 1) steps: codes · steps are the weights, to half a step."""
     largest = np.abs(weights).max(axis=1, keepdims=True)
     steps = np.where(largest > 0, largest / _LEVELS, 1).astype(np.float32)
     return np.rint(weights / steps).astype(np.int8), steps
 
 
 def quantise(model: Any) -> bool:
-    """Round the weights of all products of an OpenVINO model in place.
-
-    Returns:
-        Whether these are most of its weights, but for tables of words: convolutions stay in float32.
-    """
+    """Round the weights of all products of an OpenVINO model in place."""
+    # Returns: Whether these are most of its weights, but for tables of words: convolutions stay in float32.
     from openvino import opset13 as operations
     from openvino.passes import ConstantFolding, Manager
 

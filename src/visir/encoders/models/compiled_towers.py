@@ -14,11 +14,7 @@ from visir.records import EncoderCard, Modality
 
 
 class CompiledTowers:
-    """Towers that OpenVINO compiles for the CPU; thread-safe.
-
-    Args:
-        tower: Gives the tower of a modality, on the CPU in float32.
-    """
+    """Towers that OpenVINO compiles for the CPU; thread-safe."""
 
     def __init__(self, tower: Callable[[Modality], Compilable]) -> None:
         self._tower = tower
@@ -26,16 +22,7 @@ class CompiledTowers:
         self._lock = threading.Lock()
 
     def vectors(self, modality: Modality, card: EncoderCard, inputs: Inputs) -> NDArray[np.float32]:
-        """(n, d) vectors of a batch, as the tower of `modality` collates it.
-
-        Args:
-            modality: Which tower.
-            card: That of the encoder; its dtype is the arithmetic, as `dtype_on_card` writes it.
-            inputs: The batch.
-
-        Raises:
-            EncoderError: OpenVINO cannot compile the tower, or gives other vectors than PyTorch.
-        """
+        """(n, d) vectors of a batch, as the tower of `modality` collates it."""
         with self._lock:
             if modality not in self._compiled:
                 dtype = card.dtype.partition(" ")[0]

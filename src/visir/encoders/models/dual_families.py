@@ -83,34 +83,27 @@ def at_most(trained: int) -> Callable[[Any], int | None]:
 
 @dataclass(frozen=True)
 class DualFamily:
-    """What one family does its own way.
+    """What one family does its own way."""
 
-    Attributes:
-        limit: Tokens a text may have, from the configuration of the text tower; None is the tokenizer's own limit.
-        padding, inputs: See `Tokens`; as the family's published processor and training did it.
-        dimension: Of the common space, from the model's configuration; None finds it out by a trial.
-        image_parts, text_parts: The children of the model that each tower uses; a name that ends in * is a beginning.
-        unused: What lies in them and is never computed.
-        image, text: The projections before normalisation, from the model and a batch.
-        temperature: The one that the model was trained to.
-        described: Whether somebody has compared this reading with the family's own.
-        text_config: The configuration of the text tower, from the model's.
-        several: Whether an image has several vectors: (n, t, dimension).
-    """
-
+    # Tokens a text may have, from the configuration of the text tower; None is the tokenizer's own limit.
     limit: Callable[[Any], int | None] = positions
-    padding: Padding = "longest"
+    padding: Padding = "longest"  # see `Tokens`; as the family's published processor and training did it
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
+    # Of the common space, from the model's configuration; None finds it out by a trial.
     dimension: Callable[[Any], int | None] = lambda config: int(config.projection_dim)
+    # The children of the model that each tower uses; a name that ends in * is a beginning.
     image_parts: tuple[str, ...] = ("vision_model", "visual_projection")
     text_parts: tuple[str, ...] = ("text_model", "text_projection")
-    unused: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  # what lies in them and is never computed
+    # The projections before normalisation, from the model and a batch.
     image: Callable[[Any, Any], Tensor] = _image_features
     text: Callable[[Any, Any], Tensor] = _text_features
+    # The one that the model was trained to.
     temperature: Callable[[Any], float | None] = lambda model: temperature(model.logit_scale)
-    described: bool = True
+    described: bool = True  # whether somebody has compared this reading with the family's own
+    # The configuration of the text tower, from the model's.
     text_config: Callable[[Any], Any] = lambda config: getattr(config, "text_config", config)
-    several: bool = False
+    several: bool = False  # whether an image has several vectors: (n, t, dimension)
 
 
 _SIGLIP = DualFamily(

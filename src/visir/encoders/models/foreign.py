@@ -86,17 +86,7 @@ _OPENCLIP_TOKENIZER = {"clean": str, "language": str, "reduction_mask": str, "st
 
 
 def check_configurations(folders: Sequence[Path], allow: str = "", *, base_elsewhere: bool = False) -> None:
-    """Check the configurations in the folders of a model whose code is not trusted.
-
-    Args:
-        folders: The folder of the model, and those of its parts.
-        allow: How the user trusts the model: "NAME?code=trusted".
-        base_elsewhere: An adapter may name a folder as its base. Where visir loads that base it is a model like any
-            other, checked by itself; a library that loads it by the way would check nothing.
-
-    Raises:
-        EncoderError: One names code, a path outside its folder, or an address.
-    """
+    """Check the configurations in the folders of a model whose code is not trusted."""
     for folder in folders:
         for path in sorted({path for pattern in CONFIGURATIONS for path in folder.glob(pattern) if path.is_file()}):
             if path.name != "open_clip_config.json":  # open_clip alone reads it: `check_openclip`
@@ -104,16 +94,7 @@ def check_configurations(folders: Sequence[Path], allow: str = "", *, base_elsew
 
 
 def check_openclip(path: Path, content: Any, *, own: bool = False) -> None:
-    """Check a configuration of open_clip.
-
-    Args:
-        path: Where it is.
-        content: What it says.
-        own: The folder is one that visir wrote; then tower and tokenizer are taken from it whatever their names are.
-
-    Raises:
-        EncoderError: It names code, a path outside its folder, or an address.
-    """
+    """Check a configuration of open_clip."""
     model = content.get("model_cfg") if isinstance(content, Mapping) else None
     model = model if isinstance(model, Mapping) else {}
     text, vision = model.get("text_cfg"), model.get("vision_cfg")
@@ -142,11 +123,7 @@ def check_openclip(path: Path, content: Any, *, own: bool = False) -> None:
 
 @contextmanager
 def without_code(name: str) -> Iterator[None]:
-    """Around the reading of a model whose code is not trusted: code that comes with it does not run.
-
-    Raises:
-        CodeNotTrustedError: A library tried to run some, whatever it did about the refusal.
-    """
+    """Around the reading of a model whose code is not trusted: code that comes with it does not run."""
     _install()
     stopped: list[str] = []
     token = _STOPPED.set(stopped)

@@ -30,19 +30,12 @@ _PARTS = ("vision_config", "text_config", "bert_config")
 
 @dataclass(frozen=True)
 class Sizes:
-    """What decides the architecture beside the family; plain values.
+    """What decides the architecture beside the family; plain values."""
 
-    Attributes:
-        image: Side of the square input in pixels.
-        vision: The image tower's own sizes, as the family names them.
-        text: BERT's, under the names of `BERT`; layers from `fusion_layer` on look at the image.
-        dimension: Of the common space.
-    """
-
-    image: int
-    vision: Mapping[str, Any]
-    text: Mapping[str, Any]
-    dimension: int = 256
+    image: int  # side of the square input in pixels
+    vision: Mapping[str, Any]  # the image tower's own sizes, as the family names them
+    text: Mapping[str, Any]  # BERT's, under the names of `BERT`; layers from `fusion_layer` on look at the image
+    dimension: int = 256  # of the common space
 
     @property
     def vision_width(self) -> int:
@@ -60,11 +53,10 @@ class Sizes:
 
 
 def read_config(name: str, path: Path) -> dict[str, Any]:
-    """A configuration file of the authors' kind: YAML or JSON of plain values.
-
-    `vision_config`, `text_config` and `bert_config` may be paths of further files. These are relative to the folder
-    that the authors' code runs in, which is above the folder `configs`: they are looked for there and beside the file.
-    """
+    """A configuration file of the authors' kind: YAML or JSON of plain values."""
+    # `vision_config`, `text_config` and `bert_config` may be paths of further files. These are relative to the folder
+    # that the authors' code runs in, which is above the folder `configs`: they are looked for there and beside the
+    # file.
     values = _mapping(name, path)
     faults = []
     for part in _PARTS:

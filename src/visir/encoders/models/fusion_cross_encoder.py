@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 
 
 class FusionCrossEncoder(CrossEncoder):
-    """The logit of "match", unbounded, higher is better: the second of the matching head's two outputs.
+    """The logit of "match", unbounded, higher is better: the second of the matching head's two outputs."""
 
-    It is what the authors' evaluation ranks by: the `k_test` candidates of the first stage (128 on Flickr30k, 256 on
-    COCO) by this logit alone, every other candidate behind them (it scores them −100). The other common reading, the
-    softmax probability of "match", saturates towards 1.0, where float32 has few steps left to rank by.
-
-    The text layers do not look at the image, so a text's tokens are what leaves them: they are computed once, and a
-    pair costs the fusion layers only.
-    """
+    # It is what the authors' evaluation ranks by: the `k_test` candidates of the first stage (128 on Flickr30k, 256 on
+    # COCO) by this logit alone, every other candidate behind them (it scores them −100). The other common reading, the
+    # softmax probability of "match", saturates towards 1.0, where float32 has few steps left to rank by.
+    # The text layers do not look at the image, so a text's tokens are what leaves them: they are computed once, and a
+    # pair costs the fusion layers only.
 
     def __init__(
         self, card: EncoderCard, model: FusionModel, image: FusionImageTower, text: FusionTextTower, *, device: str

@@ -33,11 +33,10 @@ MAX_WORDS = 30
 
 
 class FusionEncoder(PretrainedTowersEncoder):
-    """X-VLM or ALBEF for retrieval.
+    """X-VLM or ALBEF for retrieval."""
 
-    Vectors are the projections of the first token of either tower before normalisation; their cosine is what the
-    authors' evaluation orders the first stage by. `cross_encoder` is its second stage.
-    """
+    # Vectors are the projections of the first token of either tower before normalisation; their cosine is what the
+    # authors' evaluation orders the first stage by. `cross_encoder` is its second stage.
 
     def __init__(
         self,
@@ -55,20 +54,13 @@ class FusionEncoder(PretrainedTowersEncoder):
 
 @dataclass(frozen=True)
 class FusionSource:
-    """What was found in the checkpoint, and what was asked for.
-
-    Attributes:
-        state: Weights under the authors' names for retrieval.
-        config: What the configuration file says, or else the checkpoint itself.
-        declared: Whether `config` is a file that the user named.
-        options: Those in the encoder's name.
-    """
+    """What was found in the checkpoint, and what was asked for."""
 
     name: str
-    state: dict[str, Tensor]
-    config: Mapping[str, Any]
-    declared: bool
-    options: dict[str, str]
+    state: dict[str, Tensor]  # weights under the authors' names for retrieval
+    config: Mapping[str, Any]  # what the configuration file says, or else the checkpoint itself
+    declared: bool  # whether `config` is a file that the user named
+    options: dict[str, str]  # those in the encoder's name
 
 
 def load_fusion(
@@ -81,15 +73,8 @@ def load_fusion(
     device: str | None,
     dtype: str,
 ) -> FusionEncoder:
-    """Load the encoder called "KIND:FILE?option=value&…".
-
-    Weights, and the sizes that do not show in them, make the card's hash; weights used in training only do not.
-
-    Args:
-        sizes_of: The sizes of the model; it may also change weights (resized position embeddings).
-        max_length: Tokens a caption may have, where nobody says otherwise.
-        options: Those that only this family has.
-    """
+    """Load the encoder called "KIND:FILE?option=value&…"."""
+    # Weights, and the sizes that do not show in them, make the card's hash; weights used in training only do not.
     bare, chosen = split_options(name, (*OPTIONS, *options), error=EncoderError)
     device, template = pick_device(device), template_of(name, chosen)
     path = user_path(bare.removeprefix(f"{family.kind}:"))
@@ -132,10 +117,8 @@ def build(family: FusionFamily, source: FusionSource, sizes: Sizes) -> FusionMod
 
 
 def for_retrieval(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of pre-training under the names that they have in retrieval.
-
-    There the text encoder is a model for masked words, whose layers are one level down (`text_encoder.bert.`).
-    """
+    """Weights of pre-training under the names that they have in retrieval."""
+    # There the text encoder is a model for masked words, whose layers are one level down (`text_encoder.bert.`).
     return {key.replace("text_encoder.bert.", "text_encoder."): value for key, value in state.items()}
 
 

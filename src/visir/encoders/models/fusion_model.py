@@ -26,24 +26,18 @@ UNUSED = (
 
 @dataclass(frozen=True)
 class FusionFamily:
-    """What differs between the two.
+    """What differs between the two."""
 
-    Attributes:
-        kind: "xvlm" or "albef".
-        vision_name: The image tower's name in the authors' files.
-        build_vision: Sizes to the image tower, which takes pixels to tokens (n, t, vision_width), the first of them for
-            the whole image.
-        vision_key: The name of one of its weights, to the name in the authors' files.
-        build_matching: The width of the text to the matching head (its second output is the logit of "match").
-        unused: Further names in the authors' files that are used in training only.
-    """
-
-    kind: str
-    vision_name: str
+    kind: str  # "xvlm" or "albef"
+    vision_name: str  # the image tower's name in the authors' files
+    # Sizes to the image tower, which takes pixels to tokens (n, t, vision_width), the first of them for the whole
+    # image.
     build_vision: Callable[[Sizes], nn.Module]
+    # The width of the text to the matching head (its second output is the logit of "match").
     build_matching: Callable[[int], nn.Module]
+    # The name of one of its weights, to the name in the authors' files.
     vision_key: Callable[[str], str] = lambda key: key
-    unused: Sequence[str] = ()
+    unused: Sequence[str] = ()  # further names in the authors' files that are used in training only
 
 
 class FusionModel(nn.Module):
@@ -75,13 +69,8 @@ class FusionModel(nn.Module):
         self.load_state_dict({key: state[name] for key, name in self.official_names().items()})
 
     def match(self, words: Tensor, mask: Tensor, image: Tensor) -> Tensor:
-        """(n,) logits of "match" of n texts with one image.
-
-        Args:
-            words: (n, L, width) tokens of the texts behind the text layers.
-            mask: (n, L), 1 where there is text.
-            image: (t, vision_width) tokens of the image, whose keys and values are computed once and broadcast.
-        """
+        """(n,) logits of "match" of n texts with one image."""
+        # image: (t, vision_width) tokens of the image, whose keys and values are computed once and broadcast.
         states = self.fusion(encoder_embeds=words, attention_mask=mask, encoder_hidden_states=image[None])
         logits: Tensor = self.itm_head(states.last_hidden_state[:, 0, :])[:, 1]
         return logits

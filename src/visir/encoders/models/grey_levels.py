@@ -14,20 +14,11 @@ if TYPE_CHECKING:
 
 
 class GreyLevels:
-    """The numbers that a preprocessing makes of each grey level of each channel, once a picture has its size.
+    """The numbers that a preprocessing makes of each grey level of each channel, once a picture has its size."""
 
-    Rescaling and normalising look at one value at a time, so a table says all that they do. Looking up gives the same
-    bits as computing, on the CPU and on a GPU alike, and costs a fraction of it; and a picture of bytes is a quarter of
-    one of float32, where it waits, is stacked and is copied to a GPU.
-
-    Args:
-        table: (3, 256) float32.
-
-    Example:
-        >>> halves = np.repeat(np.linspace(0, 1, 256, dtype=np.float32)[None], 3, axis=0)
-        >>> GreyLevels(halves).pixels(np.full((3, 1, 2), 255, np.uint8)).tolist()
-        [[[1.0, 1.0]], [[1.0, 1.0]], [[1.0, 1.0]]]
-    """
+    # Rescaling and normalising look at one value at a time, so a table says all that they do. Looking up gives the same
+    # bits as computing, on the CPU and on a GPU alike, and costs a fraction of it; and a picture of bytes is a quarter
+    # of one of float32, where it waits, is stacked and is copied to a GPU.
 
     def __init__(self, table: NDArray[np.float32]) -> None:
         self._table = table
@@ -36,13 +27,8 @@ class GreyLevels:
     def of(
         cls, sized: Callable[[Image], NDArray[Any]], answer: NDArray[Any], whole: Callable[[Image], NDArray[np.float32]]
     ) -> GreyLevels | None:
-        """The levels of a preprocessing; None when it does more to values than a table can say.
-
-        Args:
-            sized: Its first half: from an upright RGB image to bytes (3, H, W) in the model's size.
-            answer: What its second half makes of `ramp()`, (3, 16, 16).
-            whole: All of it; a trial image has to come out the same.
-        """
+        """The levels of a preprocessing; None when it does more to values than a table can say."""
+        # sized: Its first half: from an upright RGB image to bytes (3, H, W) in the model's size.
         from PIL import Image
 
         trial = Image.fromarray(np.random.default_rng(0).integers(0, 256, (41, 67, 3), dtype=np.uint8))

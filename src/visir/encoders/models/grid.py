@@ -16,32 +16,16 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Grid:
-    """Which vectors a feature map gives, row by row from the top left.
+    """Which vectors a feature map gives, row by row from the top left."""
 
-    Attributes:
-        name: "grid", every place of the map; or "4x4", the means over 4 times 4 cells, which may overlap (of seven
-            places: 1 and 2, 2 to 4, 4 to 6, 6 and 7). Cells are the same from the left as from the right.
-        cells: (rows, columns); None for the map's own.
-    """
-
+    # "grid", every place of the map; or "4x4", the means over 4 times 4 cells, which may overlap (of seven places: 1
+    # and 2, 2 to 4, 4 to 6, 6 and 7). Cells are the same from the left as from the right.
     name: str
-    cells: tuple[int, int] | None = None
+    cells: tuple[int, int] | None = None  # (rows, columns); None for the map's own
 
     @classmethod
     def named(cls, name: str, where: str) -> Grid:
-        """The grid that an option `vectors=NAME` means.
-
-        Args:
-            name: "grid", or ROWSxCOLUMNS.
-            where: The name of the model, for errors.
-
-        Raises:
-            EncoderError: It is neither.
-
-        Example:
-            >>> Grid.named("4x4", "mobilenet_v2").cells
-            (4, 4)
-        """
+        """The grid that an option `vectors=NAME` means."""
         match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
         if name != "grid" and match is None:
             raise EncoderError(
@@ -68,15 +52,10 @@ class Grid:
         return np.ascontiguousarray(maps.reshape(*maps.shape[:2], -1).transpose(0, 2, 1))
 
     def regions(self, shape: tuple[int, int], shown: Box) -> NDArray[np.float64]:
-        """(cells, 4) where each vector looks.
-
-        A place of the map is drawn as its share of the input. The network sees more than that, with weight falling
-        outwards.
-
-        Args:
-            shape: (rows, columns) of the map.
-            shown: Which part of the image the input shows, as fractions; it may reach beyond the image.
-        """
+        """(cells, 4) where each vector looks."""
+        # A place of the map is drawn as its share of the input. The network sees more than that, with weight falling
+        # outwards.
+        # shape: (rows, columns) of the map.
         rows, columns = self.cells or shape
         left, top, right, bottom = shown
         boxes = [

@@ -10,13 +10,9 @@ from visir.errors import EncoderError
 
 
 def snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
-    """The folder of a repository at a revision (None: the newest), with the files that match `patterns`.
-
-    What is in the cache is used without a download when the hub cannot be reached; the folder is called as its commit.
-
-    Raises:
-        EncoderError: No such repository or revision, no access, no network.
-    """
+    """The folder of a repository at a revision (None: the newest), with the files that match `patterns`."""
+    # What is in the cache is used without a download when the hub cannot be reached; the folder is called as its
+    # commit.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,

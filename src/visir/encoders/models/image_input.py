@@ -37,24 +37,17 @@ CHANNELS = ("RGB", "BGR")
 
 @dataclass(frozen=True)
 class ImageInput:
-    """From an upright RGB image to the input of a backbone.
+    """From an upright RGB image to the input of a backbone."""
 
-    Attributes:
-        size: (height, width) of the input.
-        normalise: A key of `NORMALISATIONS`, or "m,m,m/s,s,s" with mean and deviation in units of [0, 1].
-        resize: "crop" scales the shorter side to `shorter` (default: the size) and cuts out the centre, as
-            torchvision's evaluation transforms do; "squash" scales both sides at once, so nothing is lost at the edges;
-            "pad" scales the longer side and fills up with grey 127.
-        interpolation: Pillow's filters, which smooth when scaling down.
-        layout, channels: Order of the axes and of the colours.
-    """
-
-    size: tuple[int, int]
-    normalise: str
+    size: tuple[int, int]  # (height, width) of the input
+    normalise: str  # a key of `NORMALISATIONS`, or "m,m,m/s,s,s" with mean and deviation in units of [0, 1]
+    # "crop" scales the shorter side to `shorter` (default: the size) and cuts out the centre, as torchvision's
+    # evaluation transforms do; "squash" scales both sides at once, so nothing is lost at the edges; "pad" scales the
+    # longer side and fills up with grey 127.
     resize: str = "crop"
     shorter: int | None = None
-    interpolation: str = "bicubic"
-    layout: str = "NCHW"
+    interpolation: str = "bicubic"  # pillow's filters, which smooth when scaling down
+    layout: str = "NCHW"  # order of the axes and of the colours
     channels: str = "RGB"
 
     @classmethod
@@ -125,10 +118,8 @@ class ImageInput:
         return np.asarray(scaled.crop((left, top, left + width, top + height)))
 
     def shown(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
-        """Which part of an image of this size (width, height) the input shows: x0, y0, x1, y1 as fractions of it.
-
-        "crop" shows less than the image, "pad" reaches beyond it.
-        """
+        """Which part of an image of this size (width, height) the input shows: x0, y0, x1, y1 as fractions of it."""
+        # "crop" shows less than the image, "pad" reaches beyond it.
         if self.resize == "squash":
             return (0.0, 0.0, 1.0, 1.0)
         height, width = self.size

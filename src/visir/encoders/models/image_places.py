@@ -30,14 +30,7 @@ _TILE = re.compile(r"<row_(\d+)_col_(\d+)>")
 
 
 def token_places(image: Image, tokens: Sequence[str], inputs: Mapping[str, Any], processor: Any) -> Boxes:
-    """The places of all tokens of one picture.
-
-    Args:
-        image: The upright picture.
-        tokens: The tokens that the model reads for it.
-        inputs: What the processor made of it, a batch of one.
-        processor: The processor of `transformers`.
-    """
+    """The places of all tokens of one picture."""
     marker = processor.tokenizer.convert_ids_to_tokens(int(processor.image_token_id))
     boxes = np.full((len(tokens), 4), np.nan)
     rows = np.flatnonzero([token == marker for token in tokens])

@@ -34,17 +34,7 @@ MAX_RESIZED_PIXELS = 1 << 27  # 134 million: PIL warns of a decompression bomb a
 def image_processor(
     folder: Path, backend: str | None, patches: int | None = None, *, code: bool = False
 ) -> ImageProcessor | NaFlexProcessor:
-    """The image processor saved in a model's folder.
-
-    Args:
-        folder: Where its `preprocessor_config.json` or `processor_config.json` is.
-        backend: One of `BACKENDS`; None is the first that the processor has.
-        patches: The most patches of a picture, for processors that make patches.
-        code: Whether code that comes with the model may run.
-
-    Raises:
-        EncoderError: It does not run on `backend`, or makes no patches and a number of them is asked for.
-    """
+    """The image processor saved in a model's folder."""
     processor = _load(folder, backend or BACKENDS[0], code)
     _check_channels(folder, processor)
     runs_on = backend_of(processor)
@@ -137,11 +127,9 @@ class ImageProcessor:
         return levels
 
     def _find_levels(self) -> GreyLevels | None:
-        """What the processor makes of each grey level of each channel, found by asking it.
-
-        Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to half of all
-        preprocessing.
-        """
+        """What the processor makes of each grey level of each channel, found by asking it."""
+        # Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to half of all
+        # preprocessing.
         still = {key: False for key in ("do_resize", "do_center_crop") if key in self._processor.to_dict()}
         answer = self._processor(images=ramp(), return_tensors="np", **still)["pixel_values"][0]
         return GreyLevels.of(self._processor_levels, answer, self._plain_call)
@@ -162,11 +150,9 @@ def _shortest_edge(processor: Any, timm: dict[str, Any] | None) -> int | None:
 
 
 def check_sliver(image: Image, shortest_edge: int | None) -> None:
-    """Raise `ImageError` for an image that becomes enormous when its shortest edge is scaled to `shortest_edge`.
-
-    Scaling to a shortest edge of 224 makes an image of 10,000 × 1 pixels one of 2,240,000 × 224: 1.5 GB, of which the
-    centre crop keeps a ten-thousandth. None: the preprocessing does not scale that way.
-    """
+    """Raise `ImageError` for an image that becomes enormous when its shortest edge is scaled to `shortest_edge`."""
+    # Scaling to a shortest edge of 224 makes an image of 10,000 × 1 pixels one of 2,240,000 × 224: 1.5 GB, of which the
+    # centre crop keeps a ten-thousandth. None: the preprocessing does not scale that way.
     if shortest_edge is None:
         return
     short, long = sorted(image.size)

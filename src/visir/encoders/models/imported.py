@@ -19,11 +19,7 @@ _BROKEN = "; pictures that cannot be read have none: set them aside with --skip-
 
 
 class Imported(Encoder):
-    """Vectors from files. It encodes nothing: `existing_vectors(items)` looks up what was imported.
-
-    Raises:
-        EmbeddingError: The modalities differ in dimension. `Embeddings` refuses NaN and duplicate ids.
-    """
+    """Vectors from files. It encodes nothing: `existing_vectors(items)` looks up what was imported."""
 
     precomputed = True
 
@@ -59,14 +55,8 @@ class Imported(Encoder):
             )
 
     def existing_vectors(self, items: Items) -> Embeddings | MultiVectorEmbeddings | None:
-        """The imported vectors of the items, in their order; None where texts and images are looked up apart.
-
-        Vectors of ids that are not among the items are left out (items are often one split of what was imported).
-
-        Raises:
-            EmbeddingError: An item has no vector; the message names it.
-            EncoderError: There are no vectors of this modality, or the images are corrupted.
-        """
+        """The imported vectors of the items, in their order; None where texts and images are looked up apart."""
+        # Vectors of ids that are not among the items are left out (items are often one split of what was imported).
         modality, ids = items.modality, items.ids
         if items.is_mixed and modality not in self._rows:
             return None

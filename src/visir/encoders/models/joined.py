@@ -25,12 +25,11 @@ _LONGER_THAN_ANY = 1 << 16
 
 
 class JoinedTexts(Encoder):
-    """`JoinedTexts([load("st:all-MiniLM-L6-v2"), load("bow")])`: what one encoder misses, the other may say.
+    """`JoinedTexts([load("st:all-MiniLM-L6-v2"), load("bow")])`: what one encoder misses, the other may say."""
 
-    A sentence encoder is made to forget the wording, a bag of words is nothing but wording; heads trained over both are
-    clearly better than over either. Every part is brought to length 1 first, so that none drowns the others; a part
-    that is zero (no known word) stays zero.
-    """
+    # A sentence encoder is made to forget the wording, a bag of words is nothing but wording; heads trained over both
+    # are clearly better than over either. Every part is brought to length 1 first, so that none drowns the others; a
+    # part that is zero (no known word) stays zero.
 
     def __init__(self, parts: Sequence[Encoder]) -> None:
         if len(parts) < 2:

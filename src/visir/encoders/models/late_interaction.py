@@ -33,11 +33,10 @@ ENDING = "ForRetrieval"
 
 
 class LateInteractionEncoder(Encoder):
-    """Pictures and texts to a list of vectors each, as the model's own processor and forward pass make them.
+    """Pictures and texts to a list of vectors each, as the model's own processor and forward pass make them."""
 
-    The vectors of a picture are those of all tokens that the model reads for it, the prompt included, as its authors
-    score them; padding has none. They are unit vectors.
-    """
+    # The vectors of a picture are those of all tokens that the model reads for it, the prompt included, as its authors
+    # score them; padding has none. They are unit vectors.
 
     modalities: frozenset[Modality] = frozenset({"image", "text"})
     form: VectorForm = "multi-vector"
@@ -114,12 +113,10 @@ class LateInteractionEncoder(Encoder):
 
 
 def grid_positions(model: Any, inputs: Inputs, image_token: int) -> Inputs:
-    """The positions of tokens for a model of the Qwen-VL family: those of a picture have a row and a column.
-
-    The backbone computes them when it is called by itself; ColQwen2 was trained with them (colpali-engine, and
-    transformers when it took the model in). `ColQwen2ForRetrieval` of transformers 5 hands the backbone no grid, so all
-    tokens would stand in one line, and vectors of pictures would be others. Texts need nothing.
-    """
+    """The positions of tokens for a model of the Qwen-VL family: those of a picture have a row and a column."""
+    # The backbone computes them when it is called by itself; ColQwen2 was trained with them (colpali-engine, and
+    # transformers when it took the model in). `ColQwen2ForRetrieval` of transformers 5 hands the backbone no grid, so
+    # all tokens would stand in one line, and vectors of pictures would be others. Texts need nothing.
     backbone: Any = getattr(model, model.base_model_prefix, None)
     if "image_grid_thw" not in inputs or "position_ids" in inputs or not hasattr(backbone, "get_rope_index"):
         return {}
@@ -140,10 +137,8 @@ def token_vectors(matrices: Sequence[NDArray[Any]], dimension: int) -> TokenVect
 
 
 def retrieval_class(config: Mapping[str, Any]) -> str | None:
-    """The class `…ForRetrieval` of `transformers` that a `config.json` belongs to; None when there is none.
-
-    A checkpoint that names another class (a backbone before its training for retrieval) has none.
-    """
+    """The class `…ForRetrieval` of `transformers` that a `config.json` belongs to; None when there is none."""
+    # A checkpoint that names another class (a backbone before its training for retrieval) has none.
     import transformers
 
     kind, named = str(config.get("model_type")), [str(name) for name in config.get("architectures") or ()]

@@ -26,14 +26,12 @@ INPUT = {"size": 224, "normalise": "half", "resize": "squash", "interpolation": 
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    """`mobilenet_v2[:FOLDER]` (ONNX, by onnxruntime) or `mobilenet_v2_int8[:FOLDER]` (NPZ of int8 weights, by torch).
-
-    `mobilenet_v2?vectors=grid` gives a vector for each of the 7 x 7 places of the last feature map, for late
-    interaction; `?vectors=4x4` the means over 4 x 4 cells of it.
-
-    Two quantisations of the same network: over real photos the mean cosine of their vectors is 0.985. Alike, but not
-    interchangeable, which is why they have two names.
-    """
+    """`mobilenet_v2[:FOLDER]` (ONNX, by onnxruntime) or `mobilenet_v2_int8[:FOLDER]` (NPZ of int8 weights, by
+    torch)."""
+    # `mobilenet_v2?vectors=grid` gives a vector for each of the 7 x 7 places of the last feature map, for late
+    # interaction; `?vectors=4x4` the means over 4 x 4 cells of it.
+    # Two quantisations of the same network: over real photos the mean cosine of their vectors is 0.985. Alike, but not
+    # interchangeable, which is why they have two names.
     bare, options = split_options(name, ("vectors",), error=EncoderError)
     which, _, folder = bare.partition(":")
     root = Path(folder) if folder else data_directory() / "mobilenet_v2"

@@ -28,17 +28,7 @@ _PATCHED = RLock()
 
 
 class OtherCode:
-    """The repositories of a model's code beside its own, each at one commit; those that appear later are added.
-
-    Args:
-        model: What the model is called in errors.
-        folders: The folders of its files.
-        own: Its own name on the hub, or None.
-        revisions: The revisions that were asked for, by repository; "" stands for the only one.
-
-    Raises:
-        EncoderError: A repository cannot be fetched, or a revision is of a repository that the model does not name.
-    """
+    """The repositories of a model's code beside its own, each at one commit; those that appear later are added."""
 
     def __init__(self, model: str, folders: Iterable[Path], own: str | None, revisions: Mapping[str, str]) -> None:
         self._model, self._own, self._main = model, own, list(folders)
@@ -81,11 +71,9 @@ class OtherCode:
                 dynamic_module_utils.get_cached_module_file = original
 
     def check(self, model: Any) -> None:
-        """Raise `EncoderError` if a part of `model` is a class of code that has changed since.
-
-        Transformers remembers which class belongs to which configuration, as long as Python runs. A revision of a
-        repository that nothing came from is refused too.
-        """
+        """Raise `EncoderError` if a part of `model` is a class of code that has changed since."""
+        # Transformers remembers which class belongs to which configuration, as long as Python runs. A revision of a
+        # repository that nothing came from is refused too.
         if unused := sorted(set(self._asked) - set(self._places)):
             raise EncoderError(
                 f"{self._model}: code_revision: it runs no code of {' and '.join(unused)}.",

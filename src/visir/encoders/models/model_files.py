@@ -41,34 +41,23 @@ _SMALL = 2 * 10**9
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model's folder. Of a model on the hub it holds the configurations at first; `weights` fetches the rest.
+    """A model's folder. Of a model on the hub it holds the configurations at first; `weights` fetches the rest."""
 
-    Whatever can be refused must be refused before `weights` (or `fingerprint`) is asked for: a model that is not
-    supported is then never downloaded.
+    # Whatever can be refused must be refused before `weights` (or `fingerprint`) is asked for: a model that is not
+    # supported is then never downloaded.
 
-    Attributes:
-        folder: Where its files are.
-        revision: The commit it is; None for a folder that the user named.
-        parts: The model also has parts in subfolders (sentence-transformers), each with weights and `config.json`.
-        hub: Its name on the hub; None for a folder that the user named.
-        code: That the code that comes with the model may run (`?code=trusted`), so it is fetched too; None: it may not.
-    """
-
-    folder: Path
-    revision: str | None
+    folder: Path  # where its files are
+    revision: str | None  # the commit it is; None for a folder that the user named
+    # The model also has parts in subfolders (sentence-transformers), each with weights and `config.json`.
     parts: bool = False
-    hub: str | None = None
+    hub: str | None = None  # its name on the hub; None for a folder that the user named
+    # That the code that comes with the model may run (`?code=trusted`), so it is fetched too; None: it may not.
     code: TrustedCode | None = None
 
     @cached_property
     def weights(self) -> tuple[Path, ...]:
-        """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's.
-
-        Fetches them, and every file that is not there yet, when the model is on the hub.
-
-        Raises:
-            EncoderError: There are none, or the hub cannot be reached.
-        """
+        """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's."""
+        # Fetches them, and every file that is not there yet, when the model is on the hub.
         if self.hub is not None:
             _fetch(self.hub, self.revision, parts=self.parts, code=self.code is not None)
         self.check_configurations()
@@ -99,11 +88,9 @@ class ModelFiles:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits over the weight files and everything beside them that changes what they compute.
-
-        Configurations enter because the same weights under another activation, epsilon, tokenizer or image size are
-        another model; trusted code enters for the same reason, in every file of it, wherever it lies.
-        """
+        """32 hexadecimal digits over the weight files and everything beside them that changes what they compute."""
+        # Configurations enter because the same weights under another activation, epsilon, tokenizer or image size are
+        # another model; trusted code enters for the same reason, in every file of it, wherever it lies.
         return self._hashing.result()
 
     def hash_ahead(self) -> None:
@@ -112,10 +99,9 @@ class ModelFiles:
             _ = self.weights, self._hashing
 
     def hash_while_importing(self) -> None:
-        """Begin with it even before the classes of the model are imported, which takes seconds.
-
-        Only in a folder of the user's, which costs no download if the model is then refused, and up to `_SMALL` bytes.
-        """
+        """Begin with it even before the classes of the model are imported, which takes seconds."""
+        # Only in a folder of the user's, which costs no download if the model is then refused, and up to `_SMALL`
+        # bytes.
         if self.hub is None and self.code is None:
             sizes = [path.stat().st_size for folder in self.folders for path in _weights_in(folder)]
             if 0 < sum(sizes) <= _SMALL:
@@ -201,15 +187,10 @@ def _weights_in(folder: Path) -> list[Path]:
 
 
 def find_model(name: str, revision: str | None, *, parts: bool = False, code: TrustedCode | None = None) -> ModelFiles:
-    """The files of the model called `name`: a local folder as it is, otherwise a snapshot of the hub's repository.
-
-    Of the hub's repository only the configurations are fetched; the rest comes with `ModelFiles.weights`. A snapshot
-    that is already in the hub's cache is used without a download when the hub cannot be reached (or when
-    `HF_HUB_OFFLINE=1`). `parts` and `code`: see `ModelFiles`.
-
-    Raises:
-        EncoderError: No such folder, no such repository or revision, no access, no network.
-    """
+    """The files of the model called `name`: a local folder as it is, otherwise a snapshot of the hub's repository."""
+    # Of the hub's repository only the configurations are fetched; the rest comes with `ModelFiles.weights`. A snapshot
+    # that is already in the hub's cache is used without a download when the hub cannot be reached (or when
+    # `HF_HUB_OFFLINE=1`). `parts` and `code`: see `ModelFiles`.
     folder = user_path(name)
     if is_there(folder) and folder.is_dir():
         if revision is not None:
@@ -245,11 +226,7 @@ _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
 
 
 def read_configuration(path: Path) -> dict[str, Any]:
-    """A configuration of a model; empty where there is no such file.
-
-    Raises:
-        EncoderError: The file holds something else than names with values, or a type of the model that is no text.
-    """
+    """A configuration of a model; empty where there is no such file."""
     content = read_json(path) if path.is_file() else {}
     hint = "the file is damaged, or of another program; fetch the model again"
     if not isinstance(content, dict):
@@ -267,11 +244,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
 
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:
-    """The modules of a model of sentence-transformers, from `modules.json`; none where there is no such file.
-
-    Raises:
-        EncoderError: The file is no list of modules.
-    """
+    """The modules of a model of sentence-transformers, from `modules.json`; none where there is no such file."""
     path = folder / "modules.json"
     content = read_json(path) if path.is_file() else []
     if isinstance(content, list) and all(isinstance(module, dict) for module in content):
@@ -296,13 +269,7 @@ def read_small_files(folder: Path, patterns: Sequence[str] = SMALL_FILES) -> dic
 
 @contextmanager
 def loading(name: str, folder: Path | None = None, *, code: bool = False) -> Iterator[None]:
-    """Around a library that reads a model: what it raises becomes an `EncoderError` that names the model.
-
-    Args:
-        name: What the model is called.
-        folder: Where its configurations are, which are checked first; None where that was done.
-        code: Whether the code that comes with the model may run.
-    """
+    """Around a library that reads a model: what it raises becomes an `EncoderError` that names the model."""
     from safetensors import SafetensorError
 
     if folder is not None and not code:

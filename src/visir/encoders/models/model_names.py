@@ -31,21 +31,14 @@ CODE_OPTIONS = ("code", "code_revision")
 
 @dataclass(frozen=True)
 class TrustedCode:
-    """The user's word that the code that comes with a model may run.
+    """The user's word that the code that comes with a model may run."""
 
-    Attributes:
-        revisions: The revisions of other repositories that hold code, by repository; "" stands for the only one.
-    """
-
+    # The revisions of other repositories that hold code, by repository; "" stands for the only one.
     revisions: Mapping[str, str]
 
 
 def trusted_code(name: str, options: Mapping[str, str]) -> TrustedCode | None:
-    """What a name says of code: `?code=trusted`, and `&code_revision=COMMIT` or `…=OWNER/NAME@COMMIT,…`.
-
-    Raises:
-        EncoderError: One of them has no such value, or `code_revision` stands alone.
-    """
+    """What a name says of code: `?code=trusted`, and `&code_revision=COMMIT` or `…=OWNER/NAME@COMMIT,…`."""
     if options.get("code", "trusted") != "trusted":
         raise EncoderError(
             f"{name}: code={options['code']!r} is not known.",

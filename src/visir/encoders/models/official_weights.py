@@ -18,14 +18,11 @@ State = Mapping[str, Tensor]
 
 
 def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights in a file of `torch.save`, and the plain values of the configuration that lies beside them.
-
-    A training run saves `{"model": weights, "config": …, "optimizer": …}`, a published file sometimes the weights
-    alone; both are read. The file is mapped, not read: optimiser states cost no memory.
-
-    Nothing in the file is executed (`weights_only`); a file that cannot be read in this way is an `EncoderError` that
-    names the class in it and how to save the weights alone.
-    """
+    """The weights in a file of `torch.save`, and the plain values of the configuration that lies beside them."""
+    # A training run saves `{"model": weights, "config": …, "optimizer": …}`, a published file sometimes the weights
+    # alone; both are read. The file is mapped, not read: optimiser states cost no memory.
+    # Nothing in the file is executed (`weights_only`); a file that cannot be read in this way is an `EncoderError` that
+    # names the class in it and how to save the weights alone.
     if not path.is_file():
         raise EncoderError(f"{name}: there is no file {path}.", hint="name the checkpoint file itself")
     try:
@@ -52,12 +49,7 @@ def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str,
 
 
 def check_weights(name: str, state: State, expected: Mapping[str, Sequence[int]], ignored: Sequence[str]) -> None:
-    """Raise one `EncoderError` that lists every weight that is of another shape, missing, or not known.
-
-    Args:
-        expected: The shape of every weight that is used, by its name in the file.
-        ignored: Patterns of names that may be in the file, and are used in training only.
-    """
+    """Raise one `EncoderError` that lists every weight that is of another shape, missing, or not known."""
     missing = [f"missing: {key} {tuple(shape)}" for key, shape in expected.items() if key not in state]
     shapes = [
         f"wrong shape: {key} is {tuple(state[key].shape)}, expected {tuple(shape)}"

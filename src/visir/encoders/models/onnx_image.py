@@ -29,11 +29,9 @@ on it."""
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> OnnxImageEncoder:
-    """`onnx:FILE[?option=value&…][#TENSOR]`; options are those of `ImageInput`, also read from `FILE.json`.
-
-    An option in the name wins over the file. "tensor" and "vectors" are also allowed in the file. Size and layout are
-    read from the graph's input where it states them.
-    """
+    """`onnx:FILE[?option=value&…][#TENSOR]`; options are those of `ImageInput`, also read from `FILE.json`."""
+    # An option in the name wins over the file. "tensor" and "vectors" are also allowed in the file. Size and layout are
+    # read from the graph's input where it states them.
     rest, _, tensor = name.removeprefix("onnx:").partition("#")
     file, named = split_options(rest, error=EncoderError)
     options: dict[str, Any] = {}
@@ -49,14 +47,12 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
 
 class OnnxImageEncoder(Encoder):
-    """An image backbone run by onnxruntime; its vector is `tensor`, an (n, d) tensor anywhere in the graph.
+    """An image backbone run by onnxruntime; its vector is `tensor`, an (n, d) tensor anywhere in the graph."""
 
-    A tensor inside the graph is added as an output in memory, and what comes after it is cut off; the file stays as it
-    is. `options` are those of `ImageInput` (`visir.encoders.models.image_input`).
-
-    With a `grid`, the tensor is a feature map, (n, d, h, w) as convolutions have it, and each of its places is a
-    vector: the encoder is of form "multi-vector".
-    """
+    # A tensor inside the graph is added as an output in memory, and what comes after it is cut off; the file stays as
+    # it is. `options` are those of `ImageInput` (`visir.encoders.models.image_input`).
+    # With a `grid`, the tensor is a feature map, (n, d, h, w) as convolutions have it, and each of its places is a
+    # vector: the encoder is of form "multi-vector".
 
     def __init__(
         self,

@@ -39,25 +39,18 @@ OPTIONS = ("template",)
 
 @dataclass(frozen=True)
 class OpenClipSource:
-    """What `open_clip.create_model_from_pretrained` is told.
+    """What `open_clip.create_model_from_pretrained` is told."""
 
-    Attributes:
-        model: An architecture of open_clip, "hf-hub:ORGANISATION/NAME" or "local-dir:FOLDER".
-        pretrained: A tag of that architecture or a file of weights; None when `model` is a place.
-        quick_gelu: Ask for the activation `x · sigmoid(1.702 x)` where the architecture's own is the exact GELU.
-    """
-
-    model: str
-    pretrained: str | None = None
+    model: str  # an architecture of open_clip, "hf-hub:ORGANISATION/NAME" or "local-dir:FOLDER"
+    pretrained: str | None = None  # a tag of that architecture or a file of weights; None when `model` is a place
+    # Ask for the activation `x · sigmoid(1.702 x)` where the architecture's own is the exact GELU.
     quick_gelu: bool = False
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> PretrainedTowersEncoder:
     """Load `openclip:ARCHITECTURE/PRETRAINED`, `openclip:hf-hub:ORGANISATION/NAME` or a folder with
-    `open_clip_config.json`.
-
-    PRETRAINED is a tag (`open_clip.list_pretrained()`) or a file of weights. Option in the name: `template`.
-    """
+    `open_clip_config.json`."""
+    # PRETRAINED is a tag (`open_clip.list_pretrained()`) or a file of weights. Option in the name: `template`.
     del revision  # refused by `load`: open_clip's hub names have none
     bare, options = split_options(name, OPTIONS, error=EncoderError)
     template = template_of(name, options)
@@ -111,13 +104,11 @@ def find_source(name: str) -> OpenClipSource:
 
 
 def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
-    """Whether to ask for QuickGELU: OpenAI's weights, and some others, were trained with it, and are worse without.
-
-    The architecture `RN50` says exact GELU, its tag `openai` says QuickGELU; open_clip 3 takes the architecture's
-    word and warns. Here the weights' word is taken. The other mismatch, weights trained without it under an
-    architecture `…-quickgelu`, cannot be mended by an option of open_clip, and is refused. (roberta-ViT-B-32 has no
-    sibling with the exact GELU that could be named instead, so there the architecture's word holds.)
-    """
+    """Whether to ask for QuickGELU: OpenAI's weights, and some others, were trained with it, and are worse without."""
+    # The architecture `RN50` says exact GELU, its tag `openai` says QuickGELU; open_clip 3 takes the architecture's
+    # word and warns. Here the weights' word is taken. The other mismatch, weights trained without it under an
+    # architecture `…-quickgelu`, cannot be mended by an option of open_clip, and is refused. (roberta-ViT-B-32 has no
+    # sibling with the exact GELU that could be named instead, so there the architecture's word holds.)
     import open_clip
 
     built = bool(open_clip.get_model_config(architecture).get("quick_gelu", False))

@@ -17,15 +17,7 @@ _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)"
 
 
 def openclip_inputs(tokenizer: Any, template: str) -> TextInputs | None:
-    """What a tokenizer of open_clip gives, by the library `tokenizers` alone.
-
-    Args:
-        tokenizer: As `open_clip.get_tokenizer` gives it.
-        template: The text around each text, before it is cleaned.
-
-    Returns:
-        None for a tokenizer that leaves out tokens at random, sets marks of its own, or has CLIP's words with case.
-    """
+    """What a tokenizer of open_clip gives, by the library `tokenizers` alone."""
     from open_clip.tokenizer import HFTokenizer, SimpleTokenizer, get_clean_fn
 
     cleaning = next((name for name in _CLEANINGS if get_clean_fn(name) is getattr(tokenizer, "clean_fn", None)), None)

@@ -51,11 +51,7 @@ class _Encode(nn.Module):
 
 
 class _OpenClipTower(PretrainedTower):
-    """What the two towers have in common.
-
-    Args:
-        configuration, preprocessing: Architecture and evaluation transform, as open_clip's plain values.
-    """
+    """What the two towers have in common."""
 
     family: ClassVar[str] = "openclip"
     network: _Encode

@@ -16,17 +16,11 @@ if TYPE_CHECKING:
 
 
 class NaFlexProcessor:
-    """A picture to a grid of patches: float32 (rows, columns, values of a patch).
+    """A picture to a grid of patches: float32 (rows, columns, values of a patch)."""
 
-    The picture is scaled to the largest grid of its own proportions that has at most so many patches (Dehghani et al.
-    2023). The library pads every picture to the most; here a batch is padded to its largest, and the rest is masked
-    either way.
-
-    Args:
-        processor: The image processor of `transformers`.
-        backend: Which implementation it is.
-        patches: The most patches of a picture; None is the processor's own number. More show more detail and cost more.
-    """
+    # The picture is scaled to the largest grid of its own proportions that has at most so many patches (Dehghani et al.
+    # 2023). The library pads every picture to the most; here a batch is padded to its largest, and the rest is masked
+    # either way.
 
     def __init__(self, processor: Any, backend: str, patches: int | None = None) -> None:
         self._processor, self.backend = processor, backend

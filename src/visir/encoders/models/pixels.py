@@ -28,17 +28,15 @@ _BLOCK = 64
 
 
 class PixelStatistics(Encoder):
-    """`load("pixels")`: 2,397 numbers about an image, squashed to 64 × 64.
+    """`load("pixels")`: 2,397 numbers about an image, squashed to 64 × 64."""
 
-    - 16 × 41: which colours, in each cell of a 4 × 4 grid (5 greys, 12 hues × 3 brightnesses)
-    - 41 × 5: colour together with edge direction (none, or one of 4), over the whole image
-    - 64 × 8: how strong the edges of each of 8 directions are, in each cell of an 8 × 8 grid (as in Dalal & Triggs,
-      "Histograms of Oriented Gradients for Human Detection", CVPR 2005, without their block normalisation)
-    - 4 × 256: local binary patterns (Ojala, Pietikäinen & Mäenpää, PAMI 2002), in each quarter
-
-    Square roots are taken of all counts, so that the Euclidean distance of two vectors is the Hellinger distance of the
-    counts: many pixels of sky do not drown a few of a kite.
-    """
+    # - 16 × 41: which colours, in each cell of a 4 × 4 grid (5 greys, 12 hues × 3 brightnesses)
+    # - 41 × 5: colour together with edge direction (none, or one of 4), over the whole image
+    # - 64 × 8: how strong the edges of each of 8 directions are, in each cell of an 8 × 8 grid (as in Dalal & Triggs,
+    #   "Histograms of Oriented Gradients for Human Detection", CVPR 2005, without their block normalisation)
+    # - 4 × 256: local binary patterns (Ojala, Pietikäinen & Mäenpää, PAMI 2002), in each quarter
+    # Square roots are taken of all counts, so that the Euclidean distance of two vectors is the Hellinger distance of
+    # the counts: many pixels of sky do not drown a few of a kite.
 
     batch_size = 256
 

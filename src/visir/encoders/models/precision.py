@@ -15,15 +15,12 @@ _restore: list[Callable[[], None]] = []
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Products, convolutions and recurrences of float32 in full float32, with kernels that no run chooses anew.
-
-    cuDNN computes float32 convolutions in TF32 (10 bits of mantissa) unless told otherwise, a user or another library
-    may have allowed the same for matrix products, and bfloat16 inside them on the CPU: "float32" on the card would not
-    be true. Both ways of PyTorch to allow it are understood (`allow_tf32`, and `fp32_precision` since 2.9), mixed too.
-    Autotuning is off because it may choose another kernel in another run.
-
-    The modes are those of the whole process. The first thread to enter changes them, the last to leave restores them.
-    """
+    """Products, convolutions and recurrences of float32 in full float32, with kernels that no run chooses anew."""
+    # cuDNN computes float32 convolutions in TF32 (10 bits of mantissa) unless told otherwise, a user or another library
+    # may have allowed the same for matrix products, and bfloat16 inside them on the CPU: "float32" on the card would
+    # not be true. Both ways of PyTorch to allow it are understood (`allow_tf32`, and `fp32_precision` since 2.9), mixed
+    # too. Autotuning is off because it may choose another kernel in another run.
+    # The modes are those of the whole process. The first thread to enter changes them, the last to leave restores them.
     global _inside
     with _lock:
         if _inside == 0:

@@ -37,17 +37,10 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class PretrainedTowersEncoder(Encoder):
-    """Images, texts or both through the towers of a pretrained model.
+    """Images, texts or both through the towers of a pretrained model."""
 
-    Vectors are the projections before normalisation. The same towers are what is tuned, so there is one way from an
-    image or a text to its vector.
-
-    Args:
-        device: Where PyTorch computes; "openvino" for towers that OpenVINO compiles for the CPU, each when it is first
-            needed.
-        temperature: The one the model was trained to, or None.
-        bias: That of a sigmoid loss, or None.
-    """
+    # Vectors are the projections before normalisation. The same towers are what is tuned, so there is one way from an
+    # image or a text to its vector.
 
     def __init__(
         self,
@@ -156,19 +149,7 @@ def moved_inputs(inputs: Inputs, device: str, dtype: torch.dtype) -> Inputs:
 def check_pictures(
     name: str, tower: PretrainedTower, place: str, sizes: Collection[int | Sequence[int]], device: str
 ) -> None:
-    """Check that a tower takes the pictures that its own preprocessing makes, before any work begins with it.
-
-    Args:
-        name: What the model is called.
-        tower: A tower of pictures of one size.
-        place: Of the settings of the preprocessing, for messages.
-        sizes: What the configuration says of the side of a picture: numbers, or pairs of height and width. Pictures of
-            such a size are not tried, which saves a forward pass.
-        device: Where the tower is.
-
-    Raises:
-        EncoderError: Pictures get several sizes, or one that the model does not take.
-    """
+    """Check that a tower takes the pictures that its own preprocessing makes, before any work begins with it."""
     from PIL import Image
 
     random, shapes = np.random.default_rng(0), ((48, 67), (67, 48))
@@ -210,12 +191,7 @@ def dtype_on_card(device: str | None, dtype: str) -> str:
 
 
 def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> M:
-    """`module` with fewer weights, sharing those it keeps; what is left out is None in it.
-
-    Args:
-        only: Names of the children and tensors that are kept at the top; all, when empty.
-        without: Patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention").
-    """
+    """`module` with fewer weights, sharing those it keeps; what is left out is None in it."""
     taken = copy.copy(module)
     for table in ("_modules", "_parameters", "_buffers"):
         members = {
@@ -248,10 +224,9 @@ def bias_of(model: Any) -> float | None:
 
 @contextmanager
 def random_weights() -> Iterator[None]:
-    """Build an architecture whose weights come later: torch's random numbers are left as they were, nobody is warned.
-
-    transformers warns of every weight that it did not find, and open_clip of a model without any.
-    """
+    """Build an architecture whose weights come later: torch's random numbers are left as they were, nobody is
+    warned."""
+    # transformers warns of every weight that it did not find, and open_clip of a model without any.
     from transformers.utils import logging as transformers_logging
 
     root, level = logging.getLogger(), transformers_logging.get_verbosity()

@@ -37,20 +37,17 @@ LEVELS = 255
 
 
 class ReducedEncoder(Encoder):
-    """The first `dimension` values of an encoder's vectors (Matryoshka embeddings, Kusupati et al. 2022), quantised.
+    """The first `dimension` values of an encoder's vectors (Matryoshka embeddings, Kusupati et al. 2022), quantised."""
 
-    **dimension.** As `SentenceTransformer(truncate_dim=…)`: the values are cut and not normalised again. Search by
-    cosine does that.
-
-    **quantise.** The values are those that the codes stand for, as float32, so they are compared like any other: by
-    cosine or dot product, with each other or with vectors that are not quantised.
-
-    - "binary": 1 where the value is above 0, otherwise −1. `np.packbits(vectors > 0)` are the bits of
-      `sentence_transformers.util.quantize_embeddings(…, "ubinary")`.
-    - "int8": the codes of `quantize_embeddings(…, "int8", ranges=[−m, m])`, m being the largest absolute value of the
-      vector itself; a code stands for the middle of its step. (The library takes the ranges of all vectors of a call.
-      Then the vector of an item changes with its company, and one query alone has no range.)
-    """
+    # **dimension.** As `SentenceTransformer(truncate_dim=…)`: the values are cut and not normalised again. Search by
+    # cosine does that.
+    # **quantise.** The values are those that the codes stand for, as float32, so they are compared like any other: by
+    # cosine or dot product, with each other or with vectors that are not quantised.
+    # - "binary": 1 where the value is above 0, otherwise −1. `np.packbits(vectors > 0)` are the bits of
+    #   `sentence_transformers.util.quantize_embeddings(…, "ubinary")`.
+    # - "int8": the codes of `quantize_embeddings(…, "int8", ranges=[−m, m])`, m being the largest absolute value of the
+    #   vector itself; a code stands for the middle of its step. (The library takes the ranges of all vectors of a call.
+    #   Then the vector of an item changes with its company, and one query alone has no range.)
 
     def __init__(
         self, encoder: Encoder, *, name: str, dimension: int | None = None, quantise: Quantisation | None = None

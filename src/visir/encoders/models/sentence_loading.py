@@ -26,19 +26,12 @@ NO_PROMPT = "none"
 
 @dataclass(frozen=True)
 class SentenceRequest:
-    """What was asked for: a name with its options, and the files that it leads to.
+    """What was asked for: a name with its options, and the files that it leads to."""
 
-    Attributes:
-        name: The name as it was given.
-        files: The model's files.
-        options: The options of the name.
-        device, dtype: As of `visir.load`.
-    """
-
-    name: str
-    files: ModelFiles
-    options: Mapping[str, str]
-    device: str
+    name: str  # the name as it was given
+    files: ModelFiles  # the model's files
+    options: Mapping[str, str]  # the options of the name
+    device: str  # as of `visir.load`
     dtype: str
 
     @property
@@ -57,15 +50,7 @@ class SentenceRequest:
         return positive_number(self.name, dict(self.options), "max_length")
 
     def model(self, kind: Any, **more: Any) -> Any:
-        """The model, as an object of a class of the library.
-
-        Args:
-            kind: `SentenceTransformer`, `SparseEncoder`, `CrossEncoder`, …
-            **more: Further arguments of the class.
-
-        Raises:
-            EncoderError: It cannot be read, or `max_length` is more than it has.
-        """
+        """The model, as an object of a class of the library."""
         import torch
 
         template, max_length = self.template, self.max_length  # checked before anything is read
@@ -92,11 +77,7 @@ class SentenceRequest:
         return model
 
     def prompts(self, model: Any) -> dict[Role, str]:
-        """What stands before queries, and before documents.
-
-        Raises:
-            EncoderError: The model has no prompt of the name that was asked for.
-        """
+        """What stands before queries, and before documents."""
         prompts = role_prompts(model)
         by_role: dict[Role, str | None] = {
             "query": self.options.get("query_prompt", self.options.get("prompt")),
@@ -122,15 +103,7 @@ class SentenceRequest:
         family: str = "sentence-transformers",
         more: Mapping[str, Any] | None = None,
     ) -> EncoderCard:
-        """The model's card.
-
-        Args:
-            model: The model.
-            prompts: What stands before queries, and before documents.
-            images: The settings of its image processor; None for a model that takes no pictures.
-            family: What kind of model of the library it is.
-            more: More values of both preprocessings.
-        """
+        """The model's card."""
         both = {str(role): prompt for role, prompt in prompts.items()}
         prompt = both["query"] if both["query"] == both["document"] else both
         spoken = {**message_values(model), **(more or {})}
@@ -160,11 +133,10 @@ class SentenceRequest:
 
 
 def _check_texts(name: str, model: Any) -> None:
-    """Raise `EncoderError` where the transformer has not a vector for each token, or not a place for each that is read.
-
-    Whether a length that its configuration does not know is too long is tried with one text: some models have no table
-    of places.
-    """
+    """Raise `EncoderError` where the transformer has not a vector for each token, or not a place for each that is
+    read."""
+    # Whether a length that its configuration does not know is too long is tried with one text: some models have no
+    # table of places.
     import torch
 
     transformer = getattr(model[0], "auto_model", None)

@@ -44,11 +44,10 @@ _TAKEN: dict[Modality, Any] = {"text": "text", "image": "image", "text+image": (
 
 
 class SentenceMultiVectorEncoder(Encoder):
-    """Exactly `MultiVectorEncoder.encode_query` and `.encode_document`.
+    """Exactly `MultiVectorEncoder.encode_query` and `.encode_document`."""
 
-    Prompts, lengths, expansion tokens, words that are left out of documents, projection and normalisation are the
-    model's own.
-    """
+    # Prompts, lengths, expansion tokens, words that are left out of documents, projection and normalisation are the
+    # model's own.
 
     form: VectorForm = "multi-vector"
     distinguishes_roles = True
@@ -93,11 +92,7 @@ class SentenceMultiVectorEncoder(Encoder):
         return self._encode([{"text": text, "image": image} for text, image in pairs])
 
     def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
-        """What each vector of each text stands for: prompts, markers and expansion tokens included.
-
-        Raises:
-            EncoderError: The model joins vectors of neighbouring meaning, so none stands for one word.
-        """
+        """What each vector of each text stands for: prompts, markers and expansion tokens included."""
         if not len(texts):
             return []
         features, masks = self._counted(as_texts(self._filled(texts), self._model), role)

@@ -39,10 +39,9 @@ _EXACT = 1 << 24
 
 
 class WeightedTerms(SentenceEncoder):
-    """What the store keeps: a pair (number of the term, weight) for each term that has a weight.
+    """What the store keeps: a pair (number of the term, weight) for each term that has a weight."""
 
-    An item without any term has one pair (0, 0).
-    """
+    # An item without any term has one pair (0, 0).
 
     form: VectorForm = "multi-vector"
     kept_dtype: Literal["float16", "float32"] = "float32"
@@ -92,15 +91,10 @@ class WeightedTerms(SentenceEncoder):
 
 
 class SentenceSparseEncoder(Encoder):
-    """Exactly `SparseEncoder.encode_query` and `.encode_document`: weighted words, compared by dot product.
+    """Exactly `SparseEncoder.encode_query` and `.encode_document`: weighted words, compared by dot product."""
 
-    `visir.encode` gives `SparseEmbeddings`. The interface of every encoder is there too, for a handful of inputs: rows
-    of |V| numbers.
-
-    Args:
-        terms: The model, as the store keeps its weights.
-        vocabulary: What its dimensions are.
-    """
+    # `visir.encode` gives `SparseEmbeddings`. The interface of every encoder is there too, for a handful of inputs:
+    # rows of |V| numbers.
 
     form: VectorForm = "sparse"
 

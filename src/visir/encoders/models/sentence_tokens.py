@@ -23,19 +23,10 @@ VECTORS = ("tokens", "tokens+words")
 
 
 class SentenceTokens(Encoder):
-    """`st:NAME?vectors=tokens`: what a sentence encoder pools, a vector for each token, those of start and end too.
+    """`st:NAME?vectors=tokens`: what a sentence encoder pools, a vector for each token, those of start and end too."""
 
-    With "tokens+words" each is joined with the embedding of the token before the first layer. A sentence encoder is
-    made to forget the wording, and this is nothing but the wording. Both parts have length 1.
-
-    Args:
-        sentences: The encoder of sentences.
-        vectors: One of `VECTORS`.
-        name: What was asked for.
-
-    Raises:
-        EncoderError: The model does not begin with a transformer.
-    """
+    # With "tokens+words" each is joined with the embedding of the token before the first layer. A sentence encoder is
+    # made to forget the wording, and this is nothing but the wording. Both parts have length 1.
 
     form = "multi-vector"
     modalities: frozenset[Modality] = frozenset({"text"})

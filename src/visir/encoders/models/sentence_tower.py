@@ -39,13 +39,9 @@ UNLIMITED = 10**9
 
 
 class SentenceTower(PretrainedTower):
-    """Texts through a `SentenceTransformer` that begins with a transformer; dropout is on in training.
+    """Texts through a `SentenceTransformer` that begins with a transformer; dropout is on in training."""
 
-    A model that ends in a normalisation gives unit vectors here too.
-
-    Args:
-        max_length: What was asked for, or None for the model's own.
-    """
+    # A model that ends in a normalisation gives unit vectors here too.
 
     family: ClassVar[str] = "sentence-transformers"
     modality: Modality = "text"
@@ -151,12 +147,10 @@ _ROLE_NAMES: dict[Role, tuple[str, ...]] = {"query": ("query",), "document": ("d
 
 
 def role_prompts(model: Any) -> dict[Role, str]:
-    """What stands before a query, and before a document: the model's prompt of this role, or its default prompt.
-
-    The library's `encode_query` and `encode_document` take an empty prompt of a role as it is. Here, and in
-    `SentenceTransformer.encode`, a model with a default prompt uses that one, and "passage" is looked for where the
-    prompt named "document" is empty: the library adds that name, empty, to models that were saved without it.
-    """
+    """What stands before a query, and before a document: the model's prompt of this role, or its default prompt."""
+    # The library's `encode_query` and `encode_document` take an empty prompt of a role as it is. Here, and in
+    # `SentenceTransformer.encode`, a model with a default prompt uses that one, and "passage" is looked for where the
+    # prompt named "document" is empty: the library adds that name, empty, to models that were saved without it.
     default = default_prompt(model)
     return {
         role: next((prompt for name in names if (prompt := str(model.prompts.get(name) or ""))), default)
@@ -179,14 +173,7 @@ def sentence_values(model: Any, template: str, prompt: str | Mapping[str, str]) 
 
 
 def sentence_inputs_of(model: Any, prompt: str, template: str, names: tuple[str, ...]) -> TextInputs | None:
-    """What the model's first module takes of texts, without the library; None where that cannot be told.
-
-    Args:
-        model: The `SentenceTransformer`.
-        prompt: What stands before each text in its template.
-        template: The text around each text.
-        names: The tensors that the model's `preprocess` gives.
-    """
+    """What the model's first module takes of texts, without the library; None where that cannot be told."""
     tokenizer = model.tokenizer
     if not hasattr(tokenizer, "pad_token_id") or not {*names} <= {"input_ids", "attention_mask", "token_type_ids"}:
         return None

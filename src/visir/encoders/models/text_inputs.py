@@ -22,15 +22,10 @@ TEXT_INPUTS.add("joined", "visir.encoders.models.text_inputs:JoinedInputs")
 
 
 class TextInputs(ABC):
-    """From texts to the inputs of a network. Thread-safe.
+    """From texts to the inputs of a network. Thread-safe."""
 
-    Attributes:
-        kind: Its key in `TEXT_INPUTS`.
-        names: What the inputs are called, in order.
-    """
-
-    kind: ClassVar[str]
-    names: tuple[str, ...]
+    kind: ClassVar[str]  # its key in `TEXT_INPUTS`
+    names: tuple[str, ...]  # what the inputs are called, in order
 
     @abstractmethod
     def __call__(self, texts: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -47,11 +42,7 @@ class TextInputs(ABC):
     @classmethod
     @abstractmethod
     def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
-        """From what `values` gave, read back from JSON, and the folder with the `files`.
-
-        Raises:
-            ModuleNotFoundError: A package that it needs is not installed.
-        """
+        """From what `values` gave, read back from JSON, and the folder with the `files`."""
 
 
 def described(inputs: TextInputs) -> dict[str, Any]:

@@ -37,17 +37,7 @@ PROBE = "two children in red shirts run along the water beside an old wooden boa
 
 
 class TextNetwork(Encoder):
-    """The texts of a model with one vector each, as it encodes queries; thread-safe.
-
-    Args:
-        folder: Holds the network.
-        card: That of the model.
-        inputs: What the network is given of texts.
-        outputs: The length of a vector.
-        threads: Of one product; 0 takes every core.
-        once: For a single query: weights stay in their file, mapped into memory, instead of being packed for quicker
-            products. It is opened in a tenth of the time and holds no copy of them; a text takes twice as long.
-    """
+    """The texts of a model with one vector each, as it encodes queries; thread-safe."""
 
     modalities: frozenset[Modality] = frozenset({"text"})
 
@@ -78,13 +68,7 @@ class TextNetwork(Encoder):
 
 
 def text_network(card: EncoderCard, threads: int = 0, *, once: bool = False) -> TextNetwork | None:
-    """The kept text tower of the model with this card; None where there is none, or it cannot be used here.
-
-    Args:
-        card: Of the model.
-        threads: As `TextNetwork` takes them.
-        once: Likewise.
-    """
+    """The kept text tower of the model with this card; None where there is none, or it cannot be used here."""
     if card.weights is None or not is_installed("onnxruntime"):
         return None
     store, key = ContentStore(TEXT_NETWORKS), key_of(card)

@@ -51,20 +51,11 @@ _TEXTS = (
 
 
 def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: None) -> bool:
-    """Keep the text tower of an encoder, so that its texts are encoded without PyTorch from now on.
-
-    Made into ONNX by tracing, and compared with PyTorch: the tokens of difficult texts, their vectors alone and
-    together. Where anything differs, that is noted, and the tower is not tried again.
-
-    What is kept encodes texts as queries. A refusal holds as long as the packages stay as they are.
-
-    Args:
-        encoder: Any; one without a text side (`text_side`) keeps nothing.
-        begins: Called before work that takes seconds.
-
-    Returns:
-        Whether the tower is kept now; False also where it was before.
-    """
+    """Keep the text tower of an encoder, so that its texts are encoded without PyTorch from now on."""
+    # Made into ONNX by tracing, and compared with PyTorch: the tokens of difficult texts, their vectors alone and
+    # together. Where anything differs, that is noted, and the tower is not tried again.
+    # What is kept encodes texts as queries. A refusal holds as long as the packages stay as they are.
+    # begins: Called before work that takes seconds.
     if not is_installed("onnxruntime") or encoder.card.weights is None or is_decided(encoder.card):
         return False
     from visir.encoders.models.text_side import text_side_of

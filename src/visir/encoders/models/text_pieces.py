@@ -16,16 +16,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class SiglipPieces(TokenInputs):
-    """What `transformers.SiglipTokenizer` does: marks split off, lower case, no punctuation, pieces, an end mark.
-
-    Args:
-        model: The model of SentencePiece, as bytes.
-        rules: What happens beside it.
-        marks: The tokens that are split off first: content, id, whether it takes the spaces before it and behind it.
-        unknown: The token before a text, that is left out again: without it, the first space would be lost.
-        end: The id of the token that ends each text.
-        lower: Whether texts are lower-cased.
-    """
+    """What `transformers.SiglipTokenizer` does: marks split off, lower case, no punctuation, pieces, an end mark."""
 
     kind = "siglip"
 

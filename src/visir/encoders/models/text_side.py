@@ -23,16 +23,11 @@ be left out."""
 
 @dataclass(frozen=True)
 class TextSide:
-    """Texts on their way to vectors.
+    """Texts on their way to vectors."""
 
-    Attributes:
-        network: Takes what `inputs` gives, by name, and returns the (n, d) vectors.
-        reader: Makes the inputs of texts without PyTorch.
-        inputs: Makes them as the encoder does, on the CPU; `reader` has to give the same.
-    """
-
-    network: nn.Module
-    reader: TextInputs
+    network: nn.Module  # takes what `inputs` gives, by name, and returns the (n, d) vectors
+    reader: TextInputs  # makes the inputs of texts without PyTorch
+    # Makes them as the encoder does, on the CPU; `reader` has to give the same.
     inputs: Callable[[Sequence[str]], Mapping[str, Tensor]]
 
     def then(self, module: nn.Module) -> TextSide:

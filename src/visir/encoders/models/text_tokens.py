@@ -22,25 +22,16 @@ TOKENIZER = "tokenizer.json"
 
 @dataclass(frozen=True)
 class TokenRules:
-    """What happens to a text beside the tokenizer.
+    """What happens to a text beside the tokenizer."""
 
-    Attributes:
-        names: What the network takes: "input_ids", and of some "attention_mask" and "token_type_ids" (zeros).
-        limit: Texts are cut to so many tokens; None reads all.
-        padded: Whether they are padded to the limit; otherwise to the longest of a batch.
-        side: Where they are padded: "right" or "left".
-        padding: The token that they are padded with.
-        template: A text with one `{}` for the place of the text.
-        cleaning: A key of `CLEANING`: what is done to the text in its template.
-    """
-
+    # What the network takes: "input_ids", and of some "attention_mask" and "token_type_ids" (zeros).
     names: tuple[str, ...]
-    limit: int | None
-    padded: bool
-    side: str
-    padding: int
-    template: str = "{}"
-    cleaning: str = ""
+    limit: int | None  # texts are cut to so many tokens; None reads all
+    padded: bool  # whether they are padded to the limit; otherwise to the longest of a batch
+    side: str  # where they are padded: "right" or "left"
+    padding: int  # the token that they are padded with
+    template: str = "{}"  # a text with one `{}` for the place of the text
+    cleaning: str = ""  # a key of `CLEANING`: what is done to the text in its template
 
     def filled(self, texts: Sequence[str]) -> list[str]:
         """The texts as the tokenizer gets them."""
@@ -72,12 +63,7 @@ class TokenInputs(TextInputs):
 
 
 class FastTokens(TokenInputs):
-    """A tokenizer of the library `tokenizers`.
-
-    Args:
-        tokenizer: Its JSON.
-        rules: What happens beside it.
-    """
+    """A tokenizer of the library `tokenizers`."""
 
     kind = "tokens"
 
@@ -117,14 +103,7 @@ def rules_of(values: Mapping[str, Any]) -> TokenRules:
 def padded_rows(
     ids: Sequence[Sequence[int] | NDArray[np.int32]], *, token: int, side: str, length: int | None
 ) -> dict[str, NDArray[np.int64]]:
-    """ "input_ids" and "attention_mask" (1 where there is text) of a batch, each (n, L).
-
-    Args:
-        ids: The tokens of each text.
-        token: What is padded with.
-        side: "right" or "left".
-        length: L; None is that of the longest text.
-    """
+    """ "input_ids" and "attention_mask" (1 where there is text) of a batch, each (n, L)."""
     width = max(map(len, ids)) if length is None else length
     rows, mask = np.full((len(ids), width), token, np.int64), np.zeros((len(ids), width), np.int64)
     for row, tokens in enumerate(ids):
@@ -134,10 +113,8 @@ def padded_rows(
 
 
 def _mended(text: str) -> str:
-    """The first step of open_clip's cleaning: broken encodings mended, HTML entities written out.
-
-    In plain ASCII without "&" there is nothing to mend, and the package for it need not be imported.
-    """
+    """The first step of open_clip's cleaning: broken encodings mended, HTML entities written out."""
+    # In plain ASCII without "&" there is nothing to mend, and the package for it need not be imported.
     if text.isascii() and text.isprintable() and "&" not in text:
         return text.strip()
     import ftfy
@@ -156,10 +133,8 @@ def _canonical(text: str) -> str:
 
 
 def _without_glued_marks(text: str) -> str:
-    """Break marks right behind punctuation, which CLIP's tokenizer does not take for marks: "!<end _of_text>".
-
-    The words are the same, because punctuation and letters are parted anyway.
-    """
+    """Break marks right behind punctuation, which CLIP's tokenizer does not take for marks: "!<end _of_text>"."""
+    # The words are the same, because punctuation and letters are parted anyway.
     return _MARKS.sub(lambda match: match[1] or f"{match[2]} ", text)
 
 

@@ -9,14 +9,8 @@ _PARTIAL = "\N{REPLACEMENT CHARACTER}"
 
 
 def token_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """The text of each token: " dog" (with the space before it), "##ning", "[MASK]".
-
-    A character that several tokens spell byte by byte (Chinese, emoji) is the text of each of them.
-
-    Args:
-        tokenizer: A tokenizer of `transformers`.
-        ids: The tokens of one text, in order.
-    """
+    """The text of each token: " dog" (with the space before it), "##ning", "[MASK]"."""
+    # A character that several tokens spell byte by byte (Chinese, emoji) is the text of each of them.
     pieces = [str(tokenizer.decode([token])) for token in ids]
     start = 0
     while start < len(pieces):

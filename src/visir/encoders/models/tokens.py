@@ -29,18 +29,7 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.sp
 
 
 class Tokens:
-    """The tokenizer saved in a model's folder.
-
-    Args:
-        limit: Texts are cut to so many tokens, end tokens included, as the tokenizer itself cuts (the end token stays).
-            None: the tokenizer's own limit; 512 where it has none either.
-        vocabulary: How many tokens the model knows; None leaves that unchecked.
-        padding: "longest" pads to the longest text of the batch, for models that mask padding; "max_length" to `limit`,
-            for models trained without a mask, where the number of padding tokens changes the vector.
-        inputs: Which of the tokenizer's outputs the model is given.
-        template: A text with one `{}` for the place of the text.
-        code: Whether code that comes with the tokenizer may run.
-    """
+    """The tokenizer saved in a model's folder."""
 
     def __init__(
         self,
@@ -148,16 +137,8 @@ class Tokens:
 
 
 def check_vocabulary(where: str, tokenizer: Any, rows: int | None) -> None:
-    """Check that a model has a vector for every token of its tokenizer; tokens that were added later are not counted.
-
-    Args:
-        where: The model or its folder, for messages.
-        tokenizer: Of transformers.
-        rows: How many tokens the model has vectors for; None where that is not known.
-
-    Raises:
-        EncoderError: It has fewer: some texts would stop the work, hours after it began.
-    """
+    """Check that a model has a vector for every token of its tokenizer; tokens that were added later are not
+    counted."""
     size = getattr(tokenizer, "vocab_size", None)
     if rows is not None and isinstance(size, int) and size > rows:
         raise EncoderError(
@@ -168,14 +149,8 @@ def check_vocabulary(where: str, tokenizer: Any, rows: int | None) -> None:
 
 
 def check_saved_tokenizer(model: Any, folders: Sequence[Path]) -> None:
-    """Raise `EncoderError` where the tokenizer of a model of sentence-transformers does not lie with it.
-
-    The library then has transformers make one of a few tokens, which gives vectors that mean nothing.
-
-    Args:
-        model: The model.
-        folders: Its folder, and those of its parts.
-    """
+    """Raise `EncoderError` where the tokenizer of a model of sentence-transformers does not lie with it."""
+    # The library then has transformers make one of a few tokens, which gives vectors that mean nothing.
     if not getattr(model.tokenizer, "vocab_files_names", None):  # bytes need no vocabulary; no tokenizer has none
         return
     having = [any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES) for folder in folders]
@@ -191,13 +166,7 @@ def check_saved_tokenizer(model: Any, folders: Sequence[Path]) -> None:
 def pad(
     ids: Sequence[NDArray[np.int32]], *, token: int, side: str, length: int | None = None
 ) -> dict[str, torch.Tensor]:
-    """ "input_ids" and "attention_mask" (1 where there is text) of a batch, each (n, L) int64.
-
-    Args:
-        token: What is padded with.
-        side: "right" or "left".
-        length: L; None is that of the longest text.
-    """
+    """ "input_ids" and "attention_mask" (1 where there is text) of a batch, each (n, L) int64."""
     import torch
 
     padded = padded_rows(ids, token=token, side=side, length=length)
@@ -205,15 +174,7 @@ def pad(
 
 
 def inputs_of_tokenizer(tokenizer: Any, rules: TokenRules) -> TextInputs | None:
-    """The ids that a tokenizer of transformers gives, by other libraries alone.
-
-    Args:
-        tokenizer: The tokenizer.
-        rules: What happens beside it.
-
-    Returns:
-        None where code in Python has a part in it that is not known here.
-    """
+    """The ids that a tokenizer of transformers gives, by other libraries alone."""
     from transformers import PreTrainedTokenizerFast
 
     if tokenizer.truncation_side != "right" or not type(tokenizer).__module__.startswith("transformers."):
@@ -243,10 +204,8 @@ def _siglip_pieces(tokenizer: Any, rules: TokenRules) -> SiglipPieces | None:
 
 
 def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) -> list[int]:
-    """How many tokens each text has before anything is cut, end tokens included unless `special` is False.
-
-    Takes a tokenizer of transformers, whose state it changes: hold the lock.
-    """
+    """How many tokens each text has before anything is cut, end tokens included unless `special` is False."""
+    # Takes a tokenizer of transformers, whose state it changes: hold the lock.
     encoded = tokenizer(
         texts,
         add_special_tokens=special,
@@ -260,10 +219,8 @@ def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) 
 
 
 def vocabulary_hash(tokenizer: Any) -> str:
-    """32 hexadecimal digits over what decides the token ids: vocabulary, merges, rules.
-
-    Takes a tokenizer of transformers, fast or slow, or of the library `tokenizers` itself.
-    """
+    """32 hexadecimal digits over what decides the token ids: vocabulary, merges, rules."""
+    # Takes a tokenizer of transformers, fast or slow, or of the library `tokenizers` itself.
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
         content: Any = [tokenizer.get_vocab(), getattr(tokenizer, "do_lower_case", None)]

@@ -16,17 +16,12 @@ POOLINGS = ("pooler", "cls", "mean")
 
 @dataclass(frozen=True)
 class TowerFamily:
-    """What one family of vision towers does its own way.
+    """What one family of vision towers does its own way."""
 
-    Attributes:
-        pooling: What is read unless the name says otherwise; one of `POOLINGS`.
-        pooler: Whether the model's own pooled vector means something: some have one that no checkpoint trained.
-        reason: Why this, in words.
-    """
-
-    pooling: str = "pooler"
+    pooling: str = "pooler"  # what is read unless the name says otherwise; one of `POOLINGS`
+    # Whether the model's own pooled vector means something: some have one that no checkpoint trained.
     pooler: bool = True
-    reason: str = ""
+    reason: str = ""  # why this, in words
 
 
 _FIRST = TowerFamily("cls", pooler=False, reason="its pooler is in few checkpoints; classifiers read the first token")

@@ -34,12 +34,10 @@ LAYOUT = Layout.of(
 
 
 def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> Path:
-    """Write a checkpoint into a new folder.
-
-    It holds `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training),
-    `towers.safetensors`, and a folder for each backbone or frozen encoder that has more than weights (a vocabulary, a
-    tokeniser, a bag of words).
-    """
+    """Write a checkpoint into a new folder."""
+    # It holds `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training),
+    # `towers.safetensors`, and a folder for each backbone or frozen encoder that has more than weights (a vocabulary, a
+    # tokeniser, a bag of words).
     return LAYOUT.write(folder, lambda path: write_files(path, encoder, facts=facts))
 
 
@@ -67,12 +65,7 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
-    """Read what `write_towers` wrote.
-
-    Raises:
-        EncoderError: A file is missing or damaged, or a frozen encoder is not the one the head was trained over (its
-            weights or its preprocessing differ): the vectors would look right and mean nothing.
-    """
+    """Read what `write_towers` wrote."""
     description = read_description(folder)
     tensors = _read_weights(folder / WEIGHTS_FILE)
     towers: dict[Modality, Tower] = {}

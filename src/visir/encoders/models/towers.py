@@ -35,23 +35,13 @@ _BLOCK = 8192
 
 
 class TowersEncoder(Encoder):
-    """An image tower and a text tower that were trained together.
+    """An image tower and a text tower that were trained together."""
 
-    A side whose tower has a backbone encodes by itself. A side without one has a frozen encoder (`base_encoders`),
-    whose vectors are what is kept in the store, so evaluating another checkpoint over the same base encoder encodes
-    nothing again; `project` is then a matrix product.
-
-    Where both frozen encoders give several vectors for each input, so do the towers (form "multi-vector"): a head
-    brings each vector into the common space by itself, where it has length 1, and pairs are scored with MaxSim.
-
-    Args:
-        device: Where PyTorch computes; "openvino" for towers with a backbone that OpenVINO compiles for the CPU.
-        dtype: The arithmetic of the backbones and their heads; a head over a frozen encoder computes in float32.
-        weights: A hash over everything that was loaded; None for towers that were never written to a file.
-        temperature: The one the towers were trained to, or None.
-        bias: That of a sigmoid loss, or None.
-        prompts: Texts with one "{}", in each of which a text stands; its vector is the mean of theirs.
-    """
+    # A side whose tower has a backbone encodes by itself. A side without one has a frozen encoder (`base_encoders`),
+    # whose vectors are what is kept in the store, so evaluating another checkpoint over the same base encoder encodes
+    # nothing again; `project` is then a matrix product.
+    # Where both frozen encoders give several vectors for each input, so do the towers (form "multi-vector"): a head
+    # brings each vector into the common space by itself, where it has length 1, and pairs are scored with MaxSim.
 
     batch_size = 128
 
@@ -109,10 +99,9 @@ class TowersEncoder(Encoder):
         return base_encoder.card.image_preprocessing if side == "image" else base_encoder.card.text_preprocessing
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
-        """The frozen encoder whose vectors are kept, of one modality.
-
-        None when its tower has a backbone; when texts stand in prompts; and when vectors repeat that of the whole item.
-        """
+        """The frozen encoder whose vectors are kept, of one modality."""
+        # None when its tower has a backbone; when texts stand in prompts; and when vectors repeat that of the whole
+        # item.
         if (modality == "text" and self.prompts) or isinstance(self.base_encoders[modality], WithWhole):
             return None
         return self.base_encoders[modality]
@@ -203,11 +192,7 @@ class TowersEncoder(Encoder):
         )
 
     def pretrained_tower(self, modality: Modality) -> PretrainedTower:
-        """One tower as a tower to be tuned further, sharing its weights with this encoder.
-
-        Raises:
-            EncoderError: The side is a head over a frozen encoder.
-        """
+        """One tower as a tower to be tuned further, sharing its weights with this encoder."""
         base_encoder = self.base_encoders[modality]
         if base_encoder is not None:
             raise EncoderError(

@@ -85,8 +85,8 @@ class TrainedTower(PretrainedTower):
 
 
 def pretrained_tower_of(tower: Tower) -> PretrainedTower:
-    """The tower that `tower` is; it must have a backbone. Of a tuned tower without a head, that tower again; adapters
-    are merged into a copy."""
+    """The tower that `tower` is; it must have a backbone."""
+    # Of a tuned tower without a head, that tower again; adapters are merged into a copy.
     tower = merged_tower(tower)
     if isinstance(tower.backbone, PretrainedBackbone) and tower.head.spec.identity:
         return tower.backbone.source

@@ -26,18 +26,12 @@ _MAKERS = ("get_image_features", "get_text_features")
 
 @dataclass(frozen=True)
 class ModelKind:
-    """A class of `transformers`, and what visir reads with it.
+    """A class of `transformers`, and what visir reads with it."""
 
-    Attributes:
-        model_type: What `config.json` says.
-        model_class: The class that is loaded.
-        modalities: What it makes vectors of.
-        missing: Weights of this class that the class in `config.json` does not save: the checkpoint cannot have them.
-    """
-
-    model_type: str
-    model_class: type[Any]
-    modalities: frozenset[Modality]
+    model_type: str  # what `config.json` says
+    model_class: type[Any]  # the class that is loaded
+    modalities: frozenset[Modality]  # what it makes vectors of
+    # Weights of this class that the class in `config.json` does not save: the checkpoint cannot have them.
     missing: tuple[str, ...] = ()
 
     @property
@@ -159,10 +153,8 @@ def _tower_modality(name: str, model_class: type[Any], model_type: str) -> Modal
 
 
 def _missing(model_class: type[Any], saved: type[Any], folder: Path) -> tuple[str, ...]:
-    """Weights of `model_class` that `saved`, the class in `config.json`, does not have; both are only drawn up.
-
-    A captioning model is saved without projections: that is known before its weights are fetched.
-    """
+    """Weights of `model_class` that `saved`, the class in `config.json`, does not have; both are only drawn up."""
+    # A captioning model is saved without projections: that is known before its weights are fetched.
     if saved is model_class:
         return ()
     with suppress(Exception), torch.device("meta"):  # what cannot be drawn up is compared when the weights are there

@@ -37,22 +37,20 @@ READERS: Mapping[str, str] = {
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    """Load `ORGANISATION/NAME` from the hub (or its cache), or a folder written by `save_pretrained`.
-
-    A class with image and text features gives an encoder of both; a vision tower one of images (image to image search);
-    the text tower of a dual encoder one of texts; a class `…ForRetrieval` one of several vectors for each input.
-
-    Options in the name:
-        template: A text with one `{}`.
-        max_length: Cut texts to so many tokens, at most what the model has positions for.
-        processor: "pil" or "torchvision", the two implementations of the same image preprocessing.
-        pooling: What is read of a vision tower alone: "pooler", "cls" or "mean" (`tower_families`).
-        patches: The most patches of a picture, for NaFlex models.
-        vectors: Which vectors of a picture count, for late-interaction models: "all" or "image".
-        image_tokens: The most tokens of a picture, for late-interaction models of any resolution (ColQwen2).
-        code: "trusted" runs code that comes with the model, where it is nothing without.
-        code_revision: The commit of that code, where it lies in another repository.
-    """
+    """Load `ORGANISATION/NAME` from the hub (or its cache), or a folder written by `save_pretrained`."""
+    # A class with image and text features gives an encoder of both; a vision tower one of images (image to image
+    # search); the text tower of a dual encoder one of texts; a class `…ForRetrieval` one of several vectors for each
+    # input.
+    # Options in the name:
+    #     template: A text with one `{}`.
+    #     max_length: Cut texts to so many tokens, at most what the model has positions for.
+    #     processor: "pil" or "torchvision", the two implementations of the same image preprocessing.
+    #     pooling: What is read of a vision tower alone: "pooler", "cls" or "mean" (`tower_families`).
+    #     patches: The most patches of a picture, for NaFlex models.
+    #     vectors: Which vectors of a picture count, for late-interaction models: "all" or "image".
+    #     image_tokens: The most tokens of a picture, for late-interaction models of any resolution (ColQwen2).
+    #     code: "trusted" runs code that comes with the model, where it is nothing without.
+    #     code_revision: The commit of that code, where it lies in another repository.
     bare, options = split_options(name, error=EncoderError)
     files = find_model(bare, revision, code=trusted_code(name, options))
     if sentence_multi_vector.is_multi_vector(files.folder):  # a ColBERT, named without st:
@@ -79,10 +77,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
 
 def refusal_of(name: str, folder: Path) -> str:
-    """Why the model in a folder is not read, by its configuration alone; "" where nothing speaks against it.
-
-    No weights are read and no code of the model runs: a model that needs code of its own is not judged.
-    """
+    """Why the model in a folder is not read, by its configuration alone; "" where nothing speaks against it."""
+    # No weights are read and no code of the model runs: a model that needs code of its own is not judged.
     files, path = ModelFiles(folder, None), folder / "config.json"
     if not path.is_file() or sentence_multi_vector.is_multi_vector(folder) or model_type(files):
         return ""

@@ -39,21 +39,13 @@ from visir.records import Modality
 
 @dataclass(frozen=True)
 class TowerReading:
-    """How the vectors of one modality are read out of a model.
+    """How the vectors of one modality are read out of a model."""
 
-    Attributes:
-        features: From the model and a batch to the vectors, before normalisation.
-        parts: The children of the model that it uses; all, when empty.
-        unused: What lies in them and is never computed.
-        outputs: The length of a vector; None is found out by a trial.
-        facts: What a person should know of it, for the card.
-    """
-
-    features: Callable[[Any, Any], Tensor]
-    parts: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    outputs: int | None = None
-    facts: tuple[tuple[str, str], ...] = ()
+    features: Callable[[Any, Any], Tensor]  # from the model and a batch to the vectors, before normalisation
+    parts: tuple[str, ...] = ()  # the children of the model that it uses; all, when empty
+    unused: tuple[str, ...] = ()  # what lies in them and is never computed
+    outputs: int | None = None  # the length of a vector; None is found out by a trial
+    facts: tuple[tuple[str, str], ...] = ()  # what a person should know of it, for the card
 
 
 def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | None = None) -> TowerReading:

@@ -37,16 +37,11 @@ VECTOR_COLUMNS = ("vector", "vectors", "embedding", "embeddings", "features")
 
 @dataclass(frozen=True, eq=False)
 class VectorRows:
-    """Vectors and the ids they belong to; `ids` None means: those of the inputs of the collection, in its order.
+    """Vectors and the ids they belong to; `ids` None means: those of the inputs of the collection, in its order."""
 
-    Attributes:
-        vectors: An (n, d) matrix of floats, or (m, d) with offsets.
-        ids: (n,) ids, or None.
-        offsets: (n + 1,) int64 where ids have several vectors: id i has `vectors[offsets[i]:offsets[i + 1]]`.
-    """
-
-    vectors: NDArray[Any]
-    ids: pa.StringArray | None
+    vectors: NDArray[Any]  # an (n, d) matrix of floats, or (m, d) with offsets
+    ids: pa.StringArray | None  # (n,) ids, or None
+    # (n + 1,) int64 where ids have several vectors: id i has `vectors[offsets[i]:offsets[i + 1]]`.
     offsets: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
@@ -63,19 +58,13 @@ class VectorRows:
 
 
 def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
-    """The vectors that a name such as "npz:FILE" means, by modality, and a hash over the files they come from.
-
-    - `npz:FILE`: arrays called as in `NAMES` (or as `?image=KEY&text=KEY` says), with the ids in `image_ids` and
-      `text_ids`. Without ids the rows stand for the items in their order.
-    - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`.
-    - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`.
-
-    Several vectors for each id (late interaction): arrays (n, t, d); or (m, d) with offsets (n + 1,) beside them, in
-    `image_offsets` of an NPZ and in `image.offsets.npy`; or lists of lists in Parquet.
-
-    Raises:
-        EmbeddingError: The file holds something else; the message names the file and what it holds.
-    """
+    """The vectors that a name such as "npz:FILE" means, by modality, and a hash over the files they come from."""
+    # - `npz:FILE`: arrays called as in `NAMES` (or as `?image=KEY&text=KEY` says), with the ids in `image_ids` and
+    #   `text_ids`. Without ids the rows stand for the items in their order.
+    # - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`.
+    # - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`.
+    # Several vectors for each id (late interaction): arrays (n, t, d); or (m, d) with offsets (n + 1,) beside them, in
+    # `image_offsets` of an NPZ and in `image.offsets.npy`; or lists of lists in Parquet.
     kind, _, location = name.partition(":")
     path = Path(split_mark(location)[0])
     _, options = split_options(name, SIDES if kind == "npz" else (), error=EmbeddingError)

@@ -56,15 +56,12 @@ def _boxes(view: str, image: Image, regions: NDArray[np.float64]) -> NDArray[np.
 
 
 class ImageViews(Encoder):
-    """`ImageViews(load("mobilenet_v2"), ["whole", "mirrored", "centre"])`: encodes each image once per view.
+    """`ImageViews(load("mobilenet_v2"), ["whole", "mirrored", "centre"])`: encodes each image once per view."""
 
-    The vector of an image is the mean over the views (test-time augmentation with averaged features, as in the ten
-    crops of Krizhevsky et al. 2012, section 4.1, where the *predictions* were averaged). It costs one forward pass per
-    view.
-    A caption that tells left from right loses that word's support under "mirrored".
-
-    Of an encoder that gives several vectors for an image (form "multi-vector"), an image has those of all views.
-    """
+    # The vector of an image is the mean over the views (test-time augmentation with averaged features, as in the ten
+    # crops of Krizhevsky et al. 2012, section 4.1, where the *predictions* were averaged). It costs one forward pass
+    # per view. A caption that tells left from right loses that word's support under "mirrored".
+    # Of an encoder that gives several vectors for an image (form "multi-vector"), an image has those of all views.
 
     def __init__(self, encoder: Encoder, views: Sequence[str]) -> None:
         for view in views:

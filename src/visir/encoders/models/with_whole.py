@@ -25,17 +25,11 @@ if TYPE_CHECKING:
 
 
 class WithWhole(Encoder):
-    """`WithWhole(load("mobilenet_v2?vectors=4x4"), load("mobilenet_v2"))`: parts of an item, and the whole of it.
+    """`WithWhole(load("mobilenet_v2?vectors=4x4"), load("mobilenet_v2"))`: parts of an item, and the whole of it."""
 
-    A part sees little of its item: a word has no sentence, a place no scene. Each vector of an item is joined with the
-    one vector of the whole item, and a `SetTower` has a head for either.
-
-    The joined vectors repeat the whole for each part. They are made where they are used, and never kept.
-
-    Args:
-        several: An encoder of form "multi-vector".
-        whole: An encoder of one vector for each item, of the same modality. Images enter both in one shape.
-    """
+    # A part sees little of its item: a word has no sentence, a place no scene. Each vector of an item is joined with
+    # the one vector of the whole item, and a `SetTower` has a head for either.
+    # The joined vectors repeat the whole for each part. They are made where they are used, and never kept.
 
     form: VectorForm = "multi-vector"
 
@@ -95,11 +89,7 @@ class WithWhole(Encoder):
         return encoder
 
     def preprocess(self, image: Image) -> Pixels:
-        """(2, …): the input of both encoders.
-
-        Raises:
-            EncoderError: They take images in different shapes.
-        """
+        """(2, …): the input of both encoders."""
         inputs = [self.several.preprocess(image), self.whole.preprocess(image)]
         if inputs[0].shape != inputs[1].shape:
             shapes = " and ".join(" × ".join(map(str, pixels.shape)) for pixels in inputs)

@@ -84,21 +84,17 @@ FAMILY = FusionFamily(
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> FusionEncoder:
-    """Load `xvlm:FILE`, a checkpoint of the authors' code.
-
-    Options in the name: `config` (the configuration it was trained with, YAML or JSON, where sizes differ from the
-    published models'), `tokenizer` (vocab.txt of bert-base-uncased or its folder; beside the checkpoint otherwise),
-    `max_length` (tokens, 40 unless the configuration says otherwise), `max_words` (30), `template`.
-    """
+    """Load `xvlm:FILE`, a checkpoint of the authors' code."""
+    # Options in the name: `config` (the configuration it was trained with, YAML or JSON, where sizes differ from the
+    # published models'), `tokenizer` (vocab.txt of bert-base-uncased or its folder; beside the checkpoint otherwise),
+    # `max_length` (tokens, 40 unless the configuration says otherwise), `max_words` (30), `template`.
     del revision  # refused by `load`: a file has none
     return load_fusion(name, FAMILY, _sizes, max_length=MAX_TOKENS, device=device, dtype=dtype)
 
 
 def _sizes(source: FusionSource) -> Sizes:
-    """The published sizes, changed by the configuration; the window is read off the weights where it says nothing.
-
-    The last stage is one window, so the window gives the input's side: 7, 12 and 15 are 224, 384 and 480 pixels.
-    """
+    """The published sizes, changed by the configuration; the window is read off the weights where it says nothing."""
+    # The last stage is one window, so the window gives the input's side: 7, 12 and 15 are 224, 384 and 480 pixels.
     config, name = source.config, source.name
     if config.get("use_roberta") or config.get("use_clip_vit") or not config.get("use_swin", True):
         raise EncoderError(

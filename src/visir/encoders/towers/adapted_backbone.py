@@ -18,15 +18,7 @@ from visir.records import Modality
 
 
 class AdaptedBackbone(PretrainedBackbone):
-    """The image tower or the text tower of an encoder with adapters of `peft`; nothing else in it is trained.
-
-    Args:
-        encoder: The loaded encoder, called the base.
-        modality: Which tower of it.
-        config: A configuration of peft, or what is to be adapted.
-        checkpointing: As in `PretrainedBackbone`.
-        where: The file of the configuration, for messages.
-    """
+    """The image tower or the text tower of an encoder with adapters of `peft`; nothing else in it is trained."""
 
     kind: ClassVar[str] = "adapted"
 

@@ -31,20 +31,14 @@ _CHANGES_BASE = ("bias", "modules_to_save", "layer_replication", "trainable_toke
 
 @dataclass(frozen=True)
 class AdapterKind:
-    """One kind of adapter.
+    """One kind of adapter."""
 
-    Attributes:
-        config: Its class of settings in peft.
-        rank, alpha, dropout: What these are called there; empty where it has none.
-        fixed: What the kind sets.
-        attention: Whether it can stand beside torch's own attention (open_clip's models have it), not only matrices.
-    """
-
-    config: str
-    rank: str = ""
+    config: str  # its class of settings in peft
+    rank: str = ""  # what these are called there; empty where it has none
     alpha: str = ""
     dropout: str = ""
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # what the kind sets
+    # Whether it can stand beside torch's own attention (open_clip's models have it), not only matrices.
     attention: bool = False
 
 
@@ -60,21 +54,14 @@ ADAPTER_KINDS: Mapping[str, AdapterKind] = {
 
 @dataclass(frozen=True)
 class AdapterSpec:
-    """An adapter as it is asked for.
+    """An adapter as it is asked for."""
 
-    Attributes:
-        kind: A key of `ADAPTER_KINDS`.
-        rank, alpha, dropout: Of the kind; None where peft's own value is to stand.
-        modules: Last parts of the names of modules, as peft's `target_modules`; empty, all matrices.
-        options: Further settings of peft's class.
-    """
-
-    kind: str = "lora"
-    rank: int | None = None
+    kind: str = "lora"  # a key of `ADAPTER_KINDS`
+    rank: int | None = None  # of the kind; None where peft's own value is to stand
     alpha: float | None = None
     dropout: float | None = None
-    modules: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()  # last parts of the names of modules, as peft's `target_modules`; empty, all matrices
+    options: Mapping[str, Any] = field(default_factory=dict)  # further settings of peft's class
 
     def faults(self) -> list[str]:
         """What cannot be: settings that the kind does not have, options that peft does not know."""
@@ -98,11 +85,7 @@ class AdapterSpec:
         return faults
 
     def config(self, target_modules: str) -> Any:
-        """The settings of peft over the modules that a regular expression names.
-
-        Raises:
-            ConfigurationError: peft refuses them.
-        """
+        """The settings of peft over the modules that a regular expression names."""
         kind = ADAPTER_KINDS[self.kind]
         own = {getattr(kind, name): getattr(self, name) for name in ("rank", "alpha", "dropout")}
         values = {name: value for name, value in own.items() if name and value is not None}
@@ -112,11 +95,7 @@ class AdapterSpec:
             raise ConfigurationError(f"adapter: {fault}", hint="docs/reference/recipe-settings.md") from fault
 
     def chosen(self, root: nn.Module) -> list[str]:
-        """The names of the modules of `root` that get an adapter.
-
-        Raises:
-            ConfigurationError: One of `modules` names none.
-        """
+        """The names of the modules of `root` that get an adapter."""
         possible = _possible(root, ADAPTER_KINDS[self.kind])
         if not self.modules:
             return possible
@@ -150,11 +129,9 @@ def inject(root: nn.Module, config: Any, where: str = "adapter") -> None:
 
 
 def _without_patterns(root: nn.Module, config: Any, where: str) -> Any:
-    """The configuration with the names of modules of `root` in place of regular expressions.
-
-    An adapter of somebody else brings them, and one of twenty signs can keep `re` busy for years; `regex` can be told
-    when to stop.
-    """
+    """The configuration with the names of modules of `root` in place of regular expressions."""
+    # An adapter of somebody else brings them, and one of twenty signs can keep `re` busy for years; `regex` can be told
+    # when to stop.
     config, names = copy(config), [name for name, _ in root.named_modules() if name]
     layers = config.layers_pattern if isinstance(getattr(config, "layers_pattern", None), str) else None
     for key in ("target_modules", "exclude_modules"):
@@ -211,11 +188,7 @@ def own_part(root: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 def load_adapter_state(root: nn.Module, tensors: Mapping[str, Tensor], where: str, base: str) -> None:
-    """Put the weights of `own_part` in.
-
-    Raises:
-        EncoderError: They do not fit the adapters of `root`: they are of another model.
-    """
+    """Put the weights of `own_part` in."""
     expected = {name.removeprefix(_PREFIX): tensor.shape for name, tensor in adapter_state(root).items()}
     faults = [f"{name}: missing in the file" for name in expected if name not in tensors]
     faults += [

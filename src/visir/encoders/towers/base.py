@@ -27,11 +27,9 @@ LENGTHS = "lengths"
 
 
 def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
-    """A collated batch on `device`; out of pinned memory it is copied while the device still computes.
-
-    What is called "lengths" stays on the CPU: packing sequences needs it there, and to ask a GPU for it would be to
-    wait until it has done all its work.
-    """
+    """A collated batch on `device`; out of pinned memory it is copied while the device still computes."""
+    # What is called "lengths" stays on the CPU: packing sequences needs it there, and to ask a GPU for it would be to
+    # wait until it has done all its work.
     if isinstance(inputs, Tensor):
         return inputs.to(device, non_blocking=True)
     if isinstance(inputs, PromptInputs):

@@ -137,10 +137,8 @@ class Head(nn.Module):
 
 
 def _spread(views: Sequence[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation (of the population) of each column, in float64.
-
-    Two passes: sums of squares, from which one would do, lose the deviation of a column that is far from zero.
-    """
+    """Mean and standard deviation (of the population) of each column, in float64."""
+    # Two passes: sums of squares, from which one would do, lose the deviation of a column that is far from zero.
 
     def mean_of(number: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
         total = np.zeros(views[0].shape[1])

@@ -15,16 +15,9 @@ from torch import Tensor, nn
 
 
 class Packing:
-    """Sequences of (n,) `lengths`, at least 1, laid out step after step; within a step, the longest sequence first.
+    """Sequences of (n,) `lengths`, at least 1, laid out step after step; within a step, the longest sequence first."""
 
-    So the sequences that still run are always the first ones, and no step computes padding.
-
-    Args:
-        sizes: How many sequences run at each step.
-        rows, times: (T,) sequence and step at each place of the layout.
-        mirror: (T,) the place of the same sequence's step counted from its other end; its own inverse.
-        ends: (n,) the place of each sequence's last step.
-    """
+    # So the sequences that still run are always the first ones, and no step computes padding.
 
     def __init__(self, lengths: Tensor) -> None:
         order = torch.argsort(lengths, descending=True, stable=True)
@@ -71,12 +64,11 @@ def run(gru: nn.GRU, inputs: Tensor, rows: Tensor, packing: Packing) -> tuple[Te
 
 
 class _Recurrence(torch.autograd.Function):
-    """One direction: (T, 3h) projected inputs to (T, h) states, beginning from zero.
+    """One direction: (T, 3h) projected inputs to (T, h) states, beginning from zero."""
 
-    With x the projected input and y = W h + b of the state before, each in thirds for reset, update and new:
-    r = σ(x_r + y_r), z = σ(x_z + y_z), n = tanh(x_n + r y_n), h' = n + z (h - n); the variant of `torch.nn.GRU` (and of
-    cuDNN), where the reset gate multiplies y_n, not the state before the product as in Cho et al. 2014.
-    """
+    # With x the projected input and y = W h + b of the state before, each in thirds for reset, update and new: r =
+    # σ(x_r + y_r), z = σ(x_z + y_z), n = tanh(x_n + r y_n), h' = n + z (h - n); the variant of `torch.nn.GRU` (and of
+    # cuDNN), where the reset gate multiplies y_n, not the state before the product as in Cho et al. 2014.
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:

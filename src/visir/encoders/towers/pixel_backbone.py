@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 class PixelBackbone(Backbone):
-    """A backbone whose input is a square of `size` × `size` pixels, as bytes until it is on the device.
+    """A backbone whose input is a square of `size` × `size` pixels, as bytes until it is on the device."""
 
-    A quarter of the memory traffic of floats, and the threads that prepare do no arithmetic.
-    """
+    # A quarter of the memory traffic of floats, and the threads that prepare do no arithmetic.
 
     modality = "image"
     _scale: Tensor

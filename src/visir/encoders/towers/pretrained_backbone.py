@@ -22,23 +22,15 @@ LATE_INTERACTION = "late-interaction models"
 
 
 class PretrainedBackbone(Backbone):
-    """The image tower or the text tower of an encoder, with a copy of its weights in float32.
+    """The image tower or the text tower of an encoder, with a copy of its weights in float32."""
 
-    The encoder keeps its own weights, because its card is the key under which its vectors are kept. In a model that was
-    loaded in another precision the copy is float32 from here on; mixed precision is the training loop's business.
-
-    Features are the model's projections before normalisation: the encoder's `embed_images` and `embed_texts` go through
-    the same forward pass.
-
-    Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with the
-    weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch, makes a
-    vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
-
-    Args:
-        encoder: The loaded encoder.
-        modality: Which tower of it.
-        checkpointing: Activations are computed again in the backward pass, which saves memory for a third more time.
-    """
+    # The encoder keeps its own weights, because its card is the key under which its vectors are kept. In a model that
+    # was loaded in another precision the copy is float32 from here on; mixed precision is the training loop's business.
+    # Features are the model's projections before normalisation: the encoder's `embed_images` and `embed_texts` go
+    # through the same forward pass.
+    # Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with
+    # the weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch,
+    # makes a vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
 
     kind: ClassVar[str] = "pretrained"
     as_bytes: bool = False
@@ -125,11 +117,7 @@ class PretrainedBackbone(Backbone):
 
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
-        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked.
-
-        Raises:
-            EncoderError: The tokenizer does not give the ids that the tower was trained with.
-        """
+        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked."""
         module, _, function = PRETRAINED_TOWERS.get(spec["family"]).partition(":")
         pretrained_tower = getattr(import_module(module), function)(folder, spec["modality"], spec)
         if pretrained_tower.values().get("vocabulary") != spec.get("vocabulary"):
@@ -143,15 +131,11 @@ class PretrainedBackbone(Backbone):
 
 
 def own_temperature(encoder: Encoder) -> float | None:
-    """The temperature at which the encoder's cosines were trained, or None where it has none (BLIP, sentence encoders).
-
-    CLIP, AltCLIP, GroupViT and open_clip's models keep the logarithm of the inverse temperature, ALIGN the temperature
-    itself. SigLIP was trained with a sigmoid of `scale · cosine + bias`; in a softmax over candidates the bias cancels,
-    and `1 / scale` is the temperature at which the same logits enter it.
-
-    Raises:
-        EncoderError: The encoder cannot be tuned.
-    """
+    """The temperature at which the encoder's cosines were trained, or None where it has none (BLIP, sentence
+    encoders)."""
+    # CLIP, AltCLIP, GroupViT and open_clip's models keep the logarithm of the inverse temperature, ALIGN the
+    # temperature itself. SigLIP was trained with a sigmoid of `scale · cosine + bias`; in a softmax over candidates the
+    # bias cancels, and `1 / scale` is the temperature at which the same logits enter it.
     return _tunable(encoder).own_temperature()
 
 

@@ -29,21 +29,15 @@ PRETRAINED_TOWERS.add("towers", "visir.encoders.models.trained_tower:load_tower"
 
 
 class PretrainedTower(ABC):
-    """What one modality of a model needs, and nothing of the other one.
+    """What one modality of a model needs, and nothing of the other one."""
 
-    Attributes:
-        family: Its key in `PRETRAINED_TOWERS`.
-        modality: What it reads.
-        outputs: The width of its projections.
-        levels: Turns what `prepare_levels` gives into what `prepare` gives; None where pictures have no such form.
-        network: A module that holds every weight this modality uses and no other; it takes what `collate` gives and
-            returns the (n, outputs) projections before normalisation, with gradients where they are on.
-    """
-
-    family: ClassVar[str]
-    modality: Modality
-    outputs: int
+    family: ClassVar[str]  # its key in `PRETRAINED_TOWERS`
+    modality: Modality  # what it reads
+    outputs: int  # the width of its projections
+    # Turns what `prepare_levels` gives into what `prepare` gives; None where pictures have no such form.
     levels: GreyLevels | None = None
+    # A module that holds every weight this modality uses and no other; it takes what `collate` gives and returns the
+    # (n, outputs) projections before normalisation, with gradients where they are on.
     network: nn.Module
 
     @abstractmethod
@@ -84,18 +78,13 @@ class PretrainedTower(ABC):
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """The files from which the tower is built again without the hub and its first folder: no weights that matter.
-
-        Keys are relative POSIX paths.
-        """
+        """The files from which the tower is built again without the hub and its first folder: no weights that
+        matter."""
+        # Keys are relative POSIX paths.
 
     @abstractmethod
     def checkpoint_gradients(self) -> None:
-        """Keep fewer activations in training and compute them again (Chen et al. 2016).
-
-        Raises:
-            EncoderError: The model has no such switch.
-        """
+        """Keep fewer activations in training and compute them again (Chen et al. 2016)."""
 
     def base_module(self) -> nn.Module:
         """The model as its own library has it, without what this tower does not use: adapters name its modules."""

@@ -17,15 +17,12 @@ SHARE = 0.3
 
 
 class SetTower(Tower):
-    """A head over the sets of vectors that a frozen encoder of form "multi-vector" gave.
+    """A head over the sets of vectors that a frozen encoder of form "multi-vector" gave."""
 
-    With a second head, `whole`, an item also has one vector of all of it, and each of its vectors becomes
-
-        share · head(its own features) + whole(those of the item)        brought to length 1
-
-    In training, what dropout leaves out of the inputs is the same for all vectors of an item: a feature that is missing
-    at one place and there at the next is hardly missing.
-    """
+    # With a second head, `whole`, an item also has one vector of all of it, and each of its vectors becomes
+    #     share · head(its own features) + whole(those of the item)        brought to length 1
+    # In training, what dropout leaves out of the inputs is the same for all vectors of an item: a feature that is
+    # missing at one place and there at the next is hardly missing.
 
     def __init__(self, head: Head, whole: Head | None = None) -> None:
         super().__init__(None, head)

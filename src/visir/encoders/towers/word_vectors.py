@@ -19,29 +19,17 @@ _BROKEN = "is the download complete? compare its size"
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """The vectors of some words, in their order.
+    """The vectors of some words, in their order."""
 
-    Attributes:
-        vectors: (words, d) float32; zeros where a word has no vector.
-        has_vector: (words,) whether the file has a vector of the word.
-    """
-
-    vectors: NDArray[np.float32]
-    has_vector: NDArray[np.bool_]
+    vectors: NDArray[np.float32]  # (words, d) float32; zeros where a word has no vector
+    has_vector: NDArray[np.bool_]  # (words,) whether the file has a vector of the word
 
 
 def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVectors:
-    """The vectors of `words` in a text file of lines `word v1 … v_width`, plain, `.gz` or `.xz`, in UTF-8.
-
-    Only the lines of these words are parsed, so that GloVe's 2.2 million take as long as reading them does. The word is
-    what is left of the last `width` numbers: a few hundred tokens of glove.840B hold spaces. Of a word that comes twice
-    the first vector is taken. A first line of two integers, as word2vec writes it, is passed over.
-
-    Raises:
-        EncoderError: The file is missing (the message says where to get one), has another width, or has none of the
-            words; a word is not UTF-8, or a vector of one of `words` is cut short or not finite (the message names the
-            line).
-    """
+    """The vectors of `words` in a text file of lines `word v1 … v_width`, plain, `.gz` or `.xz`, in UTF-8."""
+    # Only the lines of these words are parsed, so that GloVe's 2.2 million take as long as reading them does. The word
+    # is what is left of the last `width` numbers: a few hundred tokens of glove.840B hold spaces. Of a word that comes
+    # twice the first vector is taken. A first line of two integers, as word2vec writes it, is passed over.
     if not Path(path).is_file():
         raise EncoderError(
             f"{path}: no such file of word vectors.",

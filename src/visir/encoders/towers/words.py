@@ -32,17 +32,14 @@ TOKENISER = (
 
 
 def tokenise(text: str) -> list[str]:
-    """The words of a text, in lower case: runs of letters and digits, clitics apart.
-
-    Where a script has no spaces between words (Chinese, Japanese, Thai), every character is a word: a run would be a
-    phrase that occurs once.
-
-    "The dog's ball isn't red." gives the, dog, 's, ball, is, n't, red. Clitics stand apart as in the Penn Treebank,
-    because GloVe's vocabularies were made that way. Punctuation is dropped: VSE++'s released code, with NLTK's
-    tokeniser, keeps it, so that nearly every caption of COCO ends in the word "."; and a hyphen parts words
-    (t, shirt), where NLTK keeps them together and most such compounds end up unknown. It is one regular expression,
-    some 10 µs for a caption.
-    """
+    """The words of a text, in lower case: runs of letters and digits, clitics apart."""
+    # Where a script has no spaces between words (Chinese, Japanese, Thai), every character is a word: a run would be a
+    # phrase that occurs once.
+    # "The dog's ball isn't red." gives the, dog, 's, ball, is, n't, red. Clitics stand apart as in the Penn Treebank,
+    # because GloVe's vocabularies were made that way. Punctuation is dropped: VSE++'s released code, with NLTK's
+    # tokeniser, keeps it, so that nearly every caption of COCO ends in the word "."; and a hyphen parts words (t,
+    # shirt), where NLTK keeps them together and most such compounds end up unknown. It is one regular expression, some
+    # 10 µs for a caption.
     return _WORD.findall(text.lower().replace("’", "'"))
 
 

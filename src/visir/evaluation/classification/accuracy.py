@@ -36,17 +36,11 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What one classifier says of every picture, draw by draw.
+    """What one classifier says of every picture, draw by draw."""
 
-    Attributes:
-        predicted: (draws, n) the class of the highest score; among equal scores a wrong one.
-        ranks: (draws, n) the rank of the right class, from 1; among equal scores the last.
-        settings: For each draw what was chosen: "C = 10"; "" for nothing.
-    """
-
-    predicted: NDArray[np.int32]
-    ranks: NDArray[np.int32]
-    settings: tuple[str, ...] = ("",)
+    predicted: NDArray[np.int32]  # (draws, n) the class of the highest score; among equal scores a wrong one
+    ranks: NDArray[np.int32]  # (draws, n) the rank of the right class, from 1; among equal scores the last
+    settings: tuple[str, ...] = ("",)  # for each draw what was chosen: "C = 10"; "" for nothing
 
     @classmethod
     def stacked(cls, draws: Sequence[Predictions]) -> Predictions:
@@ -59,17 +53,9 @@ class Predictions:
 
 
 def judged(scores: NDArray[Any], truth: Codes, setting: str = "") -> Predictions:
-    """Predictions from scores. A tie counts against the classifier: it could not tell the classes apart.
-
-    Args:
-        scores: (n, classes) the higher, the better.
-        truth: (n,) the right class of each picture.
-        setting: What the classifier chose.
-
-    Example:
-        >>> judged(np.array([[0.9, 0.1, 0.3], [0.5, 0.5, 0.0]]), np.array([2, 0])).ranks.tolist()
-        [[2, 2]]
-    """
+    """Predictions from scores. A tie counts against the classifier: it could not tell the classes apart."""
+    # scores: (n, classes) the higher, the better.
+    # truth: (n,) the right class of each picture.
     ranks, predicted = np.empty(len(scores), np.int32), np.empty(len(scores), np.int32)
     step = max(1, _BLOCK // max(1, scores.shape[1]))
     for start in range(0, len(scores), step):
@@ -85,23 +71,20 @@ def judged(scores: NDArray[Any], truth: Codes, setting: str = "") -> Predictions
 
 
 def top(predictions: Predictions, k: int) -> Estimate:
-    """The share of pictures whose right class is among the first k.
-
-    The interval of one draw is Wilson's, over pictures. That of several draws is Student's t over draws: the pictures
-    that are predicted stay the same, other shots are drawn.
-    """
+    """The share of pictures whose right class is among the first k."""
+    # The interval of one draw is Wilson's, over pictures. That of several draws is Student's t over draws: the pictures
+    # that are predicted stay the same, other shots are drawn.
     return _share(predictions.ranks <= k)
 
 
 def mean_per_class(predictions: Predictions, truth: Codes, classes: int) -> Estimate:
-    """The mean over classes of the share of pictures that are predicted rightly; classes without pictures are left out.
-
-    What is random is the pictures of each class; the classes are fixed. The interval of one draw is Wilson's, over as
-    many pictures as the mean is worth. Its variance is that of the shares of the classes, each with half a right and
-    half a wrong picture added (Jeffreys), so that a class of two pictures is not certain because both are right. Few
-    small classes can decide it; then it is as much wider as Student's t is than the normal, with Satterthwaite's
-    degrees of freedom.
-    """
+    """The mean over classes of the share of pictures that are predicted rightly; classes without pictures are left
+    out."""
+    # What is random is the pictures of each class; the classes are fixed. The interval of one draw is Wilson's, over as
+    # many pictures as the mean is worth. Its variance is that of the shares of the classes, each with half a right and
+    # half a wrong picture added (Jeffreys), so that a class of two pictures is not certain because both are right. Few
+    # small classes can decide it; then it is as much wider as Student's t is than the normal, with Satterthwaite's
+    # degrees of freedom.
     from scipy.special import stdtrit
 
     shares, counts = per_class(predictions, truth, classes)

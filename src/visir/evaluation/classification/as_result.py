@@ -14,17 +14,9 @@ WITH_PROMPTS = ("zero-shot", "tip-adapter", "tip-adapter-f")
 
 
 def as_result(classification: Classification) -> Result:
-    """The values of every picture, so that two classifications can be compared as other results are.
-
-    Top-1 and top-5 are hit@1 and hit@5. Each method with its number of shots is a task. Of several draws a picture has
-    the mean, so a test looks at the pictures, and the shots are those that were drawn.
-
-    Args:
-        classification: The classification.
-
-    Returns:
-        The result; its tasks are named "zero-shot", "linear-probe, 16 shots", ….
-    """
+    """The values of every picture, so that two classifications can be compared as other results are."""
+    # Top-1 and top-5 are hit@1 and hit@5. Each method with its number of shots is a task. Of several draws a picture
+    # has the mean, so a test looks at the pictures, and the shots are those that were drawn.
     rows = dict(classification.protocol)
     ids, classes, names = (
         pa.array(column, pa.string()) for column in (classification.ids, classification.classes, classification.names)

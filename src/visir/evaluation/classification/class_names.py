@@ -21,46 +21,25 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class ClassNames:
-    """The classes of a task, and their names in prompts.
+    """The classes of a task, and their names in prompts."""
 
-    Attributes:
-        classes: What each class is called in the data.
-        names: What it is called in prompts, one or several names each.
-        origin: Where the names come from.
-    """
-
-    classes: tuple[str, ...]
-    names: tuple[tuple[str, ...], ...]
-    origin: str
+    classes: tuple[str, ...]  # what each class is called in the data
+    names: tuple[tuple[str, ...], ...]  # what it is called in prompts, one or several names each
+    origin: str  # where the names come from
 
     def __len__(self) -> int:
         return len(self.classes)
 
 
 def tidied(label: str) -> str:
-    """A label as words: "001.Black_footed_Albatross" → "Black footed Albatross".
-
-    Example:
-        >>> tidied("annual_crop_land"), tidied("001.Black_footed_Albatross")
-        ('annual crop land', 'Black footed Albatross')
-    """
+    """A label as words: "001.Black_footed_Albatross" → "Black footed Albatross"."""
     words = _NUMBERED.sub("", label).replace("_", " ").split()
     return " ".join(words) or label
 
 
 def written_names(given: Any) -> tuple[Any, str]:
-    """The names that somebody gives, and where they come from.
-
-    Args:
-        given: "clip/food101"; "cat,dog"; a list of names; {class: name}; a file: one name on each line, a CSV of class
-            and name, a JSON list or object.
-
-    Returns:
-        A list of names (each a text, or a tuple of several), or a dictionary from class to name.
-
-    Raises:
-        ConfigurationError: There are no names in it, or names repeat.
-    """
+    """The names that somebody gives, and where they come from."""
+    # Returns: A list of names (each a text, or a tuple of several), or a dictionary from class to name.
     if isinstance(given, Mapping):
         return {str(label): _several(name) for label, name in given.items()}, "given"
     if isinstance(given, Path) or (isinstance(given, str) and is_there(given) and Path(given).is_file()):
@@ -75,25 +54,11 @@ def written_names(given: Any) -> tuple[Any, str]:
 
 
 def resolve_names(given: Any, labels: Sequence[str], *, ordered: bool = False) -> ClassNames:
-    """The name in prompts of each class that the data have.
-
-    Names are matched with labels by their letters (capitals, hyphens and underscores do not matter). A list that has as
-    many names as there are labels, in the order of the data set, may also be matched by place: where the labels are
-    numbers or WordNet ids, or where most names match at their own places. Anything else is refused: a wrong match would
-    look like a bad model.
-
-    Args:
-        given: As `written_names` takes them; None makes names of the labels.
-        labels: The labels of the data, in order.
-        ordered: Whether that order is the one of the data set (and not the alphabet).
-
-    Raises:
-        ConfigurationError: Names do not fit the labels.
-
-    Example:
-        >>> resolve_names(["dog", "tabby cat"], ["Dog", "tabby_cat"]).classes
-        ('Dog', 'tabby_cat')
-    """
+    """The name in prompts of each class that the data have."""
+    # Names are matched with labels by their letters (capitals, hyphens and underscores do not matter). A list that has
+    # as many names as there are labels, in the order of the data set, may also be matched by place: where the labels
+    # are numbers or WordNet ids, or where most names match at their own places. Anything else is refused: a wrong match
+    # would look like a bad model.
     if given is None:
         words = [tidied(label) for label in labels]
         names_of_labels = words if len(set(words)) == len(words) else labels
@@ -127,11 +92,7 @@ def resolve_names(given: Any, labels: Sequence[str], *, ordered: bool = False) -
 
 
 def free_names(given: Any) -> ClassNames:
-    """Class names for pictures whose classes are not known.
-
-    Raises:
-        ConfigurationError: There are fewer than two, or names repeat.
-    """
+    """Class names for pictures whose classes are not known."""
     names, origin = written_names(given)
     if isinstance(names, dict):
         return ClassNames(tuple(names), tuple(names.values()), origin)

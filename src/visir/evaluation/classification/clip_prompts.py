@@ -29,17 +29,12 @@ _OTHER_NAMES = {
 
 @dataclass(frozen=True)
 class ClipPrompts:
-    """What CLIP used for one data set.
+    """What CLIP used for one data set."""
 
-    Attributes:
-        name: As it is called here: "clip/food101".
-        classes: The names of each class, in the order of the data set; a few classes have several names.
-        templates: The templates, with {} where the class name stands.
-    """
-
-    name: str
+    name: str  # as it is called here: "clip/food101"
+    # The names of each class, in the order of the data set; a few classes have several names.
     classes: tuple[tuple[str, ...], ...]
-    templates: tuple[str, ...]
+    templates: tuple[str, ...]  # the templates, with {} where the class name stands
 
 
 def clip_names() -> list[str]:
@@ -48,21 +43,7 @@ def clip_names() -> list[str]:
 
 
 def clip_prompts(name: str) -> ClipPrompts:
-    """The lists of a data set.
-
-    Args:
-        name: "clip/food101". "clip/imagenet" has the 80 templates of the paper, "clip/imagenet-7" the seven that were
-            chosen from them. Capital letters, hyphens and underscores do not matter, and common other names are known:
-            "clip/dtd".
-
-    Raises:
-        ConfigurationError: There is no such list.
-
-    Example:
-        >>> prompts = clip_prompts("clip/eurosat")
-        >>> len(prompts.classes), prompts.templates[0]
-        (10, 'a centered satellite photo of {}.')
-    """
+    """The lists of a data set."""
     own = list_name(name.removeprefix(PREFIX))
     if own is None:
         raise ConfigurationError(

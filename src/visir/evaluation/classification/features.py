@@ -24,29 +24,17 @@ from visir.records import Embeddings, Items
 
 @dataclass(frozen=True)
 class Features:
-    """Vectors of pictures and of classes.
+    """Vectors of pictures and of classes."""
 
-    Attributes:
-        name: The name of the model.
-        encoder: The model; None where vectors are given.
-        images: Given vectors of pictures.
-        classes: Given vectors of classes, under their labels or their names.
-        options: As of `visir.encode`.
-    """
-
-    name: str
-    encoder: Encoder | None = None
-    images: Embeddings | None = None
-    classes: Embeddings | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    name: str  # the name of the model
+    encoder: Encoder | None = None  # the model; None where vectors are given
+    images: Embeddings | None = None  # given vectors of pictures
+    classes: Embeddings | None = None  # given vectors of classes, under their labels or their names
+    options: dict[str, Any] = field(default_factory=dict)  # as of `visir.encode`
 
     @classmethod
     def of(cls, model: Any, *, device: str | None = None, dtype: str = "float32", **options: Any) -> Features:
-        """The features of a model, its name, or {"image": vectors, "text": vectors of the classes}.
-
-        Raises:
-            ConfigurationError: Vectors are given for something else.
-        """
+        """The features of a model, its name, or {"image": vectors, "text": vectors of the classes}."""
         if isinstance(model, Embeddings):
             model = {"image": model}
         if isinstance(model, Mapping):
@@ -89,12 +77,7 @@ class Features:
         return is_stored(self.encoder, items, "document", self.options.get("store"))
 
     def of_classes(self, names: ClassNames, templates: Templates) -> Matrix:
-        """(classes, d) unit vectors of the classes.
-
-        Raises:
-            EncoderError: The model takes no texts.
-            EmbeddingError: A class has no vector among those that are given.
-        """
+        """(classes, d) unit vectors of the classes."""
         if self.encoder is not None:
             if "text" not in self.encoder.modalities:
                 raise self.encoder.cannot("text")

@@ -27,40 +27,24 @@ ALL = -1
 
 @dataclass(frozen=True)
 class FewShotPlan:
-    """What is drawn and fitted.
+    """What is drawn and fitted."""
 
-    Attributes:
-        methods: Some of `FEW_SHOT`.
-        shots: Pictures of each class, in ascending order; `ALL` for all.
-        draws: How often shots are drawn.
-        tuning: What settings are chosen on.
-        seed: The seed.
-    """
-
-    methods: tuple[str, ...]
-    shots: tuple[int, ...]
-    draws: int
-    tuning: Tuning
-    seed: int
+    methods: tuple[str, ...]  # some of `FEW_SHOT`
+    shots: tuple[int, ...]  # pictures of each class, in ascending order; `ALL` for all
+    draws: int  # how often shots are drawn
+    tuning: Tuning  # what settings are chosen on
+    seed: int  # the seed
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnPictures:
-    """The rows that each draw takes, by class in random order, and the vectors of the rows that are used.
+    """The rows that each draw takes, by class in random order, and the vectors of the rows that are used."""
 
-    Attributes:
-        codes: (n,) the classes of all pictures.
-        orders: For each draw and class the rows in the order of the draw.
-        vectors: (used, d) vectors.
-        places: (n,) the row of each picture in `vectors`; -1 for unused and broken ones.
-        items: The n pictures.
-    """
-
-    codes: Codes
-    orders: Sequence[Sequence[Codes]]
-    vectors: NDArray[Any]
-    places: Codes
-    items: Items
+    codes: Codes  # (n,) the classes of all pictures
+    orders: Sequence[Sequence[Codes]]  # for each draw and class the rows in the order of the draw
+    vectors: NDArray[Any]  # (used, d) vectors
+    places: Codes  # (n,) the row of each picture in `vectors`; -1 for unused and broken ones
+    items: Items  # the n pictures
 
     def drawn(self, most: int | None) -> Codes:
         """The rows that any draw takes; without broken pictures."""
@@ -76,14 +60,7 @@ class DrawnPictures:
 
 
 def draw_pictures(features: Features, pictures: LabelledPictures, plan: FewShotPlan, most: int | None) -> DrawnPictures:
-    """Draw pictures and embed those that are used; all of them where that costs little.
-
-    Args:
-        features: Where vectors come from.
-        pictures: What is drawn from.
-        plan: The draws.
-        most: The most pictures of each class that a draw takes; None takes all.
-    """
+    """Draw pictures and embed those that are used; all of them where that costs little."""
     ids = pictures.collection.images["id"].to_pylist()
     draws = plan.draws if most is not None else 1
     orders = [shuffled_by_class(ids, pictures.codes, len(pictures.classes), plan.seed, draw) for draw in range(draws)]
@@ -100,15 +77,8 @@ def draw_pictures(features: Features, pictures: LabelledPictures, plan: FewShotP
 
 
 def count_measured(features: Features, training: DrawnPictures, most: int | None, measured: Items, vectors: Any) -> int:
-    """How many of the pictures that are drawn are also among those that are measured (`Features.marks`).
-
-    Args:
-        features: Where vectors come from.
-        training: What shots are drawn from.
-        most: The most pictures of each class that a draw takes; None takes all.
-        measured: The pictures that are measured.
-        vectors: (n, d) their vectors.
-    """
+    """How many of the pictures that are drawn are also among those that are measured (`Features.marks`)."""
+    # vectors: (n, d) their vectors.
     rows = training.drawn(most)
     known = set(features.marks(measured, vectors))
     marks = features.marks(training.items.take(rows), training.vectors[training.places[rows]])
@@ -124,20 +94,10 @@ def few_shot(
     class_vectors: NDArray[Any] | None,
     classes: int,
 ) -> dict[tuple[str, int], Predictions]:
-    """Fit every method to every draw, and predict.
-
-    Args:
-        plan: What is fitted.
-        training: What shots are drawn from.
-        validation: What validation pictures are drawn from; None cross-validates on the shots.
-        pictures: (n, d) vectors of the pictures that are measured.
-        truth: (n,) their classes.
-        class_vectors: (classes, d) unit vectors of the classes; None for a model without texts.
-        classes: How many classes there are.
-
-    Returns:
-        The predictions by method and shots.
-    """
+    """Fit every method to every draw, and predict."""
+    # pictures: (n, d) vectors of the pictures that are measured.
+    # truth: (n,) their classes.
+    # class_vectors: (classes, d) unit vectors of the classes; None for a model without texts.
     tests = {False: _unit32(pictures), True: np.asarray(pictures, np.float32)}
     text = None if class_vectors is None else class_vectors.astype(np.float32)
     results: dict[tuple[str, int], list[Predictions]] = {

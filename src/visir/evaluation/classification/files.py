@@ -22,17 +22,7 @@ VALUES, PREDICTIONS = "classification.json", "predictions.parquet"
 
 
 def load_classification(folder: str | Path) -> Classification:
-    """Read the classification in a folder; `visir.open` calls this.
-
-    Args:
-        folder: The folder that `visir classify --out` or `Classification.save` wrote.
-
-    Returns:
-        The same values.
-
-    Raises:
-        VisirError: There is no classification, a file is missing or damaged, or another visir wrote it.
-    """
+    """Read the classification in a folder; `visir.open` calls this."""
     folder = Path(folder)
     Manifest.read(folder, CLASSIFICATION)
     check_written(folder / PREDICTIONS)

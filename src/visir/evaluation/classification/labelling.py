@@ -101,14 +101,7 @@ class PictureLabels(Tabular, view="visir.reports.views.picture_labels"):
 
 
 def label_pictures(pictures: Collection, features: Features, names: ClassNames, templates: Templates) -> PictureLabels:
-    """The cosine of each picture with each class.
-
-    Args:
-        pictures: The pictures.
-        features: Where vectors come from.
-        names: The classes and their names.
-        templates: The templates of the prompts.
-    """
+    """The cosine of each picture with each class."""
     class_vectors = features.of_classes(names, templates)
     vectors = features.of_pictures(pictures.items("image"))
     scores = cosines(vectors.vectors, class_vectors)

@@ -13,17 +13,7 @@ from visir.records import Collection
 
 
 def open_pictures(source: Any, *, images: Any = None, truth: str | None = None) -> Collection:
-    """Open pictures.
-
-    Args:
-        source: As of `visir.classify`.
-        images: Where the pictures are.
-        truth: The column of classes: a table that has it need not have captions.
-
-    Raises:
-        ConfigurationError: It is another kind of source.
-        CollectionError: It cannot be opened.
-    """
+    """Open pictures."""
     named = source if isinstance(source, (str, Path)) else ""
     path = Path(str(named).partition("?")[0])
     table = "table" if truth is not None and named and is_table(path) and path.is_file() else None

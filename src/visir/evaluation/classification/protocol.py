@@ -30,23 +30,7 @@ def protocol_of(
     seed: int,
     keys: Sequence[Key],
 ) -> tuple[tuple[str, str], ...]:
-    """(label, value) rows.
-
-    Args:
-        part: What is measured.
-        labelled: All labelled pictures.
-        split: The split that is measured.
-        names: The classes and their names.
-        templates: The templates.
-        features: Where vectors come from.
-        shots: The numbers of shots.
-        draws: The number of draws.
-        tuning: What settings are chosen on.
-        train: The split of the shots.
-        validation: The split of validation pictures; "" for none.
-        seed: The seed.
-        keys: The classifiers that were measured.
-    """
+    """(label, value) rows."""
     collection = labelled.collection
     methods = {method for method, _ in keys}
     in_prompts = f"names in prompts from {names.origin}"

@@ -21,26 +21,14 @@ _CLIP_COARSE = 16
 
 
 def probe_scores(shots: Shots, pictures: Matrix, *, clip: bool = False) -> tuple[NDArray[np.float32], str]:
-    """Fit a probe to shots and score pictures with it.
-
-    Multinomial logistic regression with an L2 penalty (scikit-learn's, by L-BFGS, at most 1,000 steps). C is the one of
-    `STRENGTHS` with the highest likelihood on the validation pictures, or on held-out shots.
-
-    CLIP's reading (Radford et al. 2021, appendix A.3): C is searched from 1e-6 to 1e6 by accuracy, first at seven
-    places and then by halves around the best, to eight steps per decade; the probe is fitted anew to shots and
-    validation pictures. It takes vectors as the model gives them, and not of length 1.
-
-    Args:
-        shots: The shots.
-        pictures: (n, d) vectors.
-        clip: Whether CLIP's reading is taken.
-
-    Returns:
-        (n, classes) scores, -inf for classes without shots; and the C, as text.
-
-    Raises:
-        MissingPackageError: scikit-learn is not installed.
-    """
+    """Fit a probe to shots and score pictures with it."""
+    # Multinomial logistic regression with an L2 penalty (scikit-learn's, by L-BFGS, at most 1,000 steps). C is the one
+    # of `STRENGTHS` with the highest likelihood on the validation pictures, or on held-out shots.
+    # CLIP's reading (Radford et al. 2021, appendix A.3): C is searched from 1e-6 to 1e6 by accuracy, first at seven
+    # places and then by halves around the best, to eight steps per decade; the probe is fitted anew to shots and
+    # validation pictures. It takes vectors as the model gives them, and not of length 1.
+    # pictures: (n, d) vectors.
+    # Returns: (n, classes) scores, -inf for classes without shots; and the C, as text.
     require("sklearn", extra="classification", purpose="a linear probe")
     with expected_warnings():
         strength = _clip_strength(shots) if clip else _strength(shots)
@@ -52,11 +40,10 @@ def probe_scores(shots: Shots, pictures: Matrix, *, clip: bool = False) -> tuple
 
 
 class _Line:
-    """A fitted probe.
+    """A fitted probe."""
 
-    The solution lies in the span of the fitted vectors, because the penalty is on the weights' length. So where there
-    are fewer vectors than dimensions, it is sought in that span: the same solution, in a fraction of the time.
-    """
+    # The solution lies in the span of the fitted vectors, because the penalty is on the weights' length. So where there
+    # are fewer vectors than dimensions, it is sought in that span: the same solution, in a fraction of the time.
 
     def __init__(self, vectors: Matrix, codes: Codes, strength: float, line: Any = None) -> None:
         from sklearn.linear_model import LogisticRegression

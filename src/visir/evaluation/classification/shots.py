@@ -12,25 +12,11 @@ Rows = NDArray[np.int64]
 
 
 def shuffled_by_class(ids: Sequence[str], codes: Rows, classes: int, seed: int, draw: int) -> list[Rows]:
-    """The rows of each class in a random order: the first k of them are the k shots of a draw.
-
-    So the shots of 2 are among those of 4, and curves over shots compare like with like. The order follows from the ids
-    and the seed alone, and not from the order of the rows.
-
-    Args:
-        ids: (n,) the pictures.
-        codes: (n,) the class of each.
-        classes: How many classes there are.
-        seed: The seed.
-        draw: The number of the draw.
-
-    Returns:
-        For each class its rows.
-
-    Example:
-        >>> [rows.tolist() for rows in shuffled_by_class(["a", "b", "c", "d"], np.array([0, 0, 0, 1]), 2, 0, 0)]
-        [[2, 1, 0], [3]]
-    """
+    """The rows of each class in a random order: the first k of them are the k shots of a draw."""
+    # So the shots of 2 are among those of 4, and curves over shots compare like with like. The order follows from the
+    # ids and the seed alone, and not from the order of the rows.
+    # ids: (n,) the pictures.
+    # codes: (n,) the class of each.
     keys = np.array([_key(seed, draw, identifier) for identifier in ids], "S16")
     order = np.argsort(keys, kind="stable")
     by_class = order[np.argsort(codes[order], kind="stable")]
@@ -38,28 +24,14 @@ def shuffled_by_class(ids: Sequence[str], codes: Rows, classes: int, seed: int, 
 
 
 def first_of_each(rows: Sequence[Rows], count: int | None, skip: int = 0) -> Rows:
-    """The first few rows of each class, class by class; None takes all.
-
-    Args:
-        rows: For each class its rows.
-        count: How many.
-        skip: How many are left out before.
-    """
+    """The first few rows of each class, class by class; None takes all."""
     end = None if count is None else skip + count
     return np.concatenate([of_class[skip:end] for of_class in rows]) if rows else np.zeros(0, np.int64)
 
 
 def folds_of_shots(codes: Rows, most: int) -> Rows:
-    """(n,) the fold of each shot: the shots of each class in turn, so every fold has about as many of each class.
-
-    Args:
-        codes: (n,) the class of each shot, in the order of the draw.
-        most: How many folds there are.
-
-    Example:
-        >>> folds_of_shots(np.array([0, 0, 0, 1, 1, 1]), 2).tolist()
-        [0, 1, 0, 0, 1, 0]
-    """
+    """(n,) the fold of each shot: the shots of each class in turn, so every fold has about as many of each class."""
+    # codes: (n,) the class of each shot, in the order of the draw.
     folds = np.empty(len(codes), np.int64)
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)

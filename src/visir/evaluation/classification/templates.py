@@ -19,15 +19,10 @@ _GAP = re.compile(r"\{\w*\}")
 
 @dataclass(frozen=True)
 class Templates:
-    """Templates and where they come from.
+    """Templates and where they come from."""
 
-    Attributes:
-        name: "clip/imagenet", a file, or "own".
-        texts: The templates.
-    """
-
-    name: str
-    texts: tuple[str, ...]
+    name: str  # "clip/imagenet", a file, or "own"
+    texts: tuple[str, ...]  # the templates
 
     def __str__(self) -> str:
         if len(self.texts) == 1:
@@ -36,19 +31,7 @@ class Templates:
 
 
 def templates_of(given: Any) -> Templates:
-    """The templates that somebody names or writes.
-
-    Args:
-        given: A list of CLIP ("clip/imagenet"), one template ("a photo of a {}."), several in a list, or a file with
-            one on each line. The gap is {} or has a name, as in {c}.
-
-    Raises:
-        ConfigurationError: A template has no gap or several; nothing is known by that name.
-
-    Example:
-        >>> templates_of("a photo of a {}.").texts, len(templates_of("clip/imagenet").texts)
-        (('a photo of a {}.',), 80)
-    """
+    """The templates that somebody names or writes."""
     if isinstance(given, Templates):
         return given
     if isinstance(given, Path) or (isinstance(given, str) and not _GAP.search(given)):
@@ -65,12 +48,7 @@ def templates_of(given: Any) -> Templates:
 
 
 def filled(template: str, name: str) -> str:
-    """A template with a class name in its gap.
-
-    Example:
-        >>> filled("a photo of a {}.", "red {fox}")
-        'a photo of a red {fox}.'
-    """
+    """A template with a class name in its gap."""
     return _GAP.sub(lambda gap: name, template)
 
 

@@ -24,27 +24,16 @@ _ENTRIES = 1 << 24
 def tip_scores(
     shots: Shots, pictures: Matrix, class_vectors: NDArray[Any] | None, *, trained: bool = False, seed: int = 0
 ) -> tuple[NDArray[np.float32], str]:
-    """Score pictures with a cache of shots.
-
-        scores = α · exp(-β (1 - f Kᵀ)) V + 100 · f Wᵀ
-
-    f are pictures, K the shots (keys), V their classes (one-hot), W the class vectors, all of length 1. α and β are
-    those of a grid with the highest accuracy on the validation pictures or on held-out shots; the highest likelihood
-    decides among equals. Tip-Adapter-F trains K first, with α and β of the paper.
-
-    The paper's keys are means over ten random crops of each shot, and Tip-Adapter-F trains on crops; here the vectors
-    are frozen, one for each shot.
-
-    Args:
-        shots: The shots, unit vectors.
-        pictures: (n, d) unit vectors.
-        class_vectors: (classes, d) unit vectors; None for a model without texts: then the cache decides alone.
-        trained: Whether the keys are trained (Tip-Adapter-F).
-        seed: Of the order of training.
-
-    Returns:
-        (n, classes) scores, and the settings as text.
-    """
+    """Score pictures with a cache of shots."""
+    #     scores = α · exp(-β (1 - f Kᵀ)) V + 100 · f Wᵀ
+    # f are pictures, K the shots (keys), V their classes (one-hot), W the class vectors, all of length 1. α and β are
+    # those of a grid with the highest accuracy on the validation pictures or on held-out shots; the highest likelihood
+    # decides among equals. Tip-Adapter-F trains K first, with α and β of the paper.
+    # The paper's keys are means over ten random crops of each shot, and Tip-Adapter-F trains on crops; here the vectors
+    # are frozen, one for each shot.
+    # pictures: (n, d) unit vectors.
+    # class_vectors: (classes, d) unit vectors; None for a model without texts: then the cache decides alone.
+    # Returns: (n, classes) scores, and the settings as text.
     alpha, beta = _settings(shots, class_vectors, trained, seed)
     keys = _keys(shots.vectors, shots.codes, shots.classes, class_vectors, trained, seed)
     scores = cache_scores(pictures, keys, shots.codes, shots.classes, class_vectors, alpha, beta)

@@ -27,24 +27,12 @@ def trained_keys(
     seed: int = 0,
     epochs: int = EPOCHS,
 ) -> Matrix:
-    """Keys that start as the shots and are trained by cross-entropy to classify the shots.
-
-    The values, the class vectors and the pictures' vectors stay as they are.
-
-    Args:
-        vectors: (n, d) unit vectors of the shots.
-        codes: (n,) their classes.
-        classes: How many classes there are.
-        class_vectors: (classes, d) unit vectors, or None.
-        alpha: α of the training.
-        beta: β of the training.
-        scale: By which cosines with class vectors are multiplied.
-        seed: Of the order of the shots.
-        epochs: How often each shot is seen.
-
-    Returns:
-        (n, d) the keys, not brought to length 1.
-    """
+    """Keys that start as the shots and are trained by cross-entropy to classify the shots."""
+    # The values, the class vectors and the pictures' vectors stay as they are.
+    # vectors: (n, d) unit vectors of the shots.
+    # codes: (n,) their classes.
+    # class_vectors: (classes, d) unit vectors, or None.
+    # Returns: (n, d) the keys, not brought to length 1.
     keys = vectors.astype(np.float32, copy=True)
     text = None if class_vectors is None else (scale * (vectors @ class_vectors.T)).astype(np.float32)
     one_hot = np.zeros((len(codes), classes), np.float32)
@@ -73,17 +61,12 @@ def trained_keys(
 def key_gradient(
     keys: Matrix, vectors: Matrix, codes: Codes, values: Matrix, text: Matrix | None, alpha: float, beta: float
 ) -> Matrix:
-    """(n, d) the gradient of the mean cross-entropy of a batch with respect to the keys.
-
-    Args:
-        keys: (n, d) the keys.
-        vectors: (b, d) the batch.
-        codes: (b,) its classes.
-        values: (n, classes) the classes of the keys, one-hot.
-        text: (b, classes) scaled cosines with the class vectors; None for none.
-        alpha: α.
-        beta: β.
-    """
+    """(n, d) the gradient of the mean cross-entropy of a batch with respect to the keys."""
+    # keys: (n, d) the keys.
+    # vectors: (b, d) the batch.
+    # codes: (b,) its classes.
+    # values: (n, classes) the classes of the keys, one-hot.
+    # text: (b, classes) scaled cosines with the class vectors; None for none.
     affinity = np.exp(-beta * (1 - vectors @ keys.T))
     scores = alpha * (affinity @ values)
     if text is not None:

@@ -24,21 +24,13 @@ CLASSES = b"classes"
 
 @dataclass(frozen=True, eq=False)
 class LabelledPictures:
-    """Pictures and the class of each.
+    """Pictures and the class of each."""
 
-    Attributes:
-        collection: The pictures.
-        codes: (n,) the class of each picture, a place in `classes`; -1 for none.
-        classes: The classes.
-        ordered: Whether they are in the order of the data set; otherwise they are sorted.
-        where: Where the classes stand: "column label", "folders".
-    """
-
-    collection: Collection
-    codes: NDArray[np.int64]
-    classes: tuple[str, ...]
-    ordered: bool
-    where: str
+    collection: Collection  # the pictures
+    codes: NDArray[np.int64]  # (n,) the class of each picture, a place in `classes`; -1 for none
+    classes: tuple[str, ...]  # the classes
+    ordered: bool  # whether they are in the order of the data set; otherwise they are sorted
+    where: str  # where the classes stand: "column label", "folders"
 
     def part(self, split: str | None) -> LabelledPictures:
         """The labelled pictures of a split, with all classes."""
@@ -70,22 +62,7 @@ class LabelledPictures:
 def find_truth(
     collection: Collection, truth: str | None = None, classes: Sequence[str] = ()
 ) -> LabelledPictures | None:
-    """The class of each picture.
-
-    Args:
-        collection: The pictures.
-        truth: A column of the collection's facts; "folder": the first folder below that of the split; "caption":
-            the only caption; "none". None takes the column with a usual name (class, label, category, …), else folders,
-            else captions that repeat, or that are all among the given names.
-        classes: The names that somebody gives, in small letters and digits. Where they are given, folders are taken
-            without being told only if they are called so: years are no classes.
-
-    Returns:
-        The labelled pictures; None where no picture has a class.
-
-    Raises:
-        CollectionError: There is no such column, several columns could be meant, or a class is no text or number.
-    """
+    """The class of each picture."""
     if truth == NONE:
         return None
     columns = [] if collection.facts is None else collection.facts.column_names[1:]

@@ -24,23 +24,14 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Shots:
-    """The training pictures of one draw, and what settings are chosen on.
+    """The training pictures of one draw, and what settings are chosen on."""
 
-    Attributes:
-        vectors: (n, d) of the shots.
-        codes: (n,) their classes.
-        classes: How many classes there are.
-        validation: (m, d) of validation pictures; None to cross-validate on the shots.
-        validation_codes: (m,) their classes.
-        tuned: Whether settings are chosen; otherwise they are fixed.
-    """
-
-    vectors: Matrix
-    codes: Codes
-    classes: int
-    validation: Matrix | None = None
-    validation_codes: Codes | None = None
-    tuned: bool = True
+    vectors: Matrix  # (n, d) of the shots
+    codes: Codes  # (n,) their classes
+    classes: int  # how many classes there are
+    validation: Matrix | None = None  # (m, d) of validation pictures; None to cross-validate on the shots
+    validation_codes: Codes | None = None  # (m,) their classes
+    tuned: bool = True  # whether settings are chosen; otherwise they are fixed
 
     def parts(self) -> Iterator[tuple[Matrix, Codes, Matrix, Codes]]:
         """(fitted, classes, judged, classes) of each part on which settings are tried; none where they are fixed."""

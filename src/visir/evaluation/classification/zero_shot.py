@@ -19,11 +19,7 @@ Matrix = NDArray[np.float64]
 
 
 def unit(vectors: NDArray[Any]) -> Matrix:
-    """Vectors of length 1, in double precision.
-
-    Raises:
-        EmbeddingError: A vector is zero.
-    """
+    """Vectors of length 1, in double precision."""
     vectors = np.asarray(vectors, np.float64)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     if not (lengths > 0).all():
@@ -33,17 +29,9 @@ def unit(vectors: NDArray[Any]) -> Matrix:
 
 
 def class_vectors(encoder: Encoder, names: ClassNames, templates: Templates, **options: Any) -> Matrix:
-    """(classes, d) the unit vector of each class, as CLIP makes it.
-
-    Each template is filled with each name of the class; the vectors of these prompts are brought to length 1, their
-    mean is taken, and that is brought to length 1 again (Radford et al. 2021, section 3.1.4).
-
-    Args:
-        encoder: A model that takes texts.
-        names: The classes and their names.
-        templates: The templates.
-        **options: As of `visir.encode`.
-    """
+    """(classes, d) the unit vector of each class, as CLIP makes it."""
+    # Each template is filled with each name of the class; the vectors of these prompts are brought to length 1, their
+    # mean is taken, and that is brought to length 1 again (Radford et al. 2021, section 3.1.4).
     prompts = [[filled(template, name) for name in several for template in templates.texts] for several in names.names]
     texts = list(dict.fromkeys(prompt for of_class in prompts for prompt in of_class))
     items = Items(strings(texts), strings(texts), title="prompts", name="prompts")

@@ -23,25 +23,7 @@ _SPREAD = 0.03
 
 
 def chance_of_fit(values: Mapping[str, float], queries: int, decimals: int, scale: float = 100.0) -> float:
-    """The highest chance that another reading gives all printed digits of one task.
-
-    Args:
-        values: The printed values by label.
-        queries: The number of queries.
-        decimals: How many decimals are printed.
-        scale: What is printed for all queries: 100, or 1 for fractions.
-
-    Returns:
-        A probability.
-
-    Example:
-        >>> round(chance_of_fit({"R@1": 20.5}, 1000, 1), 3)  # the most likely count of 1,000
-        0.031
-        >>> chance_of_fit({"R@1": 20.5, "R@5": 43.1, "R@10": 57.0}, 1000, 1) < 1e-4
-        True
-        >>> round(chance_of_fit({"R@1": 20.0}, 1000, 0), 2)  # ten counts of 1,000 round to 20 %
-        0.32
-    """
+    """The highest chance that another reading gives all printed digits of one task."""
     chance, before = 1.0, 0.0
     recalls = sorted((int(match[1]), value) for label, value in values.items() if (match := LABEL.fullmatch(label)))
     unit = 10.0**-decimals
@@ -73,16 +55,7 @@ def is_near(ours: float, published: float, queries: int, unit: float, scale: flo
 
 
 def interval_of_chance(ranks: KnownRanks, k: int, samples: int) -> tuple[float, float]:
-    """Between which values, in percent, hit@k of random rankings lies, but for one case in 5,000.
-
-    Args:
-        ranks: The ranks of the result, for the number of right candidates.
-        k: The cutoff.
-        samples: How many independent draws the mean is of; captions of one image are not independent.
-
-    Returns:
-        The lowest and the highest value.
-    """
+    """Between which values, in percent, hit@k of random rankings lies, but for one case in 5,000."""
     gallery = max(ranks.sizes)
     expected = float(ranks.weights @ (1 - (1 - min(k / gallery, 1.0)) ** ranks.positives))
     least = min(k / gallery, 1.0)

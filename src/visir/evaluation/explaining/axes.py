@@ -25,36 +25,23 @@ NEEDS: dict[Need, str] = {
 
 @dataclass(frozen=True)
 class AxisChoice:
-    """One answer to the question of an axis.
+    """One answer to the question of an axis."""
 
-    Attributes:
-        name: Its name within the axis.
-        words: The sentence part that states it.
-        cost: How far it is from plain: 0 plain, 1 a usual difference between papers or a usual slip, 2 a rare one.
-        needs: What it is computed from.
-        value: What the computation takes: a number, a name, or a pair of them.
-    """
-
-    name: str
-    words: str
+    name: str  # its name within the axis
+    words: str  # the sentence part that states it
+    # How far it is from plain: 0 plain, 1 a usual difference between papers or a usual slip, 2 a rare one.
     cost: int = 1
-    needs: Need = "ranks"
-    value: Any = None
+    needs: Need = "ranks"  # what it is computed from
+    value: Any = None  # what the computation takes: a number, a name, or a pair of them
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One open question about a published number.
+    """One open question about a published number."""
 
-    Attributes:
-        name: Its name.
-        asks: The question.
-        choices: The answers; the plain one is not among them, because the result states it.
-    """
-
-    name: str
-    asks: str
-    choices: tuple[AxisChoice, ...]
+    name: str  # its name
+    asks: str  # the question
+    choices: tuple[AxisChoice, ...]  # the answers; the plain one is not among them, because the result states it
 
     def __getitem__(self, name: str) -> AxisChoice:
         return next(choice for choice in self.choices if choice.name == name)

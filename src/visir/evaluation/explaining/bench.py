@@ -48,14 +48,7 @@ Value = TypeVar("Value")
 
 
 class Bench:
-    """The ranks of readings.
-
-    Args:
-        material: What is at hand.
-
-    Raises:
-        VisirError: Vectors are given for a run that does not say its similarity, or they are not those of the run.
-    """
+    """The ranks of readings."""
 
     def __init__(self, material: Material) -> None:
         self.material = material
@@ -90,25 +83,13 @@ class Bench:
         return "list" if protocol is None or protocol.ties == "id" else protocol.ties
 
     def part(self, task: str, reading: Reading) -> Part:
-        """The queries and candidates of a task under a reading.
-
-        Raises:
-            NotComputable: With the reason.
-        """
+        """The queries and candidates of a task under a reading."""
         reading = reading.only(_PART_AXES)
         judged = self._judged[task]
         return _remembered(self._parts, (task, reading), lambda: part_of(self.world, task, reading, judged))
 
     def ranks(self, task: str, reading: Reading) -> KnownRanks:
-        """The ranks of a task under a reading.
-
-        Args:
-            task: The task.
-            reading: The reading; only `RANK_AXES` play a role.
-
-        Raises:
-            NotComputable: With the reason.
-        """
+        """The ranks of a task under a reading."""
         reading = reading.only(RANK_AXES)
         return _remembered(self._ranks, (task, reading), lambda: self._new_ranks(task, reading))
 

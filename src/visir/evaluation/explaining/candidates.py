@@ -77,10 +77,8 @@ def _is_usual(first: Axis, choice: AxisChoice, second: Axis, other: AxisChoice) 
 
 
 def _goes_with_more(choice: AxisChoice, second: Axis, other: AxisChoice) -> bool:
-    """Whether candidates of other splits, where a choice adds them, go with another choice.
-
-    They are in no fold, and a rare similarity beside a rare gallery is not worth its time: it scores them all anew.
-    """
+    """Whether candidates of other splits, where a choice adds them, go with another choice."""
+    # They are in no fold, and a rare similarity beside a rare gallery is not worth its time: it scores them all anew.
     if not (isinstance(choice.value, tuple) and choice.value[0] == "with"):
         return True
     return second.name != "folds" and not (second.name == "similarity" and other.cost > 1)

@@ -18,24 +18,15 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class KnownRanks:
-    """The ranks of the right candidates of each query.
+    """The ranks of the right candidates of each query."""
 
-    Attributes:
-        lowest: (p,) the lowest possible rank of each right candidate, ascending within a query; inf where it cannot be
-            found.
-        highest: (p,) the highest possible rank, likewise; inf where the lists end before it.
-        offsets: (n + 1,) query i has the slice `offsets[i]:offsets[i + 1]`.
-        weights: (n,) the weight of each query in the mean.
-        sizes: The number of candidates of each fold.
-        has_ties: Whether another candidate has the score of a right one.
-    """
-
+    # (p,) the lowest possible rank of each right candidate, ascending within a query; inf where it cannot be found.
     lowest: Numbers
-    highest: Numbers
-    offsets: Places
-    weights: Numbers
-    sizes: tuple[int, ...]
-    has_ties: bool
+    highest: Numbers  # (p,) the highest possible rank, likewise; inf where the lists end before it
+    offsets: Places  # (n + 1,) query i has the slice `offsets[i]:offsets[i + 1]`
+    weights: Numbers  # (n,) the weight of each query in the mean
+    sizes: tuple[int, ...]  # the number of candidates of each fold
+    has_ties: bool  # whether another candidate has the score of a right one
 
     @property
     def positives(self) -> Places:
@@ -44,17 +35,7 @@ class KnownRanks:
 
 
 def known_ranks(scored: RankedLists | ScoreMatrix, part: Part, reading: Reading, ties: str) -> KnownRanks:
-    """Rank the right candidates of a part.
-
-    Args:
-        scored: Lists or scores that hold the queries of the part.
-        part: The queries and candidates.
-        reading: The reading; its positives and its depth play a role.
-        ties: How equal scores are counted: "list" as the lists have them, or a choice of the axis "ties".
-
-    Returns:
-        The ranks.
-    """
+    """Rank the right candidates of a part."""
     row, _ = part.pairs
     ties = "any alike" if reading["positives"] == "any alike" else ties
     standings = scored.standings(part, ties)

@@ -26,24 +26,16 @@ _LARGEST = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
-    """The best candidates of each query.
+    """The best candidates of each query."""
 
-    Attributes:
-        queries: (n,) the queries, by position in the world.
-        order: (n, L) the candidates, best first, by position in the world; -1 behind the end of a list.
-        scores: (n, L) their scores; -inf behind the end.
-        is_whole: Whether nothing stands behind the end of any list: it holds every candidate that its query was
-            compared with, or the search gave no more.
-        id_place: (u,) the place of each candidate in the order of ids, which breaks ties.
-        remembers: Whether to remember the place of every candidate, for many look-ups.
-    """
-
-    queries: Places
-    order: Orders
-    scores: NDArray[np.float32]
+    queries: Places  # (n,) the queries, by position in the world
+    order: Orders  # (n, L) the candidates, best first, by position in the world; -1 behind the end of a list
+    scores: NDArray[np.float32]  # (n, L) their scores; -inf behind the end
+    # Whether nothing stands behind the end of any list: it holds every candidate that its query was compared with, or
+    # the search gave no more.
     is_whole: bool
-    id_place: Places
-    remembers: bool = True
+    id_place: Places  # (u,) the place of each candidate in the order of ids, which breaks ties
+    remembers: bool = True  # whether to remember the place of every candidate, for many look-ups
 
     @cached_property
     def row_of(self) -> Places:
@@ -102,11 +94,7 @@ class RankedLists:
         return result
 
     def reordered(self, rule: str) -> RankedLists:
-        """The lists with equal scores in another order.
-
-        Args:
-            rule: "source order", "reverse order", "id" or "trec" (by falling id).
-        """
+        """The lists with equal scores in another order."""
         if rule not in self._reordered:
             self._reordered[rule] = self._in_order(rule)
         return self._reordered[rule]
@@ -126,12 +114,7 @@ class RankedLists:
         return replace(self, order=np.take_along_axis(self.order, order, axis=1), remembers=False)
 
     def standings(self, part: Part, ties: str) -> Standings:
-        """Where the right candidates of a part stand.
-
-        Args:
-            part: Queries and candidates that are among those of the lists.
-            ties: A choice of the axis "ties", or "list" for the order of the lists.
-        """
+        """Where the right candidates of a part stand."""
         lists = self.reordered(ties) if ties in REORDERED and self.has_ties else self
         row, document = part.pairs
         rows = self.rows(part.queries)
@@ -188,17 +171,7 @@ def id_places(world: World, side: str) -> Places:
 
 
 def lists_of_run(run: Run, world: World, size: int) -> RankedLists:
-    """The lists of a run.
-
-    Args:
-        run: The run.
-        world: The images and captions.
-        size: The number of candidates.
-
-    Returns:
-        The lists; whole where every answer has all candidates of its gallery or fold, or ends before the depth that was
-        asked for, so that nothing stands behind it (a second stage that drops the tail).
-    """
+    """The lists of a run."""
     queries, documents = SIDES[run.task]
     lengths = np.diff(run.offsets)
     longest = int(lengths.max(initial=1))

@@ -27,33 +27,20 @@ MOST_PAIRS = 20_000_000
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The queries and candidates of one task under a reading.
+    """The queries and candidates of one task under a reading."""
 
-    Attributes:
-        extent: Which lists hold them.
-        queries: (n,) the queries, by position in the world.
-        candidates: (u + 1,) which documents of the world are candidates; the last is False.
-        pairs: (query, document) positions of the right pairs, by query in the order of `queries`.
-        weights: (n,) the weight of each query in the mean; the sum is 1.
-        query_fold: (n,) the fold of each query; None for one gallery.
-        document_fold: (u + 1,) the fold of each document.
-        folds: The number of folds.
-        copies: (u + 1,) how often each document is a candidate; None for once.
-        copies_before: (n,) how many copies of its image stand before the right one, for each query.
-        groups: (n,) the number of the image of each query, where the captions of an image are one query, and `weights`
-            are of images; None where every query is its own.
-    """
-
-    extent: Extent
-    queries: Places
-    candidates: NDArray[np.bool_]
-    pairs: tuple[Places, Places]
-    weights: NDArray[np.float64]
-    query_fold: Places | None = None
-    document_fold: Places | None = None
-    folds: int = 1
-    copies: Places | None = None
-    copies_before: Places | None = None
+    extent: Extent  # which lists hold them
+    queries: Places  # (n,) the queries, by position in the world
+    candidates: NDArray[np.bool_]  # (u + 1,) which documents of the world are candidates; the last is False
+    pairs: tuple[Places, Places]  # (query, document) positions of the right pairs, by query in the order of `queries`
+    weights: NDArray[np.float64]  # (n,) the weight of each query in the mean; the sum is 1
+    query_fold: Places | None = None  # (n,) the fold of each query; None for one gallery
+    document_fold: Places | None = None  # (u + 1,) the fold of each document
+    folds: int = 1  # the number of folds
+    copies: Places | None = None  # (u + 1,) how often each document is a candidate; None for once
+    copies_before: Places | None = None  # (n,) how many copies of its image stand before the right one, for each query
+    # (n,) the number of the image of each query, where the captions of an image are one query, and `weights` are of
+    # images; None where every query is its own.
     groups: Places | None = None
 
     @property
@@ -77,34 +64,15 @@ class _Chosen:
 
 @dataclass(frozen=True, eq=False)
 class AsEvaluated:
-    """What the result itself has: its queries, right pairs and candidates, by position in the world.
+    """What the result itself has: its queries, right pairs and candidates, by position in the world."""
 
-    Attributes:
-        queries: (n,) the judged queries; the mean is over these.
-        pairs: (query, document) of its right pairs.
-        gallery: (m,) its candidates.
-    """
-
-    queries: Places
-    pairs: tuple[Places, Places]
-    gallery: Places
+    queries: Places  # (n,) the judged queries; the mean is over these
+    pairs: tuple[Places, Places]  # (query, document) of its right pairs
+    gallery: Places  # (m,) its candidates
 
 
 def part_of(world: World, task: str, reading: Reading, own: AsEvaluated) -> Part:
-    """Resolve a reading.
-
-    Args:
-        world: The images and captions.
-        task: "t2i" or "i2t".
-        reading: The reading; only the axes of `parts.py` play a role.
-        own: What the result itself has.
-
-    Returns:
-        The part.
-
-    Raises:
-        NotComputable: What is at hand does not allow it, or the reading changes nothing.
-    """
+    """Resolve a reading."""
     chosen = _links(world, _split(world, reading), reading)
     chosen = _cut(_captions(world, chosen, reading), reading)
     is_own = chosen.extent == ("own", "own") and not reading["links"]

@@ -15,12 +15,7 @@ _SLACK = 1e-9
 
 
 def printed(label: str, value: Interval, reading: Reading) -> Interval:
-    """A value in the unit of the reading.
-
-    Example:
-        >>> printed("R@1", (20.5, 20.5), Reading.of(unit="fraction"))
-        (0.205, 0.205)
-    """
+    """A value in the unit of the reading."""
     unit = reading["unit"]
     if unit is None or not _is_share(label):
         return value
@@ -37,20 +32,7 @@ def _is_share(label: str) -> bool:
 def judged(
     task: str, label: str, value: Interval, published: float, decimals: int, reading: Reading, recall: str
 ) -> Judgement:
-    """Compare a value with a printed one.
-
-    Args:
-        task: The task.
-        label: The label.
-        value: Our value, printed in the unit of the reading.
-        published: The printed value.
-        decimals: How many decimals are printed.
-        reading: The reading.
-        recall: The plain meaning of R@k.
-
-    Returns:
-        The judgement; "bounded" where our value is known within bounds, and the printed one is within them.
-    """
+    """Compare a value with a printed one."""
     low, high = value
     name = measure_of(label, reading["recall"] or recall)
     judgement = judge_one(task, label, name, (low + high) / 2, published, decimals)
@@ -70,10 +52,8 @@ def judged(
 
 
 def fits(judgements: tuple[Judgement, ...], reading: Reading) -> bool:
-    """Whether all printed digits follow from the values under the reading's way of dropping digits.
-
-    A half may be rounded either way. "mixed" accepts values that only cutting gives beside rounded ones.
-    """
+    """Whether all printed digits follow from the values under the reading's way of dropping digits."""
+    # A half may be rounded either way. "mixed" accepts values that only cutting gives beside rounded ones.
     ways = [value.digits for value in judgements]
     accepted: dict[str | None, set[Digits]] = {
         None: {"rounded", "summed", "bounded"},

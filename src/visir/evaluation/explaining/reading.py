@@ -15,19 +15,9 @@ _ORDER = {axis.name: number for number, axis in enumerate(AXES)}
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading of a published number.
+    """A reading of a published number."""
 
-    Attributes:
-        choices: (axis, name of the choice) of the axes on which it differs from the result, in the order of `AXES`.
-
-    Example:
-        >>> reading = Reading.of(captions="first", recall="capped_recall")
-        >>> reading["captions"], reading["ties"], reading.cost
-        ('first', None, 4)
-        >>> str(Reading.of(unit="fraction"))
-        'printed as fractions of 1, not in percent'
-    """
-
+    # (axis, name of the choice) of the axes on which it differs from the result, in the order of `AXES`.
     choices: tuple[tuple[str, str], ...] = ()
 
     @classmethod

@@ -13,15 +13,10 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """The ranks of the right candidates, query by query.
+    """The ranks of the right candidates, query by query."""
 
-    Attributes:
-        ranks: (p,) ascending within a query; inf for one that is not found.
-        offsets: (n + 1,) query i has the slice `offsets[i]:offsets[i + 1]`.
-    """
-
-    ranks: Numbers
-    offsets: NDArray[np.int64]
+    ranks: Numbers  # (p,) ascending within a query; inf for one that is not found
+    offsets: NDArray[np.int64]  # (n + 1,) query i has the slice `offsets[i]:offsets[i + 1]`
 
     @property
     def positives(self) -> Numbers:
@@ -100,20 +95,8 @@ RECALLS: Mapping[str, Recall] = {
 
 
 def recall_values(ranks: Numbers, offsets: NDArray[np.int64], recall: str, k: int) -> Numbers:
-    """The values of R@k under one meaning.
-
-    Args:
-        ranks: (p,) the ranks of the right candidates from 1, ascending within a query; inf for one that is not found.
-        offsets: (n + 1,) the slice of each query.
-        recall: The name of the meaning.
-        k: The cutoff, from 1.
-
-    Returns:
-        (n,) one value per query.
-
-    Example:
-        >>> recall_values(np.array([2.0, 7.0]), np.array([0, 2]), "recall", 5).tolist()
-        [0.5]
-    """
+    """The values of R@k under one meaning."""
+    # ranks: (p,) the ranks of the right candidates from 1, ascending within a query; inf for one that is not found.
+    # Returns: (n,) one value per query.
     with np.errstate(divide="ignore", invalid="ignore"):
         return RECALLS[recall](Ranked(ranks, offsets), k)

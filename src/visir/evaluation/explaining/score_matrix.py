@@ -20,19 +20,12 @@ MOST_HELD = 0.5
 
 @dataclass(frozen=True, eq=False)
 class ScoreMatrix:
-    """The score of every query and candidate.
+    """The score of every query and candidate."""
 
-    Attributes:
-        queries: (n,) the queries, by position in the world.
-        documents: (m,) the candidates, by position in the world.
-        scores: (n, m) their scores; higher is better.
-        id_place: (u,) the place of each document of the world in the order of ids, which breaks ties.
-    """
-
-    queries: Places
-    documents: Places
-    scores: NDArray[np.float32]
-    id_place: Places
+    queries: Places  # (n,) the queries, by position in the world
+    documents: Places  # (m,) the candidates, by position in the world
+    scores: NDArray[np.float32]  # (n, m) their scores; higher is better
+    id_place: Places  # (u,) the place of each document of the world in the order of ids, which breaks ties
 
     @cached_property
     def _row_of(self) -> Places:
@@ -43,12 +36,7 @@ class ScoreMatrix:
         return _inverse(self.documents, len(self.id_place))
 
     def standings(self, part: Part, ties: str) -> Standings:
-        """Where the right candidates of a part stand.
-
-        Args:
-            part: Queries and candidates that the matrix holds.
-            ties: The order of equal scores: "source order", "reverse order", "trec" (by falling id); by id otherwise.
-        """
+        """Where the right candidates of a part stand."""
         held = part.candidates[self.documents]
         if held.mean() < MOST_HELD:  # few candidates: their columns alone are faster than weights of 0
             return self._only(part.queries, held).standings(part, ties)
@@ -86,10 +74,9 @@ def _inverse(items: Places, size: int) -> Places:
 def _count(
     scores: Any, rows: Any, columns: Any, weight: Any, of_query: Any, of_document: Any, place: Any
 ) -> tuple[Any, Any, Any]:
-    """Count, for each right candidate, the others: with a better score, with the same one, and those before it there.
-
-    Sums of whole numbers below 2^24 are exact in float32, in any order.
-    """
+    """Count, for each right candidate, the others: with a better score, with the same one, and those before it
+    there."""
+    # Sums of whole numbers below 2^24 are exact in float32, in any order.
     better, equal, earlier = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     zero, has_folds = np.float32(0), len(of_document) > 0
     for p in range(len(rows)):

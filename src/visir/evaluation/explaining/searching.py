@@ -26,13 +26,9 @@ ONE_DIRECTION = 1
 
 @dataclass(frozen=True)
 class Combined:
-    """A reading of each task; the usual case is one reading for both.
+    """A reading of each task; the usual case is one reading for both."""
 
-    Attributes:
-        by_task: (task, reading).
-    """
-
-    by_task: tuple[tuple[str, Reading], ...]
+    by_task: tuple[tuple[str, Reading], ...]  # (task, reading)
 
     @property
     def readings(self) -> tuple[Reading, ...]:
@@ -71,23 +67,16 @@ class Combined:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search gives.
+    """What a search gives."""
 
-    Attributes:
-        fitting: The readings that give all digits at the first cost at which one does, the rarer axes last.
-        accidents: The expected number of readings that fit by accident up to that cost.
-        tried: How many readings were compared.
-        at_chance: The tasks whose printed values are at chance.
-        below_chance: Whether nearly nothing is found, less than at random.
-        unit: What nobody wrote down: "fraction", the values are taken as fractions of 1, because in percent they would
-            be at chance or below it; "open", they may be percentages at chance or fractions of 1.
-    """
-
+    # The readings that give all digits at the first cost at which one does, the rarer axes last.
     fitting: tuple[Combined, ...]
-    accidents: float
-    tried: int
-    at_chance: tuple[str, ...] = ()
-    below_chance: bool = False
+    accidents: float  # the expected number of readings that fit by accident up to that cost
+    tried: int  # how many readings were compared
+    at_chance: tuple[str, ...] = ()  # the tasks whose printed values are at chance
+    below_chance: bool = False  # whether nearly nothing is found, less than at random
+    # What nobody wrote down: "fraction", the values are taken as fractions of 1, because in percent they would be at
+    # chance or below it; "open", they may be percentages at chance or fractions of 1.
     unit: Literal["", "fraction", "open"] = ""
 
     @property
@@ -97,13 +86,7 @@ class Outcome:
 
 
 class Search:
-    """A search over readings, plainest first.
-
-    Args:
-        trials: The trials of single tasks.
-        both: The printed sum over both tasks, or None.
-        in_percent: Whether the values say themselves that they are percentages.
-    """
+    """A search over readings, plainest first."""
 
     def __init__(self, trials: Trials, both: float | None = None, *, in_percent: bool = False) -> None:
         self.trials = trials
@@ -116,11 +99,7 @@ class Search:
         self._fitting_by_task: dict[str, list[Reading]] = {}
 
     def run(self) -> Outcome:
-        """Search.
-
-        Returns:
-            The outcome.
-        """
+        """Search."""
         plain = self._shared(Reading())
         if self._fits_all(plain):
             return Outcome((plain,), self._accidents(plain, alone=True), 1)
@@ -140,11 +119,7 @@ class Search:
         return Outcome(tuple(fitting), accidents, len(self.compared), (), below and not unit, "" if fitting else unit)
 
     def _plainest(self, with_unit: str | None = None) -> list[Combined]:
-        """The fits of the least cost at which there is one.
-
-        Args:
-            with_unit: Only readings in this unit.
-        """
+        """The fits of the least cost at which there is one."""
         self._fitting_by_task = {task: [] for task in self.tasks}
         with Progress("explaining", sum(len(tier) for _, tier in tiers()), "readings") as advance:
             return self._first_cost(with_unit, advance)
@@ -164,10 +139,8 @@ class Search:
         return []
 
     def _is_settled(self, fitting: Sequence[Combined], cost: int) -> bool:
-        """Whether a fit as plain as any that is to come is no accident.
-
-        One that needs vectors is not settled before the others that need them: they may be the same computation.
-        """
+        """Whether a fit as plain as any that is to come is no accident."""
+        # One that needs vectors is not settled before the others that need them: they may be the same computation.
         best = [combined for combined in fitting if combined.cost <= cost]
         if not best or any(reading.needs_vectors for reading in best[0].readings):
             return False
@@ -261,12 +234,7 @@ class Search:
     # accidents and chance
 
     def _accidents(self, best: Combined, alone: bool = False) -> float:
-        """The expected number of accidental fits among the readings that came near.
-
-        Args:
-            best: The reading that fits.
-            alone: It is the first that was tried.
-        """
+        """The expected number of accidental fits among the readings that came near."""
         scale = 1.0 if best.reading["unit"] == "fraction" else 100.0
         chance, near = 1.0, 0
         for task, reading in best.by_task:
@@ -315,10 +283,9 @@ class Search:
         return "below" if recalls[deepest] + half < bounds[deepest][0] else "above"
 
     def _may_be_fractions(self) -> bool:
-        """Whether the printed recalls, and sums of three, may be fractions of 1, by their size and as they are written.
-
-        Nobody prints a fraction with one digit.
-        """
+        """Whether the printed recalls, and sums of three, may be fractions of 1, by their size and as they are
+        written."""
+        # Nobody prints a fraction with one digit.
         if self.in_percent or self.trials.decimals < 2:
             return False
         sums = [part["rsum"] for part in self.trials.labels.values() if "rsum" in part]

@@ -24,18 +24,7 @@ _WAYS: Mapping[Digits, str] = {
 def sentence(
     outcome: Outcome, fits: Sequence[Fit], row: PublishedRow, recall: str, not_computable: Sequence[tuple[str, str]]
 ) -> str:
-    """The answer.
-
-    Args:
-        outcome: What the search gave.
-        fits: The readings, those that fit first.
-        row: The published row.
-        recall: The plain meaning of R@k.
-        not_computable: The readings that could not be computed.
-
-    Returns:
-        One or a few sentences.
-    """
+    """The answer."""
     named = f"{row.system} on {row.collection}" if row.collection else row.system
     chance = ""
     if outcome.at_chance:

@@ -19,26 +19,11 @@ _ROWS = 1024
 
 
 def scores(images: Matrix, texts: Matrix, similarity: str, task: str) -> NDArray[np.float32]:
-    """Score every query with every candidate.
-
-    Products of float64 vectors are rounded to float32, so that equal vectors have equal scores.
-
-    Args:
-        images: (n, d) the vectors of images.
-        texts: (m, d) the vectors of texts.
-        similarity: The name of a choice of the axis "similarity".
-        task: "t2i" (rows are texts) or "i2t" (rows are images).
-
-    Returns:
-        (queries, candidates) the scores.
-
-    Example:
-        >>> images, texts = np.array([[1.0, 0.0], [3.0, 3.0]]), np.array([[2.0, 0.0]])
-        >>> scores(images, texts, "cosine", "t2i").argmax(), scores(images, texts, "dot", "t2i").tolist()
-        (np.int64(0), [[2.0, 6.0]])
-        >>> scores(images, texts, "euclidean", "t2i").tolist()  # less the squared distance, and the query's length
-        [[3.0, -6.0]]
-    """
+    """Score every query with every candidate."""
+    # Products of float64 vectors are rounded to float32, so that equal vectors have equal scores.
+    # images: (n, d) the vectors of images.
+    # texts: (m, d) the vectors of texts.
+    # Returns: (queries, candidates) the scores.
     queries, documents = (texts, images) if task == "t2i" else (images, texts)
     if similarity == "signs":  # whole numbers: the length of all vectors is one
         return _products(_signs(queries), _signs(documents))

@@ -16,22 +16,14 @@ REORDERED = ("source order", "reverse order", "id", "trec")
 
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """The place of each right candidate of a part.
+    """The place of each right candidate of a part."""
 
-    Attributes:
-        rank: (p,) its rank, equal scores in the order of the rule.
-        better: (p,) how many candidates have a better score.
-        equal: (p,) how many candidates have the same score, with itself.
-        is_ranked: (p,) whether it is known where it stands; the numbers of others mean nothing.
-        is_open: (p,) whether more candidates may have the same score, behind the end of a list.
-        behind: (p,) for those that are not ranked: the lowest rank that is possible; inf for one that is no candidate.
-    """
-
-    rank: Numbers
-    better: Numbers
-    equal: Numbers
-    is_ranked: NDArray[np.bool_]
-    is_open: NDArray[np.bool_]
+    rank: Numbers  # (p,) its rank, equal scores in the order of the rule
+    better: Numbers  # (p,) how many candidates have a better score
+    equal: Numbers  # (p,) how many candidates have the same score, with itself
+    is_ranked: NDArray[np.bool_]  # (p,) whether it is known where it stands; the numbers of others mean nothing
+    is_open: NDArray[np.bool_]  # (p,) whether more candidates may have the same score, behind the end of a list
+    # (p,) for those that are not ranked: the lowest rank that is possible; inf for one that is no candidate.
     behind: Numbers
 
     @property
@@ -40,13 +32,8 @@ class Standings:
         return bool((self.equal[self.is_ranked] > 1).any())
 
     def interval(self, ties: str, row: Places) -> tuple[Numbers, Numbers]:
-        """The lowest and the highest rank of each right candidate under a rule for equal scores.
-
-        Args:
-            ties: "list" or one of `REORDERED`, the order that the counts were made in; or another choice of the axis
-                "ties"; "any alike" counts every equal score as right.
-            row: (p,) the query of each right candidate.
-        """
+        """The lowest and the highest rank of each right candidate under a rule for equal scores."""
+        # row: (p,) the query of each right candidate.
         lowest, highest = self.behind.copy(), np.full(len(row), np.inf)
         ranked = np.flatnonzero(self.is_ranked)
         low, high = self._counted(ties, ranked, row[ranked])
@@ -79,10 +66,9 @@ class Standings:
 
 
 def _among_right(row: Places, better: Numbers, rank: Numbers) -> tuple[Numbers, Numbers]:
-    """(nth, right): which of the right candidates of its query with one score each is, from 0, and how many those are.
-
-    Right candidates of one query have one score where equally many others are better.
-    """
+    """(nth, right): which of the right candidates of its query with one score each is, from 0, and how many those
+    are."""
+    # Right candidates of one query have one score where equally many others are better.
     order = np.lexsort((rank, better, row))
     same = np.concatenate([[False], (np.diff(row[order]) == 0) & (np.diff(better[order]) == 0)])
     starts = np.flatnonzero(~same)

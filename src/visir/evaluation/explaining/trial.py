@@ -19,25 +19,15 @@ OTHER = {"t2i": "i2t", "i2t": "t2i"}
 
 @dataclass(frozen=True)
 class ReadingTrial:
-    """One reading of one task, compared with the printed values.
+    """One reading of one task, compared with the printed values."""
 
-    Attributes:
-        values: Our values and the printed ones.
-        fits: Whether all printed digits follow.
-        near: Whether every value is as near as another sample of queries would give.
-        sums: Our rsum, for the sum over both tasks.
-        sizes: The number of candidates of each fold.
-        slack: How many times as many values the bounds of ours let in.
-        is_wide: Whether a value is known too badly to say anything, because the lists end early.
-    """
-
-    values: tuple[Judgement, ...]
-    fits: bool
-    near: bool
-    sums: Interval
-    sizes: tuple[int, ...]
-    is_wide: bool
-    slack: float = 1.0
+    values: tuple[Judgement, ...]  # our values and the printed ones
+    fits: bool  # whether all printed digits follow
+    near: bool  # whether every value is as near as another sample of queries would give
+    sums: Interval  # our rsum, for the sum over both tasks
+    sizes: tuple[int, ...]  # the number of candidates of each fold
+    is_wide: bool  # whether a value is known too badly to say anything, because the lists end early
+    slack: float = 1.0  # how many times as many values the bounds of ours let in
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -46,14 +36,7 @@ class ReadingTrial:
 
 
 class Trials:
-    """Readings of the tasks of one published row.
-
-    Args:
-        bench: The ranks.
-        labels: By task: the labels that are explained, with their printed values.
-        decimals: How many decimals are printed.
-        sums: Whether the rsum of each task is needed.
-    """
+    """Readings of the tasks of one published row."""
 
     def __init__(
         self, bench: Bench, labels: Mapping[str, Mapping[str, float]], decimals: int, sums: bool = False

@@ -23,12 +23,7 @@ _PLAIN_AXES = ("unit", "digits", "direction")
 
 
 def cutoff_of(k: int, reading: Reading) -> int:
-    """Which cutoff a printed @k is.
-
-    Example:
-        >>> cutoff_of(5, Reading.of(cutoffs="from 0")), cutoff_of(10, Reading.of(cutoffs="@10 is @20"))
-        (6, 20)
-    """
+    """Which cutoff a printed @k is."""
     value = reading.value("cutoffs")
     if not isinstance(value, tuple):
         return k
@@ -40,18 +35,7 @@ def cutoff_of(k: int, reading: Reading) -> int:
 
 
 def value_of(label: str, ranks: KnownRanks, reading: Reading, recall: str, fixed: Mapping[str, float]) -> Interval:
-    """Our value of a label, in the unit in which such measures are usually printed.
-
-    Args:
-        label: The published label.
-        ranks: The ranks under the reading.
-        reading: The reading.
-        recall: The plain meaning of R@k.
-        fixed: Values of the result as it is, by measure.
-
-    Returns:
-        The lowest and the highest possible value.
-    """
+    """Our value of a label, in the unit in which such measures are usually printed."""
     if label == "rsum":
         parts = [value_of(f"R@{k}", ranks, reading, recall, fixed) for k in RSUM_CUTOFFS]
         low, high = sum(part[0] for part in parts), sum(part[1] for part in parts)

@@ -20,29 +20,17 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """All images and captions that a run, its captions, or the collection name.
+    """All images and captions that a run, its captions, or the collection name."""
 
-    Attributes:
-        image_ids: (n,) ids, those of the split first in the source's order.
-        caption_ids: (m,) ids, likewise.
-        owner: (m,) the image of each caption; -1 where it is not known.
-        image_split: (n,) the split of each image; "" where it is not known.
-        images: The images of the result, in the source's order.
-        captions: The captions of the result, in the source's order.
-        has_captions: Whether it is known which captions belong to which image.
-        has_source: Whether the collection of the result is at hand, with its splits.
-        own_folds: (n,) the fold of each image in the result; None without folds.
-    """
-
-    image_ids: pa.StringArray
-    caption_ids: pa.StringArray
-    owner: Places
-    image_split: NDArray[np.str_]
-    images: Places
-    captions: Places
-    has_captions: bool
-    has_source: bool
-    own_folds: Places | None
+    image_ids: pa.StringArray  # (n,) ids, those of the split first in the source's order
+    caption_ids: pa.StringArray  # (m,) ids, likewise
+    owner: Places  # (m,) the image of each caption; -1 where it is not known
+    image_split: NDArray[np.str_]  # (n,) the split of each image; "" where it is not known
+    images: Places  # the images of the result, in the source's order
+    captions: Places  # the captions of the result, in the source's order
+    has_captions: bool  # whether it is known which captions belong to which image
+    has_source: bool  # whether the collection of the result is at hand, with its splits
+    own_folds: Places | None  # (n,) the fold of each image in the result; None without folds
 
     def ids(self, side: str) -> pa.StringArray:
         """The ids of one side, "image" or "text"."""
@@ -73,17 +61,7 @@ def places(ids: pa.Array, among: pa.Array) -> Places:
 
 
 def world_of(material: Material) -> World:
-    """Number the images and captions at hand.
-
-    Args:
-        material: What is at hand.
-
-    Returns:
-        The world.
-
-    Raises:
-        VisirError: The collection at hand is another one than that of the result.
-    """
+    """Number the images and captions at hand."""
     _check_source(material)
     named: dict[str, list[pa.Array]] = {"image": [], "text": []}
     owners: pa.Table | None = None

@@ -15,13 +15,7 @@ _BATCH = 32
 
 
 class CausalModel:
-    """A causal language model and its tokenizer.
-
-    Args:
-        name: The name in tables.
-        model: A model of `transformers.AutoModelForCausalLM`.
-        tokenizer: Its tokenizer.
-    """
+    """A causal language model and its tokenizer."""
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
         self.name, self._model, self._tokenizer = name, model.eval(), tokenizer
@@ -31,11 +25,7 @@ class CausalModel:
 
     @classmethod
     def load(cls, name: str) -> CausalModel:
-        """Load a model by its folder or its name on the hub.
-
-        Raises:
-            ConfigurationError: There is no such model.
-        """
+        """Load a model by its folder or its name on the hub."""
         require("transformers", extra="hf", purpose="a language model")
         import transformers
 
@@ -51,10 +41,8 @@ class CausalModel:
         return cls(name, model, tokenizer)
 
     def log_likelihoods(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """(n,) the mean logarithm of the probability of a token of each text, given those before it.
-
-        A token that begins texts is put before the first one, if the model has one.
-        """
+        """(n,) the mean logarithm of the probability of a token of each text, given those before it."""
+        # A token that begins texts is put before the first one, if the model has one.
         import torch
 
         values: list[float] = []

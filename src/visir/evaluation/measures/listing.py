@@ -14,13 +14,9 @@ from visir.evaluation.measures.typed import Named
 
 @dataclass(frozen=True, repr=False)
 class MeasureList(Tabular, view="visir.reports.views.measures"):
-    """The measures, with their formulas and the names that people type.
+    """The measures, with their formulas and the names that people type."""
 
-    Attributes:
-        measures: The measures by name.
-    """
-
-    measures: dict[str, Measure]
+    measures: dict[str, Measure]  # the measures by name
 
     def __len__(self) -> int:
         return len(self.measures)

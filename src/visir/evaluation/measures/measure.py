@@ -95,14 +95,7 @@ def beyond_rank(per_query: pa.Table, last: int) -> dict[str, int]:
 
 
 def recalls_of(recall: Recall) -> list[str]:
-    """The three measures that rsum adds.
-
-    Args:
-        recall: The recall that is summed.
-
-    Returns:
-        Their names.
-    """
+    """The three measures that rsum adds."""
     return [f"{recall}@{k}" for k in RSUM_CUTOFFS]
 
 

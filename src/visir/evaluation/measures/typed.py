@@ -37,11 +37,7 @@ class Named:
 
 
 class Names:
-    """The names of measures, and what else people call them.
-
-    Args:
-        measures: The measures by name.
-    """
+    """The names of measures, and what else people call them."""
 
     def __init__(self, measures: Iterable[tuple[str, Measure]]) -> None:
         self.measures = dict(measures)
@@ -52,15 +48,7 @@ class Names:
         self._known |= {_plain(name): name for name in self.measures}  # a measure's own name is nobody's alias
 
     def read(self, typed: str, recall: Recall = "hit") -> Named | str:
-        """Read one name.
-
-        Args:
-            typed: The name as typed. "R@k" is the recall that the protocol declares; every other name has one meaning.
-            recall: The declared recall.
-
-        Returns:
-            The measure; or, if there is none of this name, a line that says why.
-        """
+        """Read one name."""
         text = typed.strip()
         if text not in self.measures and (old := _TREC.fullmatch(text)):
             text = f"{old['base']}@{old['cutoff']}"

@@ -13,14 +13,7 @@ _MODALITIES = {"text": ("text",), "image": ("image",), "text+image": ("image", "
 
 
 def meta_of(encoder: Encoder, similarity: Similarity | None, name: str | None, revision: str | None) -> Any:
-    """mteb's record of a model.
-
-    Args:
-        encoder: The encoder.
-        similarity: How pairs are scored; None is the usual similarity of the form of the vectors.
-        name: What mteb calls it; None makes it of the name of the encoder.
-        revision: What mteb calls its version; None is the fingerprint of the encoder's card.
-    """
+    """mteb's record of a model."""
     from mteb.models import ModelMeta
 
     scored = {"sparse": "dot", "multi-vector": "MaxSim"}.get(encoder.form, similarity or "cosine")
@@ -41,12 +34,7 @@ def meta_of(encoder: Encoder, similarity: Similarity | None, name: str | None, r
 
 
 def model_name(name: str) -> str:
-    """The name of an encoder in mteb's form, "organisation/model".
-
-    Example:
-        >>> model_name("openai/clip-vit-base-patch32"), model_name("bow:64"), model_name("/home/me/run 1")
-        ('openai/clip-vit-base-patch32', 'visir/bow-64', 'visir/run-1')
-    """
+    """The name of an encoder in mteb's form, "organisation/model"."""
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         return name
     return f"visir/{re.sub(r'[^A-Za-z0-9_.-]+', '-', name.rstrip('/').rpartition('/')[2]).strip('-') or 'model'}"

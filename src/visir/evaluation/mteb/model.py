@@ -72,14 +72,7 @@ def mteb_model(
 
 
 class SearchModel:
-    """An encoder that searches for mteb (its `SearchProtocol`). `mteb_model` makes one.
-
-    Args:
-        encoder: The encoder.
-        similarity: How pairs are scored; None is the usual similarity of the form of the vectors.
-        meta: What mteb knows of the model.
-        encoding: Options of `visir.encode`.
-    """
+    """An encoder that searches for mteb (its `SearchProtocol`). `mteb_model` makes one."""
 
     def __init__(self, encoder: Encoder, similarity: Similarity | None, meta: Any, encoding: Mapping[str, Any]) -> None:
         self.encoder = encoder
@@ -92,15 +85,7 @@ class SearchModel:
         return f"{type(self).__name__}({self.mteb_model_meta.name}, for mteb)"
 
     def index(self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **options: Any) -> None:
-        """Encode the documents of a task; mteb calls it before `search`.
-
-        Args:
-            corpus: The documents, a `datasets.Dataset`.
-            task_metadata: What mteb knows of the task.
-            hf_split: Its split.
-            hf_subset: Its subset.
-            **options: What else mteb says: `encode_kwargs`.
-        """
+        """Encode the documents of a task; mteb calls it before `search`."""
         items = items_of_dataset(corpus, "document", task_metadata)
         self._corpus = (items, self._vectors(items, "document", options))
 
@@ -115,23 +100,7 @@ class SearchModel:
         top_ranked: Mapping[str, list[str]] | None = None,
         **options: Any,
     ) -> dict[str, dict[str, float]]:
-        """Search the documents that `index` encoded.
-
-        Args:
-            queries: The queries, a `datasets.Dataset`.
-            task_metadata: What mteb knows of the task.
-            hf_split: Its split.
-            hf_subset: Its subset.
-            top_k: How many answers each query gets.
-            top_ranked: The candidates of each query, where it has its own.
-            **options: What else mteb says: `encode_kwargs`.
-
-        Returns:
-            For each query {document: score}.
-
-        Raises:
-            ConfigurationError: `index` was not called before.
-        """
+        """Search the documents that `index` encoded."""
         if self._corpus is None:
             raise ConfigurationError("there is nothing to search.", hint="call index(corpus, …) first, as mteb does")
         (documents, candidates), self._corpus = self._corpus, None
@@ -174,16 +143,7 @@ class DenseModel(SearchModel):
         prompt_type: Any = None,
         **options: Any,
     ) -> NDArray[np.float32]:
-        """The vectors of the batches of inputs that mteb makes.
-
-        Args:
-            inputs: Batches, each with lists under "text", "image", or both.
-            task_metadata: What mteb knows of the task.
-            hf_split: Its split.
-            hf_subset: Its subset.
-            prompt_type: "query" or "document"; None is document.
-            **options: What else mteb says; `batch_size` counts.
-        """
+        """The vectors of the batches of inputs that mteb makes."""
         items = items_of_batches(inputs)
         if items is None:
             return np.zeros((0, self.encoder.dimension_of("text") or 1), np.float32)

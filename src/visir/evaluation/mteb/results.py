@@ -39,25 +39,8 @@ def write_mteb(
     revision: str | None = None,
     main_score: str | None = None,
 ) -> Path:
-    """Write an evaluation as a file of results of mteb, where `mteb.ResultCache(folder)` finds it.
-
-    The file is `FOLDER/results/MODEL/REVISION/TASK.json`. Values have all their digits; mteb itself rounds to five.
-
-    Args:
-        evaluation: What `visir.evaluate` returned, with `measures="mteb"` or at least the main score.
-        folder: The folder of results.
-        task: mteb's name of the task; None takes the name of the source.
-        split: mteb's name of the split; None takes that of the protocol.
-        model: "organisation/model"; None makes it of the name of the system.
-        revision: The version of the model; None is "visir".
-        main_score: Such as "ndcg_at_10"; None takes what mteb says of the task, else "ndcg_at_10".
-
-    Returns:
-        The file.
-
-    Raises:
-        VisirError: The main score was not measured, or there is a file already.
-    """
+    """Write an evaluation as a file of results of mteb, where `mteb.ResultCache(folder)` finds it."""
+    # The file is `FOLDER/results/MODEL/REVISION/TASK.json`. Values have all their digits; mteb itself rounds to five.
     name = task or evaluation.protocol.collection
     known = _metadata(name)
     main = main_score or (known.main_score if known else "ndcg_at_10")
@@ -110,19 +93,13 @@ def with_mteb(measures: Sequence[str] | str | None) -> Sequence[str] | None:
 
 @dataclass(frozen=True)
 class MtebResults(Displayed):
-    """The numbers of one model on one task, as mteb wrote them. They have no values of single queries.
+    """The numbers of one model on one task, as mteb wrote them. They have no values of single queries."""
 
-    Attributes:
-        task: The name of the task.
-        revision: The version of its data.
-        scores: By (split, subset): {measure as visir names it: value}; nAUC and the like keep mteb's names.
-        path: The file.
-    """
-
-    task: str
-    revision: str
+    task: str  # the name of the task
+    revision: str  # the version of its data
+    # By (split, subset): {measure as visir names it: value}; nAUC and the like keep mteb's names.
     scores: Mapping[tuple[str, str], Mapping[str, float]]
-    path: str = ""
+    path: str = ""  # the file
 
     def __repr__(self) -> str:
         lines = [f"{split} {subset}: main score {values.get('main_score', float('nan')):.5f}"
@@ -130,17 +107,9 @@ class MtebResults(Displayed):
         return brief(self, f"{self.task} by mteb", *lines)
 
     def beside(self, evaluation: Any) -> dict[str, dict[str, tuple[float, float]]]:
-        """The numbers of an evaluation beside these, where both measured the same.
-
-        Args:
-            evaluation: What `visir.evaluate` returned for the same task.
-
-        Returns:
-            By task {measure: (here, in the file)}. Rounding aside, both are equal where ties are counted as mteb does.
-
-        Raises:
-            VisirError: They have no task in common.
-        """
+        """The numbers of an evaluation beside these, where both measured the same."""
+        # Returns: By task {measure: (here, in the file)}. Rounding aside, both are equal where ties are counted as mteb
+        # does.
         evaluation = getattr(evaluation, "result", evaluation)
         both: dict[str, dict[str, tuple[float, float]]] = {}
         for part, measured in evaluation.aggregates.items():
@@ -158,14 +127,7 @@ class MtebResults(Displayed):
 
 
 def read_mteb(path: str | Path) -> MtebResults:
-    """Read a file of results of mteb (`TASK.json`).
-
-    Args:
-        path: The file.
-
-    Raises:
-        VisirError: It is no such file.
-    """
+    """Read a file of results of mteb (`TASK.json`)."""
     try:
         content = json.loads(read_text(path))  # mteb writes NaN, which is no JSON for stricter readers
     except ValueError as fault:
@@ -188,23 +150,13 @@ def is_mteb_result(content: object) -> bool:
 
 
 def mteb_name(measure: str) -> str | None:
-    """What mteb calls a measure; None where it has none.
-
-    Example:
-        >>> mteb_name("ndcg@10"), mteb_name("hit@5"), mteb_name("mean_rank")
-        ('ndcg_at_10', 'hit_rate_at_5', None)
-    """
+    """What mteb calls a measure; None where it has none."""
     name, _, cutoff = measure.partition("@")
     return f"{NAMES[name]}_at_{cutoff}" if name in NAMES and cutoff.isdecimal() else None
 
 
 def own_name(name: str) -> str:
-    """What visir calls a measure of mteb; other names stay.
-
-    Example:
-        >>> own_name("hit_rate_at_5"), own_name("main_score")
-        ('hit@5', 'main_score')
-    """
+    """What visir calls a measure of mteb; other names stay."""
     match = re.fullmatch(r"(.+)_at_(\d+)", name)
     return f"{_OWN[match[1]]}@{match[2]}" if match and match[1] in _OWN else name
 

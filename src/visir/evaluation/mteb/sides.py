@@ -14,13 +14,7 @@ from visir.records import Items, Role
 
 
 def items_of_dataset(data: Any, role: Role, metadata: Any) -> Items:
-    """The queries or documents of a task of mteb, with the text and the pictures that its category names.
-
-    Args:
-        data: A `datasets.Dataset` with a column `id`.
-        role: Which side it is.
-        metadata: What mteb knows of the task.
-    """
+    """The queries or documents of a task of mteb, with the text and the pictures that its category names."""
     side: Side = "queries" if role == "query" else "documents"
     letters = sides_of(metadata)[0 if role == "query" else 1]
     reader = TaskReader(TaskDraft(str(metadata.name), Path.cwd(), f"mteb:{metadata.name}"))
@@ -31,11 +25,7 @@ def items_of_dataset(data: Any, role: Role, metadata: Any) -> Items:
 
 
 def items_of_batches(batches: Iterable[Mapping[str, Any]]) -> Items | None:
-    """The inputs of an encoder of mteb; None where there are none.
-
-    Args:
-        batches: Each with lists under "text", "image", or both.
-    """
+    """The inputs of an encoder of mteb; None where there are none."""
     rows: list[dict[str, Any]] = []
     for batch in batches:
         columns = {name: batch[name] for name in ("text", "image") if name in batch}

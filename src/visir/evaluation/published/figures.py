@@ -50,39 +50,22 @@ Figure = Literal["thesis-figure-4-5", "ltd-figure-2"]
 
 @dataclass(frozen=True)
 class ShortcutBar:
-    """One bar of thesis Figure 4.5: a trained model, evaluated with or without the shortcuts of its training.
+    """One bar of thesis Figure 4.5: a trained model, evaluated with or without the shortcuts of its training."""
 
-    Attributes:
-        model: "CLIP" or "VSE++".
-        collection: "Flickr30k" or "MS-COCO" (test splits).
-        setup: "none" (I), "zero-shot" (CLIP only), "unique" (II), "images" and "captions" (III: on one side only),
-            "bits 0" to "bits 13" (IV).
-        with_shortcuts: Whether the evaluation had the shortcuts.
-        run: The number of the training, from 0, if a setup has several.
-        i2t: R@1, R@5, R@10 in percent, one decimal.
-        t2i: The same of text-to-image search.
-        rsum: Their unrounded sum, of 600.
-    """
-
-    model: str
-    collection: str
+    model: str  # "CLIP" or "VSE++"
+    collection: str  # "Flickr30k" or "MS-COCO" (test splits)
+    # "none" (I), "zero-shot" (CLIP only), "unique" (II), "images" and "captions" (III: on one side only), "bits 0" to
+    # "bits 13" (IV).
     setup: str
-    with_shortcuts: bool
-    run: int
-    i2t: tuple[float, float, float]
-    t2i: tuple[float, float, float]
-    rsum: float
+    with_shortcuts: bool  # whether the evaluation had the shortcuts
+    run: int  # the number of the training, from 0, if a setup has several
+    i2t: tuple[float, float, float]  # R@1, R@5, R@10 in percent, one decimal
+    t2i: tuple[float, float, float]  # the same of text-to-image search
+    rsum: float  # their unrounded sum, of 600
 
 
 def shortcut_bars() -> tuple[ShortcutBar, ...]:
-    """Read the values behind thesis Figure 4.5, from `$VISIR_DATA/svl-figure.json`.
-
-    Returns:
-        The bars.
-
-    Raises:
-        VisirError: The file is missing, or has a setup that the figure does not have.
-    """
+    """Read the values behind thesis Figure 4.5, from `$VISIR_DATA/svl-figure.json`."""
     path = _present(data_directory() / "svl-figure.json", "thesis Figure 4.5")
     bars: list[ShortcutBar] = []
     for panel, values in read_json(path).items():
@@ -97,31 +80,19 @@ def shortcut_bars() -> tuple[ShortcutBar, ...]:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Values of one training on COCO over its steps: LTD Figure 2 plots one for each η.
+    """Values of one training on COCO over its steps: LTD Figure 2 plots one for each η."""
 
-    Attributes:
-        steps: (n,) the logged steps; the training has 60 epochs of 4,426 steps.
-        values: (n,) the values.
-    """
-
-    steps: NDArray[np.int64]
-    values: NDArray[np.float64]
+    steps: NDArray[np.int64]  # (n,) the logged steps; the training has 60 epochs of 4,426 steps
+    values: NDArray[np.float64]  # (n,) the values
 
 
 def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
-    """Read the values behind LTD Figure 2, from `$VISIR_DATA/ltd-trajectories`.
-
-    The caption of the figure names η 0.05, 0.1, 0.2 and 0.3. The logs hold 0.05, 0.1, 0.15, 0.2 and 0.25, and their
-    first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not that of 0.3.
-
-    Returns:
-        Quantity → training → trajectory. Quantities: "rsum" (validation, at the ends of epochs), "multiplier" (λ),
-        "reconstruction" and "contrastive" (the losses, every 100th step). Trainings: "η=0.05" … "η=0.25" (LTD as a
-        constraint), "dual", "baseline"; only the constraint has λ.
-
-    Raises:
-        VisirError: A file is missing.
-    """
+    """Read the values behind LTD Figure 2, from `$VISIR_DATA/ltd-trajectories`."""
+    # The caption of the figure names η 0.05, 0.1, 0.2 and 0.3. The logs hold 0.05, 0.1, 0.15, 0.2 and 0.25, and their
+    # first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not that of 0.3.
+    # Returns: Quantity → training → trajectory. Quantities: "rsum" (validation, at the ends of epochs), "multiplier"
+    # (λ), "reconstruction" and "contrastive" (the losses, every 100th step). Trainings: "η=0.05" … "η=0.25" (LTD as a
+    # constraint), "dual", "baseline"; only the constraint has λ.
     folder = data_directory() / "ltd-trajectories"
     trajectories: dict[str, dict[str, Trajectory]] = {}
     for quantity, files in _QUANTITIES.items():
@@ -138,21 +109,8 @@ def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
 
 
 def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
-    """The values of a figure in the form of a table.
-
-    Args:
-        figure: "thesis-figure-4-5": CLIP and VSE++ in the setups of section 4.3 ("CLIP, I", "VSE++, II", "… III
-            images", "… III captions", "… IV 0" to "… IV 13"; "CLIP, zero-shot"), means over trainings: "both rsum" of
-            the split without shortcuts, "with rsum" of the split with them. "ltd-figure-2": trainings on COCO under the
-            names of the paper's tables ("BL, L_con", "LTD, L_dual β=1", "LTD, L_lag η=0.05" to 0.25): "validation rsum"
-            of the last epoch; "reconstruction, last", "contrastive, last", and what λ did (`visir.training.course`).
-
-    Returns:
-        (system, collection) → label → value, of every bar or training.
-
-    Raises:
-        VisirError: The file with the values is missing.
-    """
+    """The values of a figure in the form of a table."""
+    # Returns: (system, collection) → label → value, of every bar or training.
     return _bars() if figure == "thesis-figure-4-5" else _courses()
 
 

@@ -29,29 +29,8 @@ def published_row(
     collection: str | None = None,
     of: tuple[str, str] = ("", ""),
 ) -> tuple[PublishedRow, int, Published | None]:
-    """Make a row of published values.
-
-    Args:
-        published: {"t2i R@1": 30.4}, {"t2i": {"R@1": 30.4}}, a `PublishedRow`, a `Published` table, the name of a
-            table that comes with visir, or a JSON or TOML file. Values as they are printed, percentages or fractions
-            of 1; a value may be a text, "30.40", "30,40" or "30.40%", whose digits count.
-        tasks: The tasks of the result; with one of them, a label needs no task.
-        system: The system's name in the table.
-        collection: The collection's name in the table.
-        of: The names of system and collection in the result, which are looked for where the table has several.
-
-    Returns:
-        (the row, the number of printed decimals, the table that it is of).
-
-    Raises:
-        ConfigurationError: A value is no number, or no recall in percent, or it is not clear of which task it is.
-        VisirError: There is no such table, or no such row.
-
-    Example:
-        >>> row, decimals, table = published_row({"t2i R@1": 30.4, "t2i rsum": "151.20"}, ["t2i"])
-        >>> row.values["t2i"], decimals
-        ({'R@1': 30.4, 'rsum': 151.2}, 2)
-    """
+    """Make a row of published values."""
+    # Returns: (the row, the number of printed decimals, the table that it is of).
     if isinstance(published, PublishedRow):
         return published, 2, None
     if isinstance(published, Mapping):

@@ -77,20 +77,7 @@ class Order:
 
 
 def measure_of(label: str, recall: str = "hit") -> str:
-    """The measure that a paper's label means.
-
-    Args:
-        label: "R@5" means f"{recall}@5"; "DCG" is "dcg_cm@10" (the brittleness paper); "R-P" is "rprecision" (LTD); any
-            other label is a measure as people type it: "MedR", "nDCG@10".
-        recall: The reading of R@k: "hit", "recall" or "capped_recall".
-
-    Returns:
-        The name of the measure.
-
-    Example:
-        >>> measure_of("R@5", "capped_recall")
-        'capped_recall@5'
-    """
+    """The measure that a paper's label means."""
     match = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
     if match:
         return f"{recall}@{match[1]}"
@@ -101,15 +88,7 @@ def measure_of(label: str, recall: str = "hit") -> str:
 
 
 def decimals_of(label: str, decimals: int) -> int:
-    """The printed decimals of a label.
-
-    Args:
-        label: The label. "R-P" has two decimals in a table with one (LTD, Table 1).
-        decimals: The decimals of the table.
-
-    Returns:
-        The number of decimals.
-    """
+    """The printed decimals of a label."""
     return _OF_ONE.get(label, decimals)
 
 
@@ -135,20 +114,7 @@ def printed_value(measure: str, value: float, label: str = "") -> float:
 
 
 def digits_of(ours: float, published: float, decimals: int) -> Digits:
-    """How the printed digits follow from our value.
-
-    Args:
-        ours: Our value, in the units of the paper.
-        published: The published value.
-        decimals: How many decimals are printed.
-
-    Returns:
-        "rounded" (a half may go either way), "truncated" (only by truncation), or "off".
-
-    Example:
-        >>> digits_of(1.704, 1.70, 2), digits_of(1.709, 1.70, 2), digits_of(1.72, 1.70, 2)
-        ('rounded', 'truncated', 'off')
-    """
+    """How the printed digits follow from our value."""
     unit = 10.0**-decimals
     if abs(ours - published) <= unit / 2 + 1e-9:
         return "rounded"
@@ -201,35 +167,14 @@ def judge_one(
     decimals: int = 2,
     tolerance: float = TOLERANCE,
 ) -> Judgement:
-    """Judge one value of ours against one published value.
-
-    Args:
-        task: The task.
-        label: The published label.
-        measure: The measure computed for the label.
-        ours: Our value, in the units of the paper.
-        published: The published value.
-        decimals: How many decimals the table prints.
-        tolerance: The relative tolerance.
-
-    Returns:
-        The judgement.
-    """
+    """Judge one value of ours against one published value."""
     relative = (ours - published) / published if published else (0.0 if ours == published else float("inf"))
     digits = digits_of(ours, published, decimals_of(label, decimals))
     return Judgement(task, label, measure, ours, published, relative, abs(relative) <= tolerance, digits)
 
 
 def sums_of_rounded(judged: Sequence[Judgement], decimals: int = 2) -> tuple[Judgement, ...]:
-    """Mark each rsum that is off but equals the sum of our rounded recalls as "summed".
-
-    Args:
-        judged: The judgements.
-        decimals: How many decimals the table prints.
-
-    Returns:
-        The judgements, in the same order.
-    """
+    """Mark each rsum that is off but equals the sum of our rounded recalls as "summed"."""
     rounded = {(value.task, value.label): round(value.ours, decimals) for value in judged}
     result = []
     for value in judged:

@@ -119,19 +119,7 @@ def plain_tables() -> tuple[str, ...]:
 
 
 def read_plain(path: Path) -> PlainTable:
-    """Read a plain table from a JSON file.
-
-    Args:
-        path: A file with `title`, `source`, `columns`, `rows` (name → list of texts), and, optional, `units`,
-            `conditions`, `notes`, `doubtful` (a list of `{reason, row?, column?}`).
-
-    Returns:
-        The table.
-
-    Raises:
-        ConfigurationError: The file has faults: unknown keys, rows of another length, cells that are not text, doubts
-            about cells that do not exist; all are listed.
-    """
+    """Read a plain table from a JSON file."""
     content: Any = read_json(path)
     known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
     if not isinstance(content, dict):

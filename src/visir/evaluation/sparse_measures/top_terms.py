@@ -11,19 +11,9 @@ from visir.retrieval.depth import depth_fault
 
 
 def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Find the heaviest terms of every row.
-
-    Args:
-        embeddings: The sparse vectors.
-        k: The number of terms, from 1.
-
-    Returns:
-        (rows, terms): row by row, heaviest first; equal weights by term number. A row with fewer terms gives all it
-        has.
-
-    Raises:
-        ConfigurationError: k is below 1.
-    """
+    """Find the heaviest terms of every row."""
+    # Returns: (rows, terms): row by row, heaviest first; equal weights by term number. A row with fewer terms gives all
+    # it has.
     if fault := depth_fault(k):
         raise ConfigurationError(f"{fault}.")
     lengths = np.diff(embeddings.offsets)
@@ -35,15 +25,7 @@ def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], 
 
 
 def check_same_texts(embeddings: SparseEmbeddings, texts: int) -> None:
-    """Check that there is one text for each row.
-
-    Args:
-        embeddings: The sparse vectors.
-        texts: The number of texts.
-
-    Raises:
-        EmbeddingError: The numbers differ.
-    """
+    """Check that there is one text for each row."""
     if texts != len(embeddings):
         raise EmbeddingError(
             f"{len(embeddings):,} sparse {embeddings.modality} vectors, and the words of {texts:,} texts.",

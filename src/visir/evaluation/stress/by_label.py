@@ -16,39 +16,24 @@ from visir.records import Result
 
 @dataclass(frozen=True)
 class LabelledEffect:
-    """The effect of one perturbation on the queries with one value of a label.
+    """The effect of one perturbation on the queries with one value of a label."""
 
-    Attributes:
-        task: The task.
-        perturbation: The name of the perturbation.
-        title: Its title.
-        value: The value, such as "de"; "(none)" for queries without one.
-        coverage: The share of these queries that the perturbation changed, 0 to 1.
-        change: How their rsum changed, unchanged queries included.
-    """
-
-    task: str
-    perturbation: str
-    title: str
-    value: str
-    coverage: float
-    change: RsumChange
+    task: str  # the task
+    perturbation: str  # the name of the perturbation
+    title: str  # its title
+    value: str  # the value, such as "de"; "(none)" for queries without one
+    coverage: float  # the share of these queries that the perturbation changed, 0 to 1
+    change: RsumChange  # how their rsum changed, unchanged queries included
 
 
 @dataclass(frozen=True)
 class StressByLabel(Tabular, view="visir.reports.views.stress_by_label"):
-    """The effects of a stress study for each value of a label.
+    """The effects of a stress study for each value of a label."""
 
-    Attributes:
-        system: The name of the system.
-        collection: The name of the collection.
-        label: The name of the label: "language".
-        rows: One for each perturbation and value, in the order of the study and of the first query of each value.
-    """
-
-    system: str
-    collection: str
-    label: str
+    system: str  # the name of the system
+    collection: str  # the name of the collection
+    label: str  # the name of the label: "language"
+    # One for each perturbation and value, in the order of the study and of the first query of each value.
     rows: tuple[LabelledEffect, ...]
 
     def __repr__(self) -> str:
@@ -67,24 +52,9 @@ class StressByLabel(Tabular, view="visir.reports.views.stress_by_label"):
 def effects_by_label(
     plain: Result, effects: Sequence[Effect], images: Mapping[str, str], label: str, *, seed: int = 0
 ) -> tuple[LabelledEffect, ...]:
-    """Measure the effects on the queries of each value of a label, with 95 % intervals.
-
-    Images are drawn with all their captions that have the value. There are no tests: an interval says how uncertain
-    each change is, and not whether two values differ.
-
-    Args:
-        plain: The unperturbed result, with labels.
-        effects: The effects.
-        images: Caption id → image id.
-        label: The name of the label.
-        seed: The seed of the resampling.
-
-    Returns:
-        One row for each effect of a task that has the label, and each value.
-
-    Raises:
-        VisirError: No task has such a label.
-    """
+    """Measure the effects on the queries of each value of a label, with 95 % intervals."""
+    # Images are drawn with all their captions that have the value. There are no tests: an interval says how uncertain
+    # each change is, and not whether two values differ.
     known = {name for labels in plain.labels.values() for name in labels.column_names[1:]}
     check_label(label, known, plain.protocol.collection)
     rows = []

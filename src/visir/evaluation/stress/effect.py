@@ -23,24 +23,17 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class RsumChange:
-    """How rsum of one task changed over a set of queries.
+    """How rsum of one task changed over a set of queries."""
 
-    Attributes:
-        before: rsum before, in points (0–300).
-        after: rsum after.
-        points_interval: The 95 % bootstrap interval of `points`; images are drawn with all their captions. NaN of too
-            few images (`is_too_few`).
-        percent_interval: The same of `percent`. It is the interval of the ratio: the rsum before is resampled too.
-        queries: The number of queries.
-        images: The number of their images.
-    """
-
-    before: float
-    after: float
+    before: float  # rsum before, in points (0–300)
+    after: float  # rsum after
+    # The 95 % bootstrap interval of `points`; images are drawn with all their captions. NaN of too few images
+    # (`is_too_few`).
     points_interval: Interval
+    # The same of `percent`. It is the interval of the ratio: the rsum before is resampled too.
     percent_interval: Interval
-    queries: int
-    images: int
+    queries: int  # the number of queries
+    images: int  # the number of their images
 
     @property
     def is_too_few(self) -> bool:
@@ -73,31 +66,18 @@ class RsumChange:
 
 @dataclass(frozen=True, eq=False)
 class ConditionOutcome(Displayed):
-    """The search results and measures of one perturbation.
+    """The search results and measures of one perturbation."""
 
-    Attributes:
-        name: The name of the perturbation.
-        title: Its title.
-        family: Its family.
-        description: Its line on the protocol card.
-        task: The task.
-        changed: (n,) which of the task's queries the perturbation changed, in the order of the result.
-        result: The result over all queries.
-        run: The run over all queries.
-        texts: Query id → the perturbed caption, for the changed ones.
-        corrupted: The corruption of the pictures, for image queries.
-    """
-
-    name: str
-    title: str
-    family: str
-    description: str
-    task: str
-    changed: NDArray[np.bool_]
-    result: Result
-    run: Run
-    texts: Mapping[str, str]
-    corrupted: Corrupted | None = None
+    name: str  # the name of the perturbation
+    title: str  # its title
+    family: str  # its family
+    description: str  # its line on the protocol card
+    task: str  # the task
+    changed: NDArray[np.bool_]  # (n,) which of the task's queries the perturbation changed, in the order of the result
+    result: Result  # the result over all queries
+    run: Run  # the run over all queries
+    texts: Mapping[str, str]  # query id → the perturbed caption, for the changed ones
+    corrupted: Corrupted | None = None  # the corruption of the pictures, for image queries
 
     def __repr__(self) -> str:
         changed = f"{int(self.changed.sum()):,} of {counted(len(self.changed), 'queries')} changed"
@@ -106,29 +86,20 @@ class ConditionOutcome(Displayed):
 
 @dataclass(frozen=True, eq=False)
 class Effect(Displayed):
-    """The outcome of a perturbation, compared with the unperturbed one.
+    """The outcome of a perturbation, compared with the unperturbed one."""
 
-    A synonym of an adjective helps or harms only the captions that have one, so the change over all queries and the
-    change over the changed queries answer different questions.
+    # A synonym of an adjective helps or harms only the captions that have one, so the change over all queries and the
+    # change over the changed queries answer different questions.
 
-    Attributes:
-        outcome: The outcome.
-        overall: The change over all queries, unchanged ones included.
-        on_changed: The change over the changed queries only; None if there are none. Its interval draws from the images
-            of the changed queries.
-        p: The two-sided p-value of the paired test over images with their captions.
-        p_corrected: The same, corrected within the family.
-        before: (n,) each query's rsum before, in points.
-        after: (n,) each query's rsum after.
-    """
-
-    outcome: ConditionOutcome
-    overall: RsumChange
+    outcome: ConditionOutcome  # the outcome
+    overall: RsumChange  # the change over all queries, unchanged ones included
+    # The change over the changed queries only; None if there are none. Its interval draws from the images of the
+    # changed queries.
     on_changed: RsumChange | None
-    p: float
-    p_corrected: float
-    before: Floats
-    after: Floats
+    p: float  # the two-sided p-value of the paired test over images with their captions
+    p_corrected: float  # the same, corrected within the family
+    before: Floats  # (n,) each query's rsum before, in points
+    after: Floats  # (n,) each query's rsum after
 
     def __repr__(self) -> str:
         return brief(
@@ -155,16 +126,9 @@ class Effect(Displayed):
         return self.outcome.result.per_query[self.outcome.task]["query_id"].combine_chunks()
 
     def worst(self, count: int, ranks: tuple[Floats, Floats], group: Sequence[str]) -> list[int]:
-        """Find the queries that lost most: first by rsum, then by how far the first positive fell.
-
-        Args:
-            count: The largest number of queries.
-            ranks: (n,) each: the rank of the first positive before and after.
-            group: (n,) at most one query of each group is taken.
-
-        Returns:
-            The positions of the queries, the greatest loss first.
-        """
+        """Find the queries that lost most: first by rsum, then by how far the first positive fell."""
+        # ranks: (n,) each: the rank of the first positive before and after.
+        # group: (n,) at most one query of each group is taken.
         lost = np.where(self.outcome.changed, self.before - self.after, 0.0)
         before, after = ranks
         ids = self.queries.to_numpy(zero_copy_only=False)
@@ -182,18 +146,8 @@ class Effect(Displayed):
 def effects(
     plain: Result, outcomes: Sequence[ConditionOutcome], clusters: Sequence[str] | None, *, test: TestName, seed: int
 ) -> list[Effect]:
-    """Measure the effects of outcomes of one task, all from one resampling.
-
-    Args:
-        plain: The unperturbed result.
-        outcomes: The outcomes, over the same queries.
-        clusters: (n,) the image of each query, in the order of the results; None where every query is an image.
-        test: "t", "randomisation" or "wilcoxon".
-        seed: The seed of the resampling and of the test.
-
-    Returns:
-        One effect for each outcome; `p_corrected` equals `p`.
-    """
+    """Measure the effects of outcomes of one task, all from one resampling."""
+    # clusters: (n,) the image of each query, in the order of the results; None where every query is an image.
     if not outcomes:
         return []
     task = outcomes[0].task
@@ -211,32 +165,18 @@ def effects(
 
 
 def rsum_by_query(result: Result, task: str) -> Floats:
-    """Sum each query's recalls at 1, 5 and 10.
-
-    Args:
-        result: The result.
-        task: The task.
-
-    Returns:
-        (n,) the sums in points; their mean is the task's rsum.
-    """
+    """Sum each query's recalls at 1, 5 and 10."""
+    # Returns: (n,) the sums in points; their mean is the task's rsum.
     recall = result.protocol.recall
     total: Floats = 100 * np.sum([result.values(task, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
     return total
 
 
 def rsum_changes(before: Floats, after: Sequence[Floats], owners: NDArray[Any], *, seed: int) -> list[RsumChange]:
-    """The changes from one rsum to several over the same queries, all from one resampling of their images.
-
-    Args:
-        before: (n,) each query's rsum before, in points.
-        after: (n,) each: their rsum after.
-        owners: (n,) the image of each query.
-        seed: The seed of the resampling.
-
-    Returns:
-        One change for each of `after`.
-    """
+    """The changes from one rsum to several over the same queries, all from one resampling of their images."""
+    # before: (n,) each query's rsum before, in points.
+    # after: (n,) each: their rsum after.
+    # owners: (n,) the image of each query.
     images = len(np.unique(owners))
     points = percent = [NO_INTERVAL] * len(after)
     if images >= FEW_UNITS:

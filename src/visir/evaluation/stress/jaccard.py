@@ -16,62 +16,34 @@ GROUPS = ("decreased", "increased", "unchanged")
 
 @dataclass(frozen=True, eq=False)
 class Jaccard(Displayed):
-    """How similar the sets of captions are on which perturbations have the same effect.
+    """How similar the sets of captions are on which perturbations have the same effect."""
 
-    Attributes:
-        names: (p,) the perturbations.
-        counts: By group: (p,) the number of captions of each perturbation in the group.
-        pairwise: By group: (p, p) the Jaccard similarity |A ∩ B| / |A ∪ B| of every two sets; NaN where both are empty.
-        queries: The number of captions, n.
-    """
-
-    names: tuple[str, ...]
-    counts: Mapping[str, NDArray[np.int64]]
+    names: tuple[str, ...]  # (p,) the perturbations
+    counts: Mapping[str, NDArray[np.int64]]  # by group: (p,) the number of captions of each perturbation in the group
+    # By group: (p, p) the Jaccard similarity |A ∩ B| / |A ∪ B| of every two sets; NaN where both are empty.
     pairwise: Mapping[str, NDArray[np.float64]]
-    queries: int
+    queries: int  # the number of captions, n
 
     def __repr__(self) -> str:
         means = ", ".join(f"{group} {self.mean(group):.3f}" for group in self.counts)
         return brief(self, f"{counted(len(self.names), 'perturbations')}, {counted(self.queries, 'captions')}: {means}")
 
     def mean(self, group: str) -> float:
-        """The mean similarity over all pairs of perturbations.
-
-        With p perturbations there are p (p − 1) / 2 pairs: 78 for thirteen. Pairs of two empty sets are left out.
-
-        Args:
-            group: "decreased", "increased" or "unchanged".
-
-        Returns:
-            The mean, in [0, 1]; NaN without any pair.
-        """
+        """The mean similarity over all pairs of perturbations."""
+        # With p perturbations there are p (p − 1) / 2 pairs: 78 for thirteen. Pairs of two empty sets are left out.
         pairs = self._pairs(group)
         return float(pairs.mean()) if len(pairs) else float("nan")
 
     def range(self, group: str) -> tuple[float, float]:
-        """The lowest and the highest similarity of all pairs.
-
-        Args:
-            group: "decreased", "increased" or "unchanged".
-
-        Returns:
-            (lowest, highest); (NaN, NaN) without any pair.
-        """
+        """The lowest and the highest similarity of all pairs."""
+        # Returns: (lowest, highest); (NaN, NaN) without any pair.
         pairs = self._pairs(group)
         return (float(pairs.min()), float(pairs.max())) if len(pairs) else (float("nan"), float("nan"))
 
     def by_chance(self, group: str) -> float:
-        """The mean similarity that independent sets of these sizes would have: pq / (p + q − pq) for each pair.
-
-        Most captions are unchanged, so two sets of unchanged captions are similar by their size alone. Compare a
-        similarity with this value.
-
-        Args:
-            group: "decreased", "increased" or "unchanged".
-
-        Returns:
-            The mean, in [0, 1]; NaN without any pair.
-        """
+        """The mean similarity that independent sets of these sizes would have: pq / (p + q − pq) for each pair."""
+        # Most captions are unchanged, so two sets of unchanged captions are similar by their size alone. Compare a
+        # similarity with this value.
         share = self.counts[group] / self.queries
         both = share[:, None] * share[None, :]
         either = share[:, None] + share[None, :] - both
@@ -86,28 +58,12 @@ class Jaccard(Displayed):
 
 
 def jaccard(differences: Mapping[str, NDArray[np.float64]]) -> Jaccard:
-    """Analyse the per-query changes of rsum.
-
-    The paper sorts the perturbed captions of a model into those that decreased rsum, increased it, or left it as it
-    was, and takes the similarity of each group "across all image-caption pairs within a dataset". Here, for each group,
-    there is one set of captions per perturbation, and the sets are compared pairwise. The other reading, the
-    intersection of all thirteen sets at once, gives values near 0 for every group but the unchanged.
-
-    Args:
-        differences: {perturbation: (n,) rsum after − before}, all over the same n queries.
-
-    Returns:
-        The similarities.
-
-    Raises:
-        ConfigurationError: There are fewer than two perturbations, or their queries differ in number.
-
-    Example:
-        >>> import numpy as np
-        >>> changes = {"typo": np.array([-100.0, -100, 0]), "synonym": np.array([-100.0, 0, 0])}
-        >>> jaccard(changes).mean("decreased")  # {1, 2} and {1}: one of two captions in common
-        0.5
-    """
+    """Analyse the per-query changes of rsum."""
+    # The paper sorts the perturbed captions of a model into those that decreased rsum, increased it, or left it as it
+    # was, and takes the similarity of each group "across all image-caption pairs within a dataset". Here, for each
+    # group, there is one set of captions per perturbation, and the sets are compared pairwise. The other reading, the
+    # intersection of all thirteen sets at once, gives values near 0 for every group but the unchanged.
+    # differences: {perturbation: (n,) rsum after − before}, all over the same n queries.
     if len(differences) < 2:
         raise ConfigurationError("a similarity of sets needs two perturbations at least.", hint="name more of them")
     if len({len(difference) for difference in differences.values()}) > 1:

@@ -16,21 +16,9 @@ from visir.robustness.perturbations import PERTURBATIONS
 
 
 def stress_logs(folder: str | Path, *, recall: Recall = "hit") -> Stress:
-    """Compute the effects in the logs of one model on one collection.
-
-    Text-to-image only: the authors perturbed no pictures. A caption counts as changed if its text differs from that in
-    the unperturbed log.
-
-    Args:
-        folder: The folder `{collection}/{model}` of the logs.
-        recall: The recall that is summed to rsum.
-
-    Returns:
-        The study.
-
-    Raises:
-        RunError: There is no unperturbed log, or a log has other queries.
-    """
+    """Compute the effects in the logs of one model on one collection."""
+    # Text-to-image only: the authors perturbed no pictures. A caption counts as changed if its text differs from that
+    # in the unperturbed log.
     place = Path(folder).resolve() / "t2i"
     if not (place / f"{PLAIN}.parquet").is_file():
         raise RunError(f"{place}: no unperturbed log ({PLAIN}.parquet).", hint="changes are measured from it")

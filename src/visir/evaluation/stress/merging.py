@@ -12,18 +12,9 @@ from visir.retrieval.exact import SearchResult
 
 
 def merged(plain: SearchResult, anew: SearchResult) -> SearchResult:
-    """Replace the answers of the queries that were searched again.
-
-    A query that is not in `anew` is one whose caption the perturbation left as it is: it keeps its plain answer. A
-    query that is in `anew` without documents has no answer.
-
-    Args:
-        plain: The unperturbed answers, with ranks.
-        anew: The answers to the perturbed queries, with ranks.
-
-    Returns:
-        The answers to all queries of `plain`.
-    """
+    """Replace the answers of the queries that were searched again."""
+    # A query that is not in `anew` is one whose caption the perturbation left as it is: it keeps its plain answer. A
+    # query that is in `anew` without documents has no answer.
     assert plain.ranks is not None and anew.ranks is not None, "answers come with ranks"
     before, after = plain.ranks, anew.ranks
     row = pc.fill_null(pc.index_in(before.queries, after.queries), -1).to_numpy(zero_copy_only=False)

@@ -17,20 +17,7 @@ from visir.robustness.perturbations.base import NOT_DAMAGE, Profile
 def names_of(
     system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None, profile: Profile = "sound"
 ) -> dict[str, list[str]]:
-    """The names of the conditions of a study.
-
-    Args:
-        system: The system under test.
-        perturbations: Perturbations of captions; None takes all that damage captions and that the system can answer.
-        pictures: Corruptions of pictures; None takes all that the system can answer.
-        profile: Of the perturbations; "paper" has those of the released code only.
-
-    Returns:
-        The names by task: perturbations under "t2i", corruptions under "i2t".
-
-    Raises:
-        ConfigurationError: Names are unknown, or the system has no answers to them; all are listed.
-    """
+    """The names of the conditions of a study."""
     requested: dict[str, tuple[Sequence[str] | None, Any]] = {
         "t2i": (perturbations, [name for name in names_in(profile) if find(name).family not in NOT_DAMAGE]),
         "i2t": (pictures, CORRUPTIONS),
@@ -76,20 +63,7 @@ def check_study(
     profile: str,
     estimator: object,
 ) -> None:
-    """Check the other options of a study.
-
-    Args:
-        collection: The collection, which must not be a perturbed view.
-        names: By task: the names of the conditions.
-        severity: Of perturbations of captions, from 1.
-        picture_severity: Of corruptions, 1 to 5.
-        seed: From 0.
-        profile: "sound" or "paper".
-        estimator: An encoder or None.
-
-    Raises:
-        ConfigurationError: Options are faulty; all are listed.
-    """
+    """Check the other options of a study."""
     faults = []
     if severity < 1:
         faults.append(f"severity {severity}: from 1")

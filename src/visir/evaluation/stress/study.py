@@ -20,39 +20,24 @@ from visir.records import Collection, Protocol, Qrels, Result, Run
 
 @dataclass(frozen=True, eq=False)
 class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer="visir.reports.saving:save_stress"):
-    """The result of a stress study: one system, one collection, many perturbations.
+    """The result of a stress study: one system, one collection, many perturbations."""
 
-    Attributes:
-        system: The name of the system.
-        collection: The name of the collection.
-        plain: The unperturbed result, of the stressed tasks. A perturbed result has the same protocol except for the
-            line on the perturbation.
-        runs: By task: the unperturbed runs.
-        qrels: By task: the judgements.
-        effects: One for each perturbation, those of captions (t2i) first.
-        jaccard: Whether perturbations break the same captions; None for fewer than two.
-        texts: Caption id → unperturbed text.
-        images: Caption id → image id.
-        how: The test and the correction in words.
-        family: The number of effects that the correction counts.
-        timing: Seconds by stage.
-        notes: Notes for the reader.
-        source: What was searched, to show pictures; None where it is not at hand.
-    """
-
-    system: str
-    collection: str
+    system: str  # the name of the system
+    collection: str  # the name of the collection
+    # The unperturbed result, of the stressed tasks. A perturbed result has the same protocol except for the line on the
+    # perturbation.
     plain: Result
-    runs: Mapping[str, Run]
-    qrels: Mapping[str, Qrels]
-    effects: tuple[Effect, ...]
-    jaccard: Jaccard | None
-    texts: Mapping[str, str]
-    images: Mapping[str, str]
-    how: str
-    family: int
-    timing: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    runs: Mapping[str, Run]  # by task: the unperturbed runs
+    qrels: Mapping[str, Qrels]  # by task: the judgements
+    effects: tuple[Effect, ...]  # one for each perturbation, those of captions (t2i) first
+    jaccard: Jaccard | None  # whether perturbations break the same captions; None for fewer than two
+    texts: Mapping[str, str]  # caption id → unperturbed text
+    images: Mapping[str, str]  # caption id → image id
+    how: str  # the test and the correction in words
+    family: int  # the number of effects that the correction counts
+    timing: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
+    notes: tuple[str, ...] = ()  # notes for the reader
+    # What was searched, to show pictures; None where it is not at hand.
     source: Collection | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -71,17 +56,7 @@ class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer=
         return self.plain.protocol
 
     def effect(self, name: str) -> Effect:
-        """The effect of one perturbation.
-
-        Args:
-            name: The name of the perturbation.
-
-        Returns:
-            The effect.
-
-        Raises:
-            ConfigurationError: There is none of this name.
-        """
+        """The effect of one perturbation."""
         for effect in self.effects:
             if effect.name == name:
                 return effect
@@ -90,30 +65,12 @@ class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer=
         )
 
     def by(self, label: str, *, seed: int = 0) -> StressByLabel:
-        """The effects for each value of a label of the queries: by language.
-
-        Args:
-            label: The name of the label.
-            seed: The seed of the intervals.
-
-        Returns:
-            One row for each perturbation and value: the rsum before and after, the change and its 95 % interval.
-
-        Raises:
-            VisirError: No query has such a label.
-        """
+        """The effects for each value of a label of the queries: by language."""
         rows = effects_by_label(self.plain, self.effects, self.images, label, seed=seed)
         return StressByLabel(self.system, self.collection, label, rows)
 
     def under(self, percent: float) -> list[Effect]:
-        """The effects that leave less than a given share of the unperturbed rsum, over all queries.
-
-        Args:
-            percent: The limit, in percent.
-
-        Returns:
-            The effects, in order.
-        """
+        """The effects that leave less than a given share of the unperturbed rsum, over all queries."""
         return [effect for effect in self.effects if effect.overall.percent_left < percent]
 
 
@@ -129,22 +86,7 @@ def assemble(
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> Stress:
-    """Put a study together from results; `stress` and `stress_logs` use it.
-
-    Args:
-        system: The name of the system.
-        plain: The unperturbed result.
-        runs: By task: the unperturbed runs.
-        qrels: By task: the judgements.
-        outcomes: The outcomes of the perturbations.
-        captions: Columns id, text, image_id; of the queried captions at least.
-        test: "t", "randomisation" or "wilcoxon".
-        seed: The seed of the resampling and of the test.
-        notes: Notes for the reader.
-
-    Returns:
-        The study, with p-values corrected over its effects.
-    """
+    """Put a study together from results; `stress` and `stress_logs` use it."""
     images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
     all_effects: list[Effect] = []
     units: dict[str, int] = {}
@@ -176,14 +118,7 @@ def assemble(
 
 
 def with_correction(studies: Sequence[Stress]) -> list[Stress]:
-    """Correct the p-values (Holm) over the effects of all studies as one family.
-
-    Args:
-        studies: The studies.
-
-    Returns:
-        The same studies with new `p_corrected` and `family`.
-    """
+    """Correct the p-values (Holm) over the effects of all studies as one family."""
     values = [effect.p for study in studies for effect in study.effects]
     adjusted = iter(corrected(values, "holm").tolist() if values else [])
     return [

@@ -11,18 +11,12 @@ from visir.records import Run
 
 @dataclass(frozen=True)
 class SubmissionPart:
-    """One file of a submission.
+    """One file of a submission."""
 
-    Attributes:
-        task: The task whose answers it holds.
-        depth: How many answers of each query it holds.
-        ending: What is put before the ending of the file's name; "" for the only file.
-        content: From {query: [documents]}, best first, to what is written as JSON.
-    """
-
-    task: str
-    depth: int
-    ending: str
+    task: str  # the task whose answers it holds
+    depth: int  # how many answers of each query it holds
+    ending: str  # what is put before the ending of the file's name; "" for the only file
+    # From {query: [documents]}, best first, to what is written as JSON.
     content: Callable[[dict[str, list[str]]], dict[str, Any]]
 
 
@@ -46,12 +40,7 @@ class SubmissionFormat:
 
 
 def answers_of(run: Run, depth: int) -> dict[str, list[str]]:
-    """The best documents of each query.
-
-    Args:
-        run: The run.
-        depth: How many.
-    """
+    """The best documents of each query."""
     ids = run.documents.to_pylist()
     cuts = zip(run.queries.to_pylist(), run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
     indices = run.indices.tolist()

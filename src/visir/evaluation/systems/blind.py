@@ -23,26 +23,10 @@ PREFIX = "blind:"
 
 
 class BlindSystem(System):
-    """Orders the candidates of a choice by how likely their texts are, whatever the query is.
+    """Orders the candidates of a choice by how likely their texts are, whatever the query is."""
 
-    Where it is far above chance, a benchmark can be solved in part without looking at the pictures, and the accuracy of
-    a model must be read beside this one (Hsieh et al. 2023; Lin et al. 2024; VALSE has such baselines too).
-
-    Args:
-        model: A language model, or a name of one: a source of captions, of which an n-gram model is made, or a causal
-            language model of transformers.
-        name: The name in tables.
-
-    Example:
-        >>> import visir
-        >>> from visir.records import Items, Pools, Qrels
-        >>> queries = Items.of_texts({"q": "a picture"}, title="queries")
-        >>> documents = Items.of_texts({"a": "there is a red fish", "b": "there fish red a is"}, title="captions")
-        >>> pools = Pools.of(["q", "q"], ["a", "b"])
-        >>> task = Task("choice", queries, documents, {"links": Qrels.of(["q"], ["a"])}, pools)
-        >>> visir.evaluate(task, BlindSystem("scenes:50?size=64"), measures=["all_first"])["all_first"]
-        1.0
-    """
+    # Where it is far above chance, a benchmark can be solved in part without looking at the pictures, and the accuracy
+    # of a model must be read beside this one (Hsieh et al. 2023; Lin et al. 2024; VALSE has such baselines too).
 
     def __init__(self, model: LanguageModel | str | Path, name: str = "") -> None:
         self.model = language_model(model) if isinstance(model, (str, Path)) else model

@@ -19,40 +19,17 @@ Rows = NDArray[np.int64]
 
 
 class Bm25System(System):
-    """BM25 over the texts of any task; document frequencies are counted over the candidates.
+    """BM25 over the texts of any task; document frequencies are counted over the candidates."""
 
-    A document without a common word with the query is not found: it has no rank, rather than a random one.
-
-    Args:
-        bm25: The options of the formula and of the words; None takes the defaults.
-        name: The name in tables.
-
-    Example:
-        >>> from visir import evaluate
-        >>> from visir.records import Items, Qrels, Task
-        >>> queries = Items.of_texts({"q": "red boats"}, title="queries")
-        >>> documents = Items.of_texts({"d1": "a red boat", "d2": "a red dog"}, title="documents")
-        >>> task = Task("t2t", queries, documents, {"links": Qrels.of(["q"], ["d1"])})
-        >>> evaluate(task, Bm25System(), measures=["hit@1"]).result.mean("t2t", "hit@1")
-        1.0
-    """
+    # A document without a common word with the query is not found: it has no rank, rather than a random one.
 
     def __init__(self, bm25: Bm25 | None = None, name: str = "BM25") -> None:
         super().__init__(name)
         self.bm25 = bm25 or Bm25()
 
     def texts(self, items: Items) -> list[str]:
-        """The text of each item.
-
-        Args:
-            items: The items.
-
-        Returns:
-            (n,) texts; empty where an item has none.
-
-        Raises:
-            ConfigurationError: No item has a text.
-        """
+        """The text of each item."""
+        # Returns: (n,) texts; empty where an item has none.
         if items.texts is None:
             raise ConfigurationError(
                 f"{self.name} compares texts; {items.title} are {items.modality}s.", hint="leave BM25 out"

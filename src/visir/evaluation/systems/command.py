@@ -26,23 +26,11 @@ _TAIL = 2_000
 
 
 class CommandSystem(System):
-    """A command line with `{queries}` and `{run}` in it, called once for each perturbation (text-to-image only).
+    """A command line with `{queries}` and `{run}` in it, called once for each perturbation (text-to-image only)."""
 
-    `{queries}` is a file of lines "id, tab, text" in UTF-8; white space inside a text is one space. The unperturbed
-    call has all captions, the other calls have the changed ones. `{run}` is the file for the answers: a TREC run unless
-    `suffix` says otherwise, at least ten deep, over all images of the gallery.
-
-    Args:
-        command: The command line. It is split into words as in a shell, and run without one.
-        folder: The folder of both files. A call is not repeated while the command and the queries are the same, so an
-            interrupted study continues.
-        name: The name in tables; None takes the name of the program.
-        suffix: The suffix of the run file, which gives its format.
-
-    Raises:
-        ConfigurationError: The command has no `{queries}` or no `{run}`.
-        RunError: On search: the command fails (the message has the end of its output) or writes no run.
-    """
+    # `{queries}` is a file of lines "id, tab, text" in UTF-8; white space inside a text is one space. The unperturbed
+    # call has all captions, the other calls have the changed ones. `{run}` is the file for the answers: a TREC run
+    # unless `suffix` says otherwise, at least ten deep, over all images of the gallery.
 
     def __init__(self, command: str, folder: str | Path, name: str | None = None, suffix: str = ".trec") -> None:
         self.words, self.folder, self.suffix = shlex.split(command), Path(folder), suffix

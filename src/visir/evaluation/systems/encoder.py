@@ -182,30 +182,14 @@ class _Prepared(VectorSystem):
 
 
 def check_options(encoder: Encoder, options: dict[str, Any]) -> None:
-    """Check the options of encoding.
-
-    Args:
-        encoder: The encoder, for the message.
-        options: The options by name.
-
-    Raises:
-        ConfigurationError: Options are unknown; all are listed.
-    """
+    """Check the options of encoding."""
     known = ("store", "batch_size", "workers")
     faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
     raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
 
 
 def unanswered(ranks: Ranks, qrels: Qrels) -> Ranks:
-    """Add the queries that found nothing.
-
-    Args:
-        ranks: The ranks of some queries of `qrels`.
-        qrels: The judgements of all queries.
-
-    Returns:
-        The ranks of all queries.
-    """
+    """Add the queries that found nothing."""
     row = pc.is_in(qrels.queries, ranks.queries).to_numpy(zero_copy_only=False)
     positives = qrels.positives
     offsets = np.concatenate([[0], np.cumsum(positives)]).astype(np.int64)

@@ -20,15 +20,7 @@ def system_name(queries: EncoderCard, documents: EncoderCard) -> str:
 
 def system_fields(vectors: Mapping[str, Vectors]) -> dict[str, str]:
     """The fields of `Protocol` that vectors and their cards fill: preprocessing, truncation, template, vocabulary, how
-    many vectors there are for an item, how a text and an image become one.
-
-    Args:
-        vectors: By modality: "image", "text", "text+image". Image preprocessing is read from the vectors of images,
-            text preprocessing from those of texts; it includes the expansion of sparse texts.
-
-    Returns:
-        The fields by name.
-    """
+    many vectors there are for an item, how a text and an image become one."""
     both = vectors.get("text+image")
     images, texts = vectors.get("image", both), vectors.get("text", both)
     text = {} if texts is None else dict(texts.encoder.text_preprocessing)

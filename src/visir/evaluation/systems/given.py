@@ -32,14 +32,7 @@ FORMS = (
 
 
 def is_run_file(name: object) -> bool:
-    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or by its lines.
-
-    Args:
-        name: Anything.
-
-    Returns:
-        True if it is.
-    """
+    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or by its lines."""
     if not isinstance(name, (str, Path)) or ":" in str(name).partition("/")[0]:
         return False
     endings = [ending for ending in Path(name).suffixes if ending not in (".gz", ".xz")]
@@ -47,14 +40,7 @@ def is_run_file(name: object) -> bool:
 
 
 def is_run(given: object) -> bool:
-    """Whether an object is a run of another tool: a dictionary of dictionaries, a table, a list of scored documents.
-
-    Args:
-        given: Anything.
-
-    Returns:
-        True if it is.
-    """
+    """Whether an object is a run of another tool: a dictionary of dictionaries, a table, a list of scored documents."""
     if isinstance(given, Run):
         return True
     if isinstance(given, Mapping):
@@ -69,34 +55,12 @@ def is_run(given: object) -> bool:
 
 
 def is_runs(given: object, tasks: Mapping[str, Task]) -> bool:
-    """Whether a dictionary holds runs by task, in any form.
-
-    Args:
-        given: Anything.
-        tasks: By name: the tasks of the source.
-
-    Returns:
-        True if it does.
-    """
+    """Whether a dictionary holds runs by task, in any form."""
     return isinstance(given, Mapping) and bool(given) and set(given) <= set(tasks) and all(map(is_run, given.values()))
 
 
 def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, dtype: str = "float32") -> Any:
-    """Make of what people hand in what `system_of` takes; what it takes already stays as it is.
-
-    Args:
-        given: The system.
-        tasks: By name: the tasks of the source, which say of which task a run is.
-        device: Where a model that is named is run.
-        dtype: Its arithmetic.
-
-    Returns:
-        An encoder, runs, vectors, a `System` (of "bm25", "blind:gpt2"), or what was given.
-
-    Raises:
-        RunError: A run cannot be read, or it is not clear of which task it is.
-        ConfigurationError: A file is not there.
-    """
+    """Make of what people hand in what `system_of` takes; what it takes already stays as it is."""
     if isinstance(given, (System, Encoder)):
         return given
     if isinstance(runs := getattr(given, "runs", None), Mapping) and runs:  # an evaluation: measured again
@@ -152,26 +116,9 @@ def task_of(run: Run, tasks: Mapping[str, Task]) -> str:
 
 
 def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str | None = None) -> dict[str, Vectors]:
-    """Make embeddings of vectors by side.
-
-    Args:
-        vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`;
-            {id: (t, d) vectors}, (ids, list of these), or `MultiVectorEmbeddings`. A text may stand in place of its id.
-        tasks: The tasks, which say what queries and documents hold.
-        name: The name of the model.
-
-    Returns:
-        The embeddings by the same keys.
-
-    Raises:
-        ConfigurationError: Keys are unknown, or a side has another form.
-        EmbeddingError: Ids and vectors do not fit.
-
-    Example:
-        >>> sides = vectors_by_side({"image": {"a": [1, 0]}, "text": (["1"], [[1, 0]])}, [])
-        >>> sides["image"].ids.to_pylist(), sides["text"].vectors.tolist()
-        (['a'], [[1.0, 0.0]])
-    """
+    """Make embeddings of vectors by side."""
+    # vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`; {id:
+    # (t, d) vectors}, (ids, list of these), or `MultiVectorEmbeddings`. A text may stand in place of its id.
     example = "vectors={'image': (ids, matrix), 'text': (ids, matrix)}"
     if not isinstance(vectors, Mapping) or set(vectors) not in ({"image", "text"}, {"query", "document"}):
         keys = ", ".join(map(repr, vectors)) if isinstance(vectors, Mapping) else f"a {type(vectors).__name__}"

@@ -23,21 +23,12 @@ SUFFIXES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
 
 
 class RunFolder(System):
-    """A folder of runs, named for their condition: `none.trec`, `nearby_char.trec`, … in any known run format.
+    """A folder of runs, named for their condition: `none.trec`, `nearby_char.trec`, … in any known run format."""
 
-    Files in the folder itself are text-to-image runs. Image-to-text runs (queries: corrupted pictures) are in its
-    subfolder `i2t`, with a `none` of their own. `t2i` may be a subfolder as well.
-
-    A run may omit captions that the perturbation did not change: their answers are in `none`. A changed caption without
-    answer counts as failed, and a note counts these captions.
-
-    Args:
-        folder: The folder.
-        name: The name in tables; None takes the name of the folder.
-
-    Raises:
-        RunError: File names are not perturbations, or `none` is missing; all faults are listed.
-    """
+    # Files in the folder itself are text-to-image runs. Image-to-text runs (queries: corrupted pictures) are in its
+    # subfolder `i2t`, with a `none` of their own. `t2i` may be a subfolder as well.
+    # A run may omit captions that the perturbation did not change: their answers are in `none`. A changed caption
+    # without answer counts as failed, and a note counts these captions.
 
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
         self.folder = Path(folder)
@@ -80,39 +71,15 @@ class RunFolder(System):
 
 
 def is_run_folder(path: str | Path) -> bool:
-    """Whether a path is a folder of runs: it has the unperturbed one, `none.trec` or in another format.
-
-    Args:
-        path: Anything that may be a path.
-
-    Returns:
-        True if it is.
-    """
+    """Whether a path is a folder of runs: it has the unperturbed one, `none.trec` or in another format."""
     places = [Path(path), *(Path(path) / task for task in TASKS)]
     files = [file for place in places if place.is_dir() for file in place.glob(f"{PLAIN}.*")]
     return any(suffix in SUFFIXES for file in files for suffix in file.suffixes)
 
 
 def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> SearchResult:
-    """Check a run from outside and compute its ranks for a task.
-
-    The ranks are those of the task's queries, and of other queries that the run answers and the task judges.
-
-    Args:
-        run: The run.
-        task: The task that the run answers.
-        depth: How deep the answers must be, if there are so many candidates.
-        ties: How the ranks of equal scores are counted.
-        notes: New notes for the reader are appended here.
-        place: The file of the run, for errors.
-
-    Returns:
-        The run and its ranks.
-
-    Raises:
-        RunError: The run is not deep enough.
-        ProtocolError: The run was made over another gallery.
-    """
+    """Check a run from outside and compute its ranks for a task."""
+    # The ranks are those of the task's queries, and of other queries that the run answers and the task judges.
     note = check(run, task.gallery)
     if run.depth < depth and not run.gallery.ends_by(run.depth):
         raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")

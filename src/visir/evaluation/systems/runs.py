@@ -96,14 +96,7 @@ class RunSystem(System):
 
 
 def origins(runs: Mapping[str, Run]) -> dict[str, str]:
-    """Describe the source of each run.
-
-    Args:
-        runs: By task: the runs.
-
-    Returns:
-        Lines for people, by "t2i run", ….
-    """
+    """Describe the source of each run."""
     lines = {}
     for task, run in runs.items():
         file = run.provenance.get("read") or run.provenance.get("source")
@@ -112,17 +105,7 @@ def origins(runs: Mapping[str, Run]) -> dict[str, str]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, Run]:
-    """Sort runs by their task.
-
-    Args:
-        runs: The runs.
-
-    Returns:
-        One run per task.
-
-    Raises:
-        ConfigurationError: There are two runs of one task.
-    """
+    """Sort runs by their task."""
     runs_by_task: dict[str, Run] = {}
     for run in runs:
         if run.task in runs_by_task:

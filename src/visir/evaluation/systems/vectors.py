@@ -193,17 +193,7 @@ def _label(key: str, vectors: Vectors) -> str:
 
 
 def dense(vectors: Vectors) -> Embeddings:
-    """Check that vectors are dense: sparse ones have no cosines.
-
-    Args:
-        vectors: The vectors.
-
-    Returns:
-        The same vectors.
-
-    Raises:
-        ConfigurationError: The vectors are sparse, or several for each item.
-    """
+    """Check that vectors are dense: sparse ones have no cosines."""
     if isinstance(vectors, MultiVectorEmbeddings):
         raise ConfigurationError(
             f"dcg_cm takes cosines for gains; {vectors.encoder.name} makes several vectors for each item.",

@@ -30,25 +30,16 @@ class _WaitingRequest(Generic[Input, Output]):
 
 
 class Batcher(Generic[Input, Output]):
-    """Hands waiting inputs to `work`, up to `size` at once, and gives each its own output.
+    """Hands waiting inputs to `work`, up to `size` at once, and gives each its own output."""
 
-    The thread takes what has come in as soon as it is idle: an input that comes alone does not wait for others. While
-    it works, inputs gather by themselves; that is where batches come from. Clients that just got an answer tend to ask
-    again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were before.
-
-    `work` reports what is wrong with one input by an exception in its place. Where it raises one instead, the inputs of
-    the batch are tried one by one, so that only the one at fault gets the error.
-
-    There is one thread, because the work inside is matrix products that release the interpreter's lock: a second would
-    only compete for the cores. It ends with the process, or at `close`.
-
-    Args:
-        work: From inputs to outputs.
-        name: Of the thread.
-        size: The most inputs of one batch.
-        queue: How many inputs may wait.
-        wait: Seconds to wait for more inputs behind a batch of several.
-    """
+    # The thread takes what has come in as soon as it is idle: an input that comes alone does not wait for others. While
+    # it works, inputs gather by themselves; that is where batches come from. Clients that just got an answer tend to
+    # ask again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were
+    # before.
+    # `work` reports what is wrong with one input by an exception in its place. Where it raises one instead, the inputs
+    # of the batch are tried one by one, so that only the one at fault gets the error.
+    # There is one thread, because the work inside is matrix products that release the interpreter's lock: a second
+    # would only compete for the cores. It ends with the process, or at `close`.
 
     def __init__(
         self,
@@ -72,10 +63,8 @@ class Batcher(Generic[Input, Output]):
         return len(self._queue)
 
     async def ask(self, inputs: Sequence[Input]) -> list[Output]:
-        """The answers to these, in order. `HttpError` (503) when the queue is full or the service is closing.
-
-        Whoever is cancelled while waiting (the client has gone, the time is over) gives up the place at once.
-        """
+        """The answers to these, in order. `HttpError` (503) when the queue is full or the service is closing."""
+        # Whoever is cancelled while waiting (the client has gone, the time is over) gives up the place at once.
         waiting = [_WaitingRequest[Input, Output](input) for input in inputs]
         with self._changed:
             if self._closed:

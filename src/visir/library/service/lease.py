@@ -23,16 +23,11 @@ class _LeaseState:
 
 
 class Lease:
-    """How long a library is served that could not be compared with the disk.
+    """How long a library is served that could not be compared with the disk."""
 
-    A look at the disk that finds there what is served renews the lease. If none does (what lies there cannot be
-    read, the disk is away or hangs, the task that looks is dead), it runs out, and the library is not served until
-    somebody does: so a photo that was deleted on disk is never shown for longer than `seconds`, whatever goes wrong.
-
-    Args:
-        seconds: How long; None for ever, where the disk is not looked at.
-        generation: What is served.
-    """
+    # A look at the disk that finds there what is served renews the lease. If none does (what lies there cannot be read,
+    # the disk is away or hangs, the task that looks is dead), it runs out, and the library is not served until somebody
+    # does: so a photo that was deleted on disk is never shown for longer than `seconds`, whatever goes wrong.
 
     def __init__(self, seconds: float | None, generation: int) -> None:
         self._seconds = seconds

@@ -12,13 +12,12 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metrics(FrontMetrics):
-    """Beside what every service counts:
+    """Beside what every service counts:"""
 
-    - `visir_batch_size{library}`, `visir_queue_length{library}`
-    - `visir_stage_seconds{library, stage}`: encode, search, … of each batch
-    - `visir_items{library}`, `visir_generation{library}`
-    - `visir_unconfirmed_seconds{library}`: since what is served was last found on disk
-    """
+    # - `visir_batch_size{library}`, `visir_queue_length{library}`
+    # - `visir_stage_seconds{library, stage}`: encode, search, … of each batch
+    # - `visir_items{library}`, `visir_generation{library}`
+    # - `visir_unconfirmed_seconds{library}`: since what is served was last found on disk
 
     def __init__(self) -> None:
         from prometheus_client import Gauge, Histogram

@@ -14,17 +14,10 @@ LONGEST = 5.0
 
 
 class PeriodicTask:
-    """Calls `work` at regular intervals on a thread of its own, until `stop`.
+    """Calls `work` at regular intervals on a thread of its own, until `stop`."""
 
-    Whatever `work` raises is logged, once for each text, and `work` is called again: a little later each time. The task
-    has a thread to itself, so that a task whose disk hangs delays no other.
-
-    Args:
-        work: What to call.
-        interval: Seconds between two calls.
-        name: Of the thread, and of the task in the log.
-        log: Of the service.
-    """
+    # Whatever `work` raises is logged, once for each text, and `work` is called again: a little later each time. The
+    # task has a thread to itself, so that a task whose disk hangs delays no other.
 
     def __init__(self, work: Callable[[], object], *, interval: float, name: str, log: ServiceLog) -> None:
         self._work, self._interval, self._name, self._log = work, interval, name, log

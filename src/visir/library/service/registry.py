@@ -36,23 +36,13 @@ _CAPTIONS = 5
 
 
 class LibraryHandle:
-    """One library that is served.
+    """One library that is served."""
 
-    Searches by words wait in one queue, searches with pictures or a second stage in another, because one of these takes
-    as long as a hundred by words.
-
-    When a library has been updated, or another one lies in its place, the new state is taken. Requests under way keep
-    the old one to their end: it is closed when nothing holds it any more. The handle keeps the name that it had at
-    first. What cannot be compared with the disk is served no longer than its `lease`.
-
-    Args:
-        folder: The library's folder.
-        settings: Of the service.
-        metrics: Of the service.
-        log: Of the service.
-        loaded: Encoders in memory, by name; those of the library are added.
-        callback: Called with what takes long, in words.
-    """
+    # Searches by words wait in one queue, searches with pictures or a second stage in another, because one of these
+    # takes as long as a hundred by words.
+    # When a library has been updated, or another one lies in its place, the new state is taken. Requests under way keep
+    # the old one to their end: it is closed when nothing holds it any more. The handle keeps the name that it had at
+    # first. What cannot be compared with the disk is served no longer than its `lease`.
 
     def __init__(
         self,
@@ -192,10 +182,8 @@ class LibraryHandle:
             raise refusal
 
     def refresh(self) -> bool:
-        """Take what lies on disk, if it is not what is served; whether it was not.
-
-        Raises whatever keeps it from being taken; then it is served as it was, for the length of the lease.
-        """
+        """Take what lies on disk, if it is not what is served; whether it was not."""
+        # Raises whatever keeps it from being taken; then it is served as it was, for the length of the lease.
         began = time.monotonic()
         try:
             changed = self.searcher.reload()
@@ -226,10 +214,8 @@ class LibraryHandle:
         return dict(self._progress)
 
     def update(self) -> None:
-        """Update the library from its source, on a thread of its own. Raises `HttpError` (409) while an update runs.
-
-        The thread ends with the process: an update that is cut short goes on where it was when it is started again.
-        """
+        """Update the library from its source, on a thread of its own. Raises `HttpError` (409) while an update runs."""
+        # The thread ends with the process: an update that is cut short goes on where it was when it is started again.
         if not self._updating.acquire(blocking=False):
             raise HttpError(409, "an update is under way.", hint="GET …/update says how far it is")
         self._progress |= {"running": True, "stage": None, "done": 0, "total": None, "error": None}
@@ -264,10 +250,8 @@ class LibraryHandle:
             self._updating.release()
 
     def remove(self, item: str) -> int:
-        """Take an item out of the library, for good; the photo stays. The generation without it.
-
-        `HttpError` (404) when there is none, (409) while an update is under way, here or in another process.
-        """
+        """Take an item out of the library, for good; the photo stays. The generation without it."""
+        # `HttpError` (404) when there is none, (409) while an update is under way, here or in another process.
         from visir.library.removal import remove
 
         self.item(item)

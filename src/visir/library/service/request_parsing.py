@@ -58,8 +58,7 @@ def form_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 async def body_of(request: Request, model: type[Model]) -> Model:
     """The body as this model, straight from its bytes: no detour through dictionaries, and JSON as its standard has it
-    (no NaN, no half surrogates, no depth that ends in a stack overflow).
-    """
+    (no NaN, no half surrogates, no depth that ends in a stack overflow)."""
     check_kind(request, "application/json", "JSON")
     body = await request.body()
     if body.count(b",") > _MOST_PARTS:
@@ -127,11 +126,9 @@ def conditions_of(text: str) -> tuple[FieldCondition, ...]:
 async def queries_of(
     request: Request, searches: Sequence[SearchBody], handle: LibraryHandle, photo: bytes | None = None
 ) -> list[Query]:
-    """The queries of a request; their work is charged before any of it is done.
-
-    Pictures come from the JSON bodies, or one from a form (`photo`). `HttpError` for what is no picture or has too many
-    pixels, for more work than the caller may ask (429), and for more pictures than may wait (503).
-    """
+    """The queries of a request; their work is charged before any of it is done."""
+    # Pictures come from the JSON bodies, or one from a form (`photo`). `HttpError` for what is no picture or has too
+    # many pixels, for more work than the caller may ask (429), and for more pictures than may wait (503).
     fields = ["photo" if photo is not None else "image.data"] * len(searches)
     files = [photo if photo is not None else _file_of(search) for search in searches]
     pixels = 0
@@ -147,20 +144,16 @@ async def queries_of(
 
 
 def cost_of(searches: Sequence[SearchBody], pixels: int) -> float:
-    """What searches with pictures of so many pixels count beside the request that brings them, in requests.
-
-    One for each search but the first, a quarter for each condition, a tenth for each picture that is re-ranked, one for
-    each two megapixels.
-    """
+    """What searches with pictures of so many pixels count beside the request that brings them, in requests."""
+    # One for each search but the first, a quarter for each condition, a tenth for each picture that is re-ranked, one
+    # for each two megapixels.
     more = sum(CONDITION * len(search.where) + RERANKED * search.rerank for search in searches)
     return len(searches) - 1 + more + pixels // PIXELS
 
 
 async def _prepared(request: Request, data: bytes, field: str, handle: LibraryHandle) -> PreparedImage:
-    """A picture as the library's models take it, a few hundred kilobytes: that is what waits for an answer.
-
-    It counts in the budget of the process until the request ends.
-    """
+    """A picture as the library's models take it, a few hundred kilobytes: that is what waits for an answer."""
+    # It counts in the budget of the process until the request ends.
 
     def prepare() -> PreparedImage:
         pixels = request.app.state.limits.pixels

@@ -19,14 +19,9 @@ CACHED_CARDS = 50_000
 
 
 class ItemCards:
-    """What a list shows of each picture, as JSON text that is made once: 50,000 of them take about 20 MB.
+    """What a list shows of each picture, as JSON text that is made once: 50,000 of them take about 20 MB."""
 
-    They belong to one generation of a library, and go with it.
-
-    Args:
-        library: The library.
-        address: The path under which the service has it.
-    """
+    # They belong to one generation of a library, and go with it.
 
     def __init__(self, library: LibrarySnapshot, address: str) -> None:
         self.library, self._address = library, address
@@ -61,12 +56,7 @@ class ItemCards:
 
 
 def results_json(page: ResultPage, cards: Mapping[str, tuple[dict[str, Any], bytes]]) -> bytes:
-    """A page of answers as the JSON of `wire.Results`.
-
-    Args:
-        page: The answers.
-        cards: What `ItemCards.of` gives for its hits.
-    """
+    """A page of answers as the JSON of `wire.Results`."""
     hits = []
     for hit in page.hits:
         if hit.id not in cards:  # deleted between the search and now

@@ -84,21 +84,9 @@ def settings_of_host(
     open_to_all: bool = False,
     **settings: Any,
 ) -> ServiceSettings:
-    """Settings that suit the address of the service.
-
-    On this machine alone, its own names are `hosts`, connections of one address are not counted, and paths of photos
-    are shown where nobody from elsewhere is let in (by a proxy that has tokens, a name or an origin).
-
-    Args:
-        host: The address to listen on.
-        libraries: Folders of libraries.
-        hosts: Further names under which the service is called.
-        open_to_all: Whether other addresses than loopback may be served without tokens.
-        settings: Further fields of `ServiceSettings`.
-
-    Raises:
-        ConfigurationError: Another address than loopback without tokens; wrong settings.
-    """
+    """Settings that suit the address of the service."""
+    # On this machine alone, its own names are `hosts`, connections of one address are not counted, and paths of photos
+    # are shown where nobody from elsewhere is let in (by a proxy that has tokens, a name or an origin).
     suited = suited_to_host(
         host,
         {"paths": is_alone(host, settings, hosts), **settings},

@@ -77,11 +77,7 @@ class SearchBody(QueryFields):
     )
 
     def to_query(self, image: Any) -> Query:
-        """The query as a library takes it; it was checked when it was read.
-
-        Args:
-            image: The decoded picture; None without one.
-        """
+        """The query as a library takes it; it was checked when it was read."""
         conditions = tuple(condition.to_condition() for condition in self.where)
         return Query.model_construct(**{**vars(self), "image": image, "where": conditions})
 
@@ -319,10 +315,9 @@ class FieldInfo(BaseModel):
 
 
 class LibraryStatus(BaseModel):
-    """Whether a library is served as it lies on disk.
+    """Whether a library is served as it lies on disk."""
 
-    "behind": it is not, or was not to be read, and the service is trying; "stale": for too long, and is not served.
-    """
+    # "behind": it is not, or was not to be read, and the service is trying; "stale": for too long, and is not served.
 
     status: Literal["current", "behind", "stale"]
     generation: int = Field(description="That is served.")

@@ -11,20 +11,13 @@ from visir.training.recipe import expand
 
 
 class CountExperiment(Experiment):
-    """How fine-grained captions are (`visir granularity`).
-
-    Args:
-        source: The collection.
-        split: The split whose captions count.
-        captions: Which captions of each image count.
-        profile: How features are counted; "paper" as in the table.
-    """
+    """How fine-grained captions are (`visir granularity`)."""
 
     experiment: Literal["count"] = "count"
-    source: str
-    split: str | None = "test"
-    captions: str = "first 5"
-    profile: Profile = "paper"
+    source: str  # the collection
+    split: str | None = "test"  # the split whose captions count
+    captions: str = "first 5"  # which captions of each image count
+    profile: Profile = "paper"  # how features are counted; "paper" as in the table
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

@@ -14,30 +14,19 @@ from visir.training.recipe import expand
 
 
 class EvaluateExperiment(Experiment):
-    """Search a collection in both tasks and measure it (`visir evaluate`).
-
-    Args:
-        model: As `visir.load` takes it.
-        training: Instead of a model: a recipe whose checkpoint is evaluated.
-        small_xvlm: Instead of a model: a small X-VLM that is trained first; it re-ranks where `k_test` is set.
-        source: The collection.
-        images: Where its pictures are.
-        split: The split that is searched.
-        captions: Which captions of each image take part.
-        rerank: A model with a matching head that re-ranks the best `k_test`.
-        k_test: How many candidates are re-ranked.
-    """
+    """Search a collection in both tasks and measure it (`visir evaluate`)."""
 
     experiment: Literal["evaluate"] = "evaluate"
-    model: str | None = None
-    training: PriorTraining | None = None
+    model: str | None = None  # as `visir.load` takes it
+    training: PriorTraining | None = None  # instead of a model: a recipe whose checkpoint is evaluated
+    # Instead of a model: a small X-VLM that is trained first; it re-ranks where `k_test` is set.
     small_xvlm: SmallXvlm | None = None
-    source: str
-    images: str | None = None
-    split: str | None = "test"
-    captions: str = "all"
-    rerank: str | None = None
-    k_test: int | None = None
+    source: str  # the collection
+    images: str | None = None  # where its pictures are
+    split: str | None = "test"  # the split that is searched
+    captions: str = "all"  # which captions of each image take part
+    rerank: str | None = None  # a model with a matching head that re-ranks the best `k_test`
+    k_test: int | None = None  # how many candidates are re-ranked
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

@@ -22,24 +22,19 @@ _ROOM = 2**34  # bytes of sparse vectors written out in full
 
 
 class LatencyExperiment(SparseHeadExperiment):
-    """Search an index of *all* images of the collection with captions of the test split, on one thread.
+    """Search an index of *all* images of the collection with captions of the test split, on one thread."""
 
-    Labels: "latency @k", milliseconds of processor time for a query, the best of three passes over all queries in one
-    call; "throughput @k", 1000 / latency; "FLOPs". Depths of at least the number of images are left out.
-
-    The engines are visir's own; the paper's are PISA and FAISS. A second run measures other times, so a saved cell
-    keeps its own.
-
-    Args:
-        index: "dense", a graph (HNSW) of the dense vectors; "expanded" and "plain", an inverted index that is searched
-            with captions with and without their expansion; "two stages", retrieval with the plain ones and scores of
-            the expanded ones; "graph", the sparse vectors written out in full, in a graph.
-        queries: The largest number of captions.
-    """
+    # Labels: "latency @k", milliseconds of processor time for a query, the best of three passes over all queries in one
+    # call; "throughput @k", 1000 / latency; "FLOPs". Depths of at least the number of images are left out.
+    # The engines are visir's own; the paper's are PISA and FAISS. A second run measures other times, so a saved cell
+    # keeps its own.
 
     experiment: Literal["latency"] = "latency"
+    # "dense", a graph (HNSW) of the dense vectors; "expanded" and "plain", an inverted index that is searched with
+    # captions with and without their expansion; "two stages", retrieval with the plain ones and scores of the expanded
+    # ones; "graph", the sparse vectors written out in full, in a graph.
     index: Literal["dense", "expanded", "plain", "two stages", "graph"]
-    queries: int = 1000
+    queries: int = 1000  # the largest number of captions
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

@@ -25,19 +25,16 @@ GROUPS = {
 
 
 class LogsExperiment(Experiment):
-    """The authors' own runs, measured anew.
+    """The authors' own runs, measured anew."""
 
-    A row without the logs that it needs is "not run", and a log that fills no value of the table is named in a note.
-
-    Args:
-        folder: The logs of one model on one collection: `i2t/none.parquet`, `t2i/none.parquet`,
-            `t2i/PERTURBATION.parquet`, or some of them.
-        quantity: "plain", recalls and DCG of the unperturbed runs; "perturbed", rsum of text to image under each
-            perturbation; "jaccard", how similar the sets of captions are that perturbations harm, help or leave.
-    """
+    # A row without the logs that it needs is "not run", and a log that fills no value of the table is named in a note.
 
     experiment: Literal["logs"] = "logs"
+    # The logs of one model on one collection: `i2t/none.parquet`, `t2i/none.parquet`, `t2i/PERTURBATION.parquet`, or
+    # some of them.
     folder: str
+    # "plain", recalls and DCG of the unperturbed runs; "perturbed", rsum of text to image under each perturbation;
+    # "jaccard", how similar the sets of captions are that perturbations harm, help or leave.
     quantity: Literal["plain", "perturbed", "jaccard"]
 
     def describe(self) -> str:

@@ -12,17 +12,14 @@ _PLAIN = "rsum"
 
 
 class LossesExperiment(Experiment):
-    """The mean over models of the share of rsum that a perturbation takes, in percent, from printed rsums.
+    """The mean over models of the share of rsum that a perturbation takes, in percent, from printed rsums."""
 
-    It shows whether two published tables fit together; nothing is measured. Labels that are means of several
-    perturbations in one table and single ones in the other (typos) are left out.
-
-    Args:
-        table: A published table of retrieval results that has, for each model on `collection`, the label "rsum" and
-            labels of perturbations.
-    """
+    # It shows whether two published tables fit together; nothing is measured. Labels that are means of several
+    # perturbations in one table and single ones in the other (typos) are left out.
 
     experiment: Literal["losses"] = "losses"
+    # A published table of retrieval results that has, for each model on `collection`, the label "rsum" and labels of
+    # perturbations.
     table: str
 
     def describe(self) -> str:

@@ -10,16 +10,12 @@ from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 
 
 class PlottedExperiment(Experiment):
-    """One pair of bars of thesis Figure 4.5, or one training of LTD Figure 2: the authors' numbers.
+    """One pair of bars of thesis Figure 4.5, or one training of LTD Figure 2: the authors' numbers."""
 
-    These numbers are quoted; nothing is measured.
-
-    Args:
-        figure: Which figure.
-    """
+    # These numbers are quoted; nothing is measured.
 
     experiment: Literal["plotted"] = "plotted"
-    figure: Figure
+    figure: Figure  # which figure
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

@@ -16,16 +16,11 @@ if TYPE_CHECKING:
 
 
 class SparseHeadExperiment(Experiment):
-    """A cell that needs a sparse head over frozen vectors (`visir sparsify`), trained once for all studies.
+    """A cell that needs a sparse head over frozen vectors (`visir sparsify`), trained once for all studies."""
 
-    Args:
-        recipe: A recipe of `visir sparsify`.
-        set: Changes to it, "section.key=value".
-        training: A training of `visir train` whose checkpoint is the dense model, instead of the recipe's encoder.
-    """
-
-    recipe: str
-    set: tuple[str, ...] = ()
+    recipe: str  # a recipe of `visir sparsify`
+    set: tuple[str, ...] = ()  # changes to it, "section.key=value"
+    # A training of `visir train` whose checkpoint is the dense model, instead of the recipe's encoder.
     training: PriorTraining | None = None
 
     def describe(self) -> str:
@@ -33,11 +28,7 @@ class SparseHeadExperiment(Experiment):
         return f"visir sparsify {self.recipe}" + "".join(f" --set {change}" for change in self.set)
 
     def trained(self, context: ExperimentContext) -> tuple[SparseTrial, Path]:
-        """Train the head where it is not trained yet.
-
-        Returns:
-            The finished trial, and the folder of trials, with the dense model's evaluation in `dense/`.
-        """
+        """Train the head where it is not trained yet."""
         from visir.sparse.recipe import read_sparse_recipe
         from visir.studies.run_trials import run_trials
         from visir.studies.sparse_trial import SparseTrial, dense_evaluation
@@ -70,11 +61,10 @@ class SparseHeadExperiment(Experiment):
 
 
 class SparsifyExperiment(SparseHeadExperiment):
-    """Evaluate a sparse head on the test split, text to image.
+    """Evaluate a sparse head on the test split, text to image."""
 
-    Labels: R@1, R@5, mrr@10, flops; exact@20, semantic@20; "ρ …", the correlation with the dense model query by query;
-    overlap@10 with it; terms of texts and images. All but the costs are in percent.
-    """
+    # Labels: R@1, R@5, mrr@10, flops; exact@20, semantic@20; "ρ …", the correlation with the dense model query by
+    # query; overlap@10 with it; terms of texts and images. All but the costs are in percent.
 
     experiment: Literal["sparsify"] = "sparsify"
 

@@ -16,29 +16,19 @@ from visir.training.recipe import expand
 
 
 class StressExperiment(Experiment):
-    """All thirteen perturbations of captions, text to image (`visir stress`); means over several models.
-
-    Args:
-        models: As `visir.load` takes them.
-        training: Instead of models: a recipe whose checkpoint is stressed.
-        source: The collection.
-        images: Where its pictures are.
-        split: The split that is searched.
-        gallery: The candidates; the paper's are the whole "collection".
-        quantity: "decrease", percent of rsum lost (positive for a loss, as printed); "rsum" under each perturbation;
-            "jaccard", how similar the sets of captions are that perturbations harm, help or leave.
-        profile: "paper" perturbs as the released code did.
-    """
+    """All thirteen perturbations of captions, text to image (`visir stress`); means over several models."""
 
     experiment: Literal["stress"] = "stress"
-    models: tuple[str, ...] = ()
-    training: PriorTraining | None = None
-    source: str
-    images: str | None = None
-    split: str | None = "test"
-    gallery: Literal["split", "collection"] = "split"
+    models: tuple[str, ...] = ()  # as `visir.load` takes them
+    training: PriorTraining | None = None  # instead of models: a recipe whose checkpoint is stressed
+    source: str  # the collection
+    images: str | None = None  # where its pictures are
+    split: str | None = "test"  # the split that is searched
+    gallery: Literal["split", "collection"] = "split"  # the candidates; the paper's are the whole "collection"
+    # "decrease", percent of rsum lost (positive for a loss, as printed); "rsum" under each perturbation; "jaccard", how
+    # similar the sets of captions are that perturbations harm, help or leave.
     quantity: Literal["decrease", "rsum", "jaccard"]
-    profile: Literal["sound", "paper"] = "paper"
+    profile: Literal["sound", "paper"] = "paper"  # "paper" perturbs as the released code did
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

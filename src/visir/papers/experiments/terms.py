@@ -18,22 +18,18 @@ K = 10
 
 
 class TermsExperiment(SparseHeadExperiment):
-    """The ten heaviest terms of examples, and the share of them that captions of the image contain.
+    """The ten heaviest terms of examples, and the share of them that captions of the image contain."""
 
-    Labels: "caption exact@10" and "image exact@10", the share of the ten heaviest terms that are among the words of any
-    caption of the image, in percent, over the whole test split. Thesis eq. 3.2 uses the words of one caption; here all
-    captions of the image count, and images are measured too: an image has no words of its own, and what one caption
-    leaves out another may say. The table itself has words only.
-
-    Args:
-        examples: Captions of the collection that are shown with their images; by default the first captions of
-            `count` test images, evenly spaced.
-        count: How many images, where no examples are named.
-    """
+    # Labels: "caption exact@10" and "image exact@10", the share of the ten heaviest terms that are among the words of
+    # any caption of the image, in percent, over the whole test split. Thesis eq. 3.2 uses the words of one caption;
+    # here all captions of the image count, and images are measured too: an image has no words of its own, and what one
+    # caption leaves out another may say. The table itself has words only.
 
     experiment: Literal["terms"] = "terms"
+    # Captions of the collection that are shown with their images; by default the first captions of `count` test images,
+    # evenly spaced.
     examples: tuple[str, ...] = ()
-    count: int = 3
+    count: int = 3  # how many images, where no examples are named
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""

@@ -21,27 +21,19 @@ CURVES = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contr
 
 
 class TrainExperiment(Experiment):
-    """A training, and its checkpoint on the test split: without shortcuts, as the tables of chapter 4 have it.
+    """A training, and its checkpoint on the test split: without shortcuts, as the tables of chapter 4 have it."""
 
-    Besides the table's labels there is "with rsum", the rsum of the split *with* the shortcuts of the training.
-
-    Args:
-        recipe: A recipe of `visir train`.
-        set: Changes to it, "section.key=value".
-        choices: Further changes, of which the validation split chooses one list (`visir.papers.validation_choice`); the
-            test split of that training alone is measured.
-        judgements: Further judgements (CxC) to attach.
-        relevance: The judgements that count, instead of the links.
-        curves: Whether to measure where the losses ended, and what λ did.
-    """
+    # Besides the table's labels there is "with rsum", the rsum of the split *with* the shortcuts of the training.
 
     experiment: Literal["train"] = "train"
-    recipe: str
-    set: tuple[str, ...] = ()
+    recipe: str  # a recipe of `visir train`
+    set: tuple[str, ...] = ()  # changes to it, "section.key=value"
+    # Further changes, of which the validation split chooses one list (`visir.papers.validation_choice`); the test split
+    # of that training alone is measured.
     choices: tuple[tuple[str, ...], ...] = ()
-    judgements: str | None = None
-    relevance: str = "links"
-    curves: bool = False
+    judgements: str | None = None  # further judgements (CxC) to attach
+    relevance: str = "links"  # the judgements that count, instead of the links
+    curves: bool = False  # whether to measure where the losses ended, and what λ did
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

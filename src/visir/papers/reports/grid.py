@@ -14,18 +14,9 @@ WIDE = 8
 
 
 def grids(comparison: StudyComparison, notes: list[str]) -> list[Table]:
-    """Every measured value, a row or a column for each system.
-
-    Systems that share no label (percentiles of devices, curves over lengths) have grids of their own. In the files
-    beside the page each value has a row of its own, whatever tables the page shows.
-
-    Args:
-        comparison: The study at one scale.
-        notes: Notes below the first grid.
-
-    Returns:
-        Empty for a study with a published table, and for one with several seeds.
-    """
+    """Every measured value, a row or a column for each system."""
+    # Systems that share no label (percentiles of devices, curves over lengths) have grids of their own. In the files
+    # beside the page each value has a row of its own, whatever tables the page shows.
     study = comparison.study
     values = [value for value in comparison.values if value.ours is not None]
     if study.published is not None or study.figure is not None or any(value.seeds > 1 for value in values):
@@ -67,10 +58,8 @@ def _by_measure(values: Sequence[ValueComparison]) -> dict[str, list[ValueCompar
 
 
 def _blocks(values: Sequence[ValueComparison]) -> list[list[ValueComparison]]:
-    """Values whose systems share labels, directly or over other systems; curves over counts, by collection.
-
-    Two logs are never as long, so their curves have other points.
-    """
+    """Values whose systems share labels, directly or over other systems; curves over counts, by collection."""
+    # Two logs are never as long, so their curves have other points.
     by_system: dict[tuple[str, str], list[ValueComparison]] = {}
     for value in values:
         by_system.setdefault((value.system, value.collection), []).append(value)

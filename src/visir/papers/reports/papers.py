@@ -72,17 +72,8 @@ MEANINGS: tuple[tuple[Inline, Inline], ...] = (
 
 
 def write_papers_report(out: Path, statuses: Sequence[StudyStatus]) -> Path:
-    """Write `report.html` for all studies, and under `tables/` every table in Markdown, LaTeX and CSV.
-
-    The same cells give the same bytes: times are not part of it.
-
-    Args:
-        out: The folder of all studies.
-        statuses: The studies.
-
-    Returns:
-        The path of the page.
-    """
+    """Write `report.html` for all studies, and under `tables/` every table in Markdown, LaTeX and CSV."""
+    # The same cells give the same bytes: times are not part of it.
     files: dict[str, str] = {}
     contents: dict[str, bytes] = {}
     for status in statuses:

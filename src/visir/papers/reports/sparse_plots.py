@@ -20,13 +20,11 @@ _SHAPES = (*MARKERS, "v", "P")
 
 
 def cost_and_effect(curves: Mapping[str, Sequence[Point]], dense: float, measure: str = "R@1") -> Plot:
-    """Fig. 3.2a: effectiveness over FLOPs (logarithmic), one curve per variant through its η, the dense model a line.
-
-    Colour and dash tell variants apart, markers η.
-
-    - `curves`: name → points
-    - `dense`: the dense model's value in percent
-    """
+    """Fig. 3.2a: effectiveness over FLOPs (logarithmic), one curve per variant through its η, the dense model a
+    line."""
+    # Colour and dash tell variants apart, markers η.
+    # - `curves`: name → points
+    # - `dense`: the dense model's value in percent
     etas = sorted({eta for points in curves.values() for eta, *_ in points}, reverse=True)
     shape = {eta: _SHAPES[position % len(_SHAPES)] for position, eta in enumerate(etas)}
     with drawing(6.6, 3.8) as (figure, axes):
@@ -51,10 +49,8 @@ def cost_and_effect(curves: Mapping[str, Sequence[Point]], dense: float, measure
 
 
 def overlap_histogram(shares: NDArray[np.float64], k: int = 10) -> Plot:
-    """Fig. 3.2b: how many queries have which share of the first `k` answers in common with the dense model.
-
-    - `shares`: (n,) of `visir.evaluation.faithfulness.overlap_at`, multiples of 1/k
-    """
+    """Fig. 3.2b: how many queries have which share of the first `k` answers in common with the dense model."""
+    # - `shares`: (n,) of `visir.evaluation.faithfulness.overlap_at`, multiples of 1/k
     counts = np.bincount(np.rint(k * shares).astype(int), minlength=k + 1)
     heights = 100 * counts / len(shares)
     mean = float(shares.mean())

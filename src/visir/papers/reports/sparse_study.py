@@ -18,11 +18,9 @@ _DAGGER, _SIGNIFICANT = 0.05, 0.01
 
 
 def effectiveness(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
-    """Table 3.1: the published baselines, the dense model, and the study's models; `quoted` names a collection.
-
-    † as in the thesis: different from the dense model (paired two-tailed t-test over captions, p < 0.05, Bonferroni).
-    ‡: also by the house's test, which takes captions of one image, and trainings, as the samples they are.
-    """
+    """Table 3.1: the published baselines, the dense model, and the study's models; `quoted` names a collection."""
+    # † as in the thesis: different from the dense model (paired two-tailed t-test over captions, p < 0.05, Bonferroni).
+    # ‡: also by the house's test, which takes captions of one image, and trainings, as the samples they are.
     rows = _quoted("thesis-table-3-1", ("R@1", "R@5", "mrr@10", "flops"), quoted)
     dense = study.dense.result
     rows.append([dense.system, *(f"{100 * dense.mean('t2i', measure):.1f}" for measure in EFFECTS), None, "visir"])

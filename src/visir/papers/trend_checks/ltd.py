@@ -17,13 +17,8 @@ _RECONSTRUCTION, _RSUM = "reconstruction, last", "validation rsum"
 
 
 def ltd_figure_2(means: Means) -> list[TrendCheck]:
-    """LTD, section 5.3, observations (1) to (5) of Figure 2, and its bound beside the baseline.
-
-    "The bound" is the paper's, η = 0.2; another one that ends higher answers nothing.
-
-    Args:
-        means: System → label → value; the systems with a constraint have their bound in their name, "η=0.1".
-    """
+    """LTD, section 5.3, observations (1) to (5) of Figure 2, and its bound beside the baseline."""
+    # "The bound" is the paper's, η = 0.2; another one that ends higher answers nothing.
     by_bound = {float(name.partition("η=")[2]): values for name, values in means.items() if "η=" in name}
     checks = [check for eta, values in sorted(by_bound.items()) for check in _of_bound(eta, values)]
     again = [values["λ, largest after 0"] for values in by_bound.values() if "λ, largest after 0" in values]

@@ -20,12 +20,7 @@ Setups = Mapping[str, float]
 
 
 def figure_4_5(means: Means) -> list[TrendCheck]:
-    """Figure 4.5 (section 4.4.1), model by model: what the chapter says of CLIP is looked at in CLIP.
-
-    Args:
-        means: "MODEL, SETUP" → "both rsum" without shortcuts, "with rsum" with them; of one collection, so that two
-            models on two collections are the four panels.
-    """
+    """Figure 4.5 (section 4.4.1), model by model: what the chapter says of CLIP is looked at in CLIP."""
     checks = []
     for model in dict.fromkeys(name.partition(", ")[0] for name in means):
         without, with_shortcuts = (

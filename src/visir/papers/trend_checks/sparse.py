@@ -6,11 +6,7 @@ from visir.studies.trend_check import Means, TrendCheck, chance_of_order, rising
 
 
 def figure_3_2(means: Means) -> list[TrendCheck]:
-    """Figure 3.2a: with less η every variant costs more and finds no less; control costs less than none.
-
-    Args:
-        means: "VARIANT, η=VALUE" → "t2i flops", "t2i R@1".
-    """
+    """Figure 3.2a: with less η every variant costs more and finds no less; control costs less than none."""
     checks = []
     # (variant, η) → FLOPs, R@1
     points = {
@@ -36,11 +32,7 @@ def figure_3_2(means: Means) -> list[TrendCheck]:
 
 
 def table_3_4(means: Means) -> list[TrendCheck]:
-    """Table 3.4 (section 3.5.2): with control of expansion more of the heaviest terms are said of the image.
-
-    Args:
-        means: "D2S (η=1e-3, exp=…)" → "caption exact@10", "image exact@10".
-    """
+    """Table 3.4 (section 3.5.2): with control of expansion more of the heaviest terms are said of the image."""
     control, free = (means.get(f"D2S (η=1e-3, {expansion})", {}) for expansion in ("exp=c", "exp=1.0"))
     return [
         TrendCheck(

@@ -7,16 +7,11 @@ from visir.studies.trend_check import TrendCheck
 
 
 def sparse_trend_checks(study: SparseStudy) -> list[TrendCheck]:
-    """What the chapter says of its variants, for every η that has them; means over seeds.
-
-    - `free` has the most FLOPs and the lowest Exact@20 (Tables 3.2, 3.3).
-    - `none` has the fewest FLOPs and the lowest R@1 (Table 3.2).
-    - `caption` lies between them in both (Table 3.2).
-    - Lower η: more FLOPs, and R@1 not lower (Fig. 3.2a).
-
-    Args:
-        study: The study.
-    """
+    """What the chapter says of its variants, for every η that has them; means over seeds."""
+    # - `free` has the most FLOPs and the lowest Exact@20 (Tables 3.2, 3.3).
+    # - `none` has the fewest FLOPs and the lowest R@1 (Table 3.2).
+    # - `caption` lies between them in both (Table 3.2).
+    # - Lower η: more FLOPs, and R@1 not lower (Fig. 3.2a).
     checks = []
     etas = sorted({eta for _, eta in study.models}, reverse=True)
     for eta in etas:

@@ -43,41 +43,30 @@ _RIGHT: dict[Relevance, str] = {
 
 
 class CategoriesExperiment(Experiment):
-    """A system on test products of a catalogue (`visir products evaluate`).
+    """A system on test products of a catalogue (`visir products evaluate`)."""
 
-    Over several folds, measures are means over the folds, measures of seen and unseen categories are means over all
-    queries together (some folds have no unseen category), and counts are sums. Trainings and draws have seed 0 in every
-    fold.
-
-    Args:
-        source: The catalogue.
-        images: Where its pictures are.
-        baseline: "bm25", "text:NAME", "clip:NAME"; or "clip" with `training`.
-        training: A training of `visir train`; its checkpoint is the encoder of the baseline.
-        recipe: Of `visir products train`, without the setting at the end of its name.
-        set: Changes of the recipe.
-        settings: Which categories are queries; a model is trained for each setting.
-        quantity: "measures": the labels of Table 7.1. "seen", "unseen": the same of these categories only. "same tree",
-            "different tree": how many first answers are wrong and lie there (labels as the rows of Table 7.2).
-            "depths": both, and of those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …).
-        relevance: See `visir.products.task.category_task`; "drawn" where errors are counted, because section 7.6.1
-            calls it an error when c_p is not c.
-        folds: Into how many parts the products are cut.
-        test: Which folds are tested in this cell, from 1; without it, the fold of the seed of the cell (seed 0 is fold
-            1).
-    """
+    # Over several folds, measures are means over the folds, measures of seen and unseen categories are means over all
+    # queries together (some folds have no unseen category), and counts are sums. Trainings and draws have seed 0 in
+    # every fold.
 
     experiment: Literal["categories"] = "categories"
-    source: str
-    images: str | None = None
-    baseline: str | None = None
-    training: PriorTraining | None = None
-    recipe: str | None = None
-    set: tuple[str, ...] = ()
+    source: str  # the catalogue
+    images: str | None = None  # where its pictures are
+    baseline: str | None = None  # "bm25", "text:NAME", "clip:NAME"; or "clip" with `training`
+    training: PriorTraining | None = None  # a training of `visir train`; its checkpoint is the encoder of the baseline
+    recipe: str | None = None  # of `visir products train`, without the setting at the end of its name
+    set: tuple[str, ...] = ()  # changes of the recipe
+    # Which categories are queries; a model is trained for each setting.
     settings: Annotated[tuple[Setting, ...], Field(min_length=1)] = ("all", "general", "specific")
+    # "measures": the labels of Table 7.1. "seen", "unseen": the same of these categories only. "same tree", "different
+    # tree": how many first answers are wrong and lie there (labels as the rows of Table 7.2). "depths": both, and of
+    # those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …).
     quantity: Literal["measures", "seen", "unseen", "same tree", "different tree", "depths"] = "measures"
+    # See `visir.products.task.category_task`; "drawn" where errors are counted, because section 7.6.1 calls it an error
+    # when c_p is not c.
     relevance: Relevance = "path"
-    folds: Annotated[int, Field(ge=2)] = 5
+    folds: Annotated[int, Field(ge=2)] = 5  # into how many parts the products are cut
+    # Which folds are tested in this cell, from 1; without it, the fold of the seed of the cell (seed 0 is fold 1).
     test: tuple[Annotated[int, Field(ge=1)], ...] = ()
 
     @model_validator(mode="after")

@@ -17,13 +17,7 @@ def fold_ratio(trials: Sequence[Trial]) -> float:
 
 
 def measure_draws(trials: Sequence[Trial], labels: Mapping[str, str], ratio: float) -> dict[str, Draws]:
-    """Draws of measures that are means over folds: of one fold over its categories, of several over the folds.
-
-    Args:
-        trials: Of one system in one setting, one per fold.
-        labels: Label → measure.
-        ratio: See `Measurement.fold_ratio`.
-    """
+    """Draws of measures that are means over folds: of one fold over its categories, of several over the folds."""
     if len(trials) == 1:
         queries = trials[0].task.judgements().queries.to_pylist()
         return unit_means(queries, {label: trials[0].values(measure) for label, measure in labels.items()})

@@ -19,18 +19,10 @@ if TYPE_CHECKING:
 def category_models(
     recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequence[Split], context: ExperimentContext
 ) -> list[Path]:
-    """The folders of the trained models, one for each split, in their order (`visir products train`).
-
-    A folder is named by the recipe, the catalogue and the split, so studies that need the same training share it. The
-    training runs in this process, on one thread, so that figures do not depend on the number of processors. Another
-    process that needs the same model waits.
-
-    Args:
-        recipe: What is trained.
-        catalogue: What it is trained on.
-        splits: One model is trained for each.
-        context: Where models are kept, and the locks.
-    """
+    """The folders of the trained models, one for each split, in their order (`visir products train`)."""
+    # A folder is named by the recipe, the catalogue and the split, so studies that need the same training share it. The
+    # training runs in this process, on one thread, so that figures do not depend on the number of processors. Another
+    # process that needs the same model waits.
     from visir.encoders.families import CHECKPOINT_FILE
     from visir.products.encoding import encode_catalogue
     from visir.products.training import train_categories

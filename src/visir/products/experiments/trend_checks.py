@@ -11,14 +11,12 @@ _AGAINST = "the text says both"
 
 
 def figure_7_2(means: Means) -> list[TrendCheck]:
-    """Figure 7.2 (section 7.6.1), d = depth(c_p) − depth(c) of errors in one tree, sentence by sentence.
-
-    Three sentences contradict something. For all categories c_p is "in 92% of the cases more general" and, two
-    sentences later, for "the majority" more specific: both are checked, and one of them fails. The two errors in the
-    same tree among most general categories have d = 2 and are called more general, where d > 0 is more specific by the
-    section's own definition, and two roots share no tree. And shares of most specific categories (68, 21, 7, 5 %, 101
-    in all) leave none for d = 0, two categories side by side.
-    """
+    """Figure 7.2 (section 7.6.1), d = depth(c_p) − depth(c) of errors in one tree, sentence by sentence."""
+    # Three sentences contradict something. For all categories c_p is "in 92% of the cases more general" and, two
+    # sentences later, for "the majority" more specific: both are checked, and one of them fails. The two errors in the
+    # same tree among most general categories have d = 2 and are called more general, where d > 0 is more specific by
+    # the section's own definition, and two roots share no tree. And shares of most specific categories (68, 21, 7, 5 %,
+    # 101 in all) leave none for d = 0, two categories side by side.
     checks = []
     if _errors(means.get(GENERAL, {})):
         general_means = means[GENERAL]

@@ -29,19 +29,12 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class PositionBias:
-    """The propensity of every position of a log, relative to the largest.
+    """The propensity of every position of a log, relative to the largest."""
 
-    Args:
-        propensities: Position to θ, 0 to 1; the largest is 1.
-        method: How they were found: "em" or "given".
-        iterations: Of EM.
-        pairs: How many pairs of query and product were shown at several positions.
-    """
-
-    propensities: Mapping[int, float]
-    method: str
-    iterations: int = 0
-    pairs: int = 0
+    propensities: Mapping[int, float]  # position to θ, 0 to 1; the largest is 1
+    method: str  # how they were found: "em" or "given"
+    iterations: int = 0  # of EM
+    pairs: int = 0  # how many pairs of query and product were shown at several positions
 
     def of(self, positions: NDArray[np.int64]) -> Floats:
         """(m,) the propensity of each position."""
@@ -49,18 +42,10 @@ class PositionBias:
 
 
 def estimate_position_bias(log: ClickLog) -> PositionBias:
-    """Estimate the propensities by expectation maximisation of the position-based model.
-
-    The E-step gives every impression that was not clicked the chance that the visitor looked, θ(1−γ)/(1−θγ), and the
-    chance of being attracted, γ(1−θ)/(1−θγ). The M-step takes means over the impressions of a position and of a pair.
-    It ends when no propensity changes by more than 10⁻⁵.
-
-    Args:
-        log: All impressions.
-
-    Raises:
-        ConfigurationError: Positions cannot be compared, a position has no click, or EM has not ended.
-    """
+    """Estimate the propensities by expectation maximisation of the position-based model."""
+    # The E-step gives every impression that was not clicked the chance that the visitor looked, θ(1−γ)/(1−θγ), and the
+    # chance of being attracted, γ(1−θ)/(1−θγ). The M-step takes means over the impressions of a position and of a pair.
+    # It ends when no propensity changes by more than 10⁻⁵.
     positions, column = np.unique(log.position, return_inverse=True)
     pairs, row = np.unique(log.pair, return_inverse=True)
     cells, at = np.unique(row * len(positions) + column, return_inverse=True)
@@ -89,15 +74,7 @@ def estimate_position_bias(log: ClickLog) -> PositionBias:
 
 
 def given_position_bias(log: ClickLog, propensities: Mapping[int, float]) -> PositionBias:
-    """Take propensities that are known, from an experiment that swapped products at random, for example.
-
-    Args:
-        log: All impressions.
-        propensities: Position to how likely it is looked at, relative to the others; above 0.
-
-    Raises:
-        ConfigurationError: A position of the log has none, or one is not above 0.
-    """
+    """Take propensities that are known, from an experiment that swapped products at random, for example."""
     positions = np.unique(log.position).tolist()
     faults = [f"position {position}: none given" for position in positions if position not in propensities]
     faults += [

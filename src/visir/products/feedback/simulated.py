@@ -19,21 +19,14 @@ ATTRACTION = (0.02, 0.15, 0.4, 0.7)
 
 @dataclass(frozen=True, eq=False)
 class SimulatedClicks:
-    """A log, and what is true.
+    """A log, and what is true."""
 
-    Args:
-        log: The impressions.
-        qrels: The grades, 0 to 3.
-        grades: (queries, products) the same as numbers.
-        shown: (queries, products) the ranking of the search that was logged: rows of products, best first.
-        propensities: Position to the chance that it is looked at.
-    """
-
-    log: ClickLog
-    qrels: Qrels
-    grades: NDArray[np.int64]
+    log: ClickLog  # the impressions
+    qrels: Qrels  # the grades, 0 to 3
+    grades: NDArray[np.int64]  # (queries, products) the same as numbers
+    # (queries, products) the ranking of the search that was logged: rows of products, best first.
     shown: NDArray[np.int64]
-    propensities: dict[int, float]
+    propensities: dict[int, float]  # position to the chance that it is looked at
 
 
 def simulate_clicks(
@@ -48,28 +41,7 @@ def simulate_clicks(
     behaviour: Behaviour = "positions",
     seed: int = 0,
 ) -> SimulatedClicks:
-    """Simulate the clicks on the first page of a search.
-
-    Args:
-        queries: How many queries.
-        products: How many products each of them has, of random grades.
-        searches: How often each query is searched.
-        bias: Position k is looked at with chance 1 / k^bias.
-        swaps: The chance that two neighbours on the page are swapped, at every position, as in an experiment.
-        quality: How much the search that is logged knows of the grades, 0 to 1.
-        depth: How many products are on the page.
-        behaviour: "positions": the position-based model. "cascade": visitors go from the top and leave after a click;
-            after another product they go on with chance 0.9. "trust": as "positions", but who looks at the first three
-            places also clicks 0.15 of what is not attractive.
-        seed: Of all draws.
-
-    Raises:
-        ConfigurationError: A number is wrong.
-
-    Example:
-        >>> simulate_clicks(queries=5, searches=10).log
-        ClickLog(500 impressions, 29 clicks, 5 queries, positions 1 to 10)
-    """
+    """Simulate the clicks on the first page of a search."""
     faults = [f"depth {depth} is more than {products} products"] * (depth > products)
     faults += [f"swaps must be 0 to 1, not {swaps}"] * (not 0 <= swaps <= 1)
     faults += [f"quality must be 0 to 1, not {quality}"] * (not 0 <= quality <= 1)

@@ -17,19 +17,10 @@ FEWEST_OF_LEVEL = 100
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceMap:
-    """Straight lines between points; flat beyond the first and the last. A larger share never has less confidence.
+    """Straight lines between points; flat beyond the first and the last. A larger share never has less confidence."""
 
-    Args:
-        shares: (k,) rising.
-        confidences: (k,) never falling, between 0 and 1.
-
-    Example:
-        >>> ConfidenceMap(np.array([0.2, 0.8]), np.array([0.1, 0.5]))(np.array([0.0, 0.5, 1.0])).round(2).tolist()
-        [0.1, 0.3, 0.5]
-    """
-
-    shares: Floats
-    confidences: Floats
+    shares: Floats  # (k,) rising
+    confidences: Floats  # (k,) never falling, between 0 and 1
 
     def __call__(self, shares: Floats) -> Floats:
         """Confidences of shares, of any shape."""
@@ -37,22 +28,12 @@ class ConfidenceMap:
 
 
 def fit_confidence(shares: Floats, right: NDArray[np.bool_]) -> ConfidenceMap:
-    """Fit the map to answers whose outcome is known: isotonic regression over groups of equally many answers.
-
-    A group has `GROUP` answers or more; with r right ones among n its confidence is (r + p) / (n + 1), p the same for
-    all m answers, (R + 1) / (m + 2). So a few answers that are all right do not give the confidence 1. Groups that
-    would fall are joined (Zadrozny and Elkan, 2002).
-
-    Args:
-        shares: (m,) shares in [0, 1].
-        right: (m,) whether each answer is right.
-
-    Example:
-        >>> shares = np.repeat([0.9, 0.2], 100)
-        >>> right = np.r_[np.arange(100) < 60, np.arange(100) < 10]
-        >>> fit_confidence(shares, right)(np.array([0.9, 0.2])).round(1).tolist()
-        [0.6, 0.1]
-    """
+    """Fit the map to answers whose outcome is known: isotonic regression over groups of equally many answers."""
+    # A group has `GROUP` answers or more; with r right ones among n its confidence is (r + p) / (n + 1), p the same for
+    # all m answers, (R + 1) / (m + 2). So a few answers that are all right do not give the confidence 1. Groups that
+    # would fall are joined (Zadrozny and Elkan, 2002).
+    # shares: (m,) shares in [0, 1].
+    # right: (m,) whether each answer is right.
     if not len(shares):
         return ConfidenceMap(np.zeros(1), np.full(1, 0.5))
     order = np.argsort(shares, kind="stable")
@@ -67,15 +48,8 @@ def fit_confidence(shares: Floats, right: NDArray[np.bool_]) -> ConfidenceMap:
 
 
 def never_falling(values: Floats) -> Floats:
-    """The nearest values, in squares, that never fall (pool adjacent violators).
-
-    Args:
-        values: (d,) any numbers.
-
-    Example:
-        >>> never_falling(np.array([0.2, 0.7, 0.5])).round(2).tolist()
-        [0.2, 0.6, 0.6]
-    """
+    """The nearest values, in squares, that never fall (pool adjacent violators)."""
+    # values: (d,) any numbers.
     pools: list[tuple[float, int]] = []
     for value in values.tolist():
         total, size = value, 1
@@ -89,22 +63,13 @@ def never_falling(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class PathConfidence:
-    """Confidences of the categories of a path, level by level.
+    """Confidences of the categories of a path, level by level."""
 
-    The confidence of the most general category comes from its share. That of every other one is the confidence of the
-    category above it, times how likely this category is where the one above is right; that comes from the ratio of
-    their shares. So no category has more confidence than the one above it.
+    # The confidence of the most general category comes from its share. That of every other one is the confidence of the
+    # category above it, times how likely this category is where the one above is right; that comes from the ratio of
+    # their shares. So no category has more confidence than the one above it.
 
-    Args:
-        levels: The map of level 1, of level 2, …; deeper levels have the last.
-
-    Example:
-        >>> same = ConfidenceMap(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-        >>> PathConfidence((same, same))(np.array([0.8, 0.4])).tolist()
-        [0.8, 0.4]
-    """
-
-    levels: tuple[ConfidenceMap, ...]
+    levels: tuple[ConfidenceMap, ...]  # the map of level 1, of level 2, …; deeper levels have the last
 
     def __call__(self, shares: Floats) -> Floats:
         """(d,) confidences of the shares of a path, the most general category first."""
@@ -119,15 +84,9 @@ def ratios(shares: Floats) -> Floats:
 
 
 def fit_path_confidence(shares: Sequence[Floats], right: Sequence[NDArray[np.bool_]]) -> PathConfidence:
-    """Fit the map of each level to the paths on which the category above is right.
-
-    A level with fewer than 100 such paths shares its map with the levels below it, and with the one above where these
-    are fewer together.
-
-    Args:
-        shares: The shares of the categories of each path, the most general first.
-        right: Which of them are right.
-    """
+    """Fit the map of each level to the paths on which the category above is right."""
+    # A level with fewer than 100 such paths shares its map with the levels below it, and with the one above where these
+    # are fewer together.
     deepest = max(map(len, shares), default=1)
     inputs: list[list[float]] = [[] for _ in range(deepest)]
     outcomes: list[list[bool]] = [[] for _ in range(deepest)]

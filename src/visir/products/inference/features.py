@@ -30,16 +30,11 @@ Rows = NDArray[np.float32] | csr_array
 
 @dataclass(frozen=True, eq=False)
 class ProductFeatures:
-    """Products and categories as rows of length 1, compared by cosine.
+    """Products and categories as rows of length 1, compared by cosine."""
 
-    Args:
-        name: The system they come from.
-        products: (n, d) in the order of `catalogue.products`; a product without text or picture has zeros.
-        categories: (c, d) in the order of `catalogue.categories`, in the same space; None where there are none.
-    """
-
-    name: str
-    products: Rows
+    name: str  # the system they come from
+    products: Rows  # (n, d) in the order of `catalogue.products`; a product without text or picture has zeros
+    # (c, d) in the order of `catalogue.categories`, in the same space; None where there are none.
     categories: Rows | None
 
     @property
@@ -56,23 +51,9 @@ def product_features(
     device: str | None = None,
     store: Store | None = None,
 ) -> ProductFeatures:
-    """Return the features of all products and categories. No category of a product is read.
-
-    Args:
-        catalogue: The products.
-        system: "words" (words of titles and attributes, rare ones count more), "text:NAME" (titles), "clip:NAME"
-            (pictures), the folder of a trained model, or vectors of your own with product ids.
-        device: Where encoders run.
-        store: Where vectors are kept.
-
-    Raises:
-        ConfigurationError: The name has another form, or no product has a vector.
-
-    Example:
-        >>> catalogue = Catalogue.of("two", ids=["a", "b"], paths=[["Dogs"], ["Cats"]], titles=["a red dog", None])
-        >>> product_features(catalogue, "words").present.tolist()
-        [True, False]
-    """
+    """Return the features of all products and categories. No category of a product is read."""
+    # system: "words" (words of titles and attributes, rare ones count more), "text:NAME" (titles), "clip:NAME"
+    # (pictures), the folder of a trained model, or vectors of your own with product ids.
     if isinstance(system, Embeddings):
         features = ProductFeatures(system.encoder.name, _placed(system, catalogue.products["id"]), None)
     elif system == WORDS:

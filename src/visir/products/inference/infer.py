@@ -34,16 +34,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LikelyCategory:
-    """A category that a product may belong to.
+    """A category that a product may belong to."""
 
-    Args:
-        id: Its id.
-        path: The names from the most general category to this one.
-        confidences: For each category of the path how likely it is that the product belongs to it; never rising.
-    """
-
-    id: str
-    path: tuple[str, ...]
+    id: str  # its id
+    path: tuple[str, ...]  # the names from the most general category to this one
+    # For each category of the path how likely it is that the product belongs to it; never rising.
     confidences: tuple[float, ...]
 
     @property
@@ -54,40 +49,26 @@ class LikelyCategory:
 
 @dataclass(frozen=True)
 class InferredProduct:
-    """A product without a category, and its likely categories.
+    """A product without a category, and its likely categories."""
 
-    Args:
-        id: Its id.
-        title: Its title, or "".
-        answer: The likely category; None where there is nothing to compare, or no category has enough confidence.
-        others: Further likely categories, the most likely first.
-    """
-
-    id: str
-    title: str
+    id: str  # its id
+    title: str  # its title, or ""
+    # The likely category; None where there is nothing to compare, or no category has enough confidence.
     answer: LikelyCategory | None
-    others: tuple[LikelyCategory, ...]
+    others: tuple[LikelyCategory, ...]  # further likely categories, the most likely first
 
 
 @dataclass(frozen=True)
 class HeldOutPrecision:
-    """How often answers were right among labelled products, each held out once.
+    """How often answers were right among labelled products, each held out once."""
 
-    The confidences are those of maps that were fitted to other held-out products.
+    # The confidences are those of maps that were fitted to other held-out products.
 
-    Args:
-        products: How many were held out.
-        answered: How many have an answer.
-        right: How many of those belong to the category of their answer.
-        exact: How many of those stand in exactly this category.
-        confidence: The mean confidence of the answers; equal to `precision` where confidences are calibrated.
-    """
-
-    products: int
-    answered: int
-    right: int
-    exact: int
-    confidence: float
+    products: int  # how many were held out
+    answered: int  # how many have an answer
+    right: int  # how many of those belong to the category of their answer
+    exact: int  # how many of those stand in exactly this category
+    confidence: float  # the mean confidence of the answers; equal to `precision` where confidences are calibrated
 
     @property
     def precision(self) -> float:

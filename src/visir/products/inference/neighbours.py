@@ -31,49 +31,29 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NeighbourSettings:
-    """How shares are computed.
+    """How shares are computed."""
 
-    Args:
-        k: How many labelled products count.
-        tau: The τ of products.
-        names: The weight of the categories' names, 0 to 1.
-        names_tau: The τ of names.
-    """
-
-    k: int = 10
-    tau: float = 0.1
-    names: float = 0.0
-    names_tau: float = 0.05
+    k: int = 10  # how many labelled products count
+    tau: float = 0.1  # the τ of products
+    names: float = 0.0  # the weight of the categories' names, 0 to 1
+    names_tau: float = 0.05  # the τ of names
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The labelled products of a catalogue, and how others are compared with them.
+    """The labelled products of a catalogue, and how others are compared with them."""
 
-    Args:
-        features: Of all products and categories.
-        tree: The categories.
-        labelled: (l,) rows of the products whose category is known.
-        categories: (n,) the row of the category of each product; only those of `labelled` are read.
-        possible: (c,) bool: which categories a product may stand in.
-    """
-
-    features: ProductFeatures
-    tree: CategoryTree
-    labelled: Ints
-    categories: Ints
-    possible: NDArray[np.bool_]
+    features: ProductFeatures  # of all products and categories
+    tree: CategoryTree  # the categories
+    labelled: Ints  # (l,) rows of the products whose category is known
+    categories: Ints  # (n,) the row of the category of each product; only those of `labelled` are read
+    possible: NDArray[np.bool_]  # (c,) bool: which categories a product may stand in
 
     def evidence(self, rows: Ints) -> tuple[Floats, Ints, Floats | None]:
-        """Compare products with the labelled ones, never with themselves.
-
-        Args:
-            rows: (m,) rows of products.
-
-        Returns:
-            (m, k) cosines of the nearest labelled products, best first, k the largest of `COUNTS` (−inf where there are
-            fewer); (m, k) the rows of their categories; (m, c) cosines with the names of categories, or None.
-        """
+        """Compare products with the labelled ones, never with themselves."""
+        # rows: (m,) rows of products.
+        # Returns: (m, k) cosines of the nearest labelled products, best first, k the largest of `COUNTS` (−inf where
+        # there are fewer); (m, k) the rows of their categories; (m, c) cosines with the names of categories, or None.
         most = min(max(COUNTS), len(self.labelled))
         base = chosen_rows(self.features.products, self.labelled)
         own = np.full(len(self.categories), -1, np.int64)
@@ -114,11 +94,7 @@ class Neighbours:
         return (1 - settings.names) * by_products + settings.names * by_names
 
     def chosen_settings(self, rows: Ints) -> NeighbourSettings:
-        """Choose settings: the largest mean logarithm of the share of the right category, floored at 0.001.
-
-        Args:
-            rows: Labelled products; each is compared with the other labelled ones.
-        """
+        """Choose settings: the largest mean logarithm of the share of the right category, floored at 0.001."""
         evidence, right = self.evidence(rows), self.categories[rows]
 
         def value(settings: NeighbourSettings) -> float:

@@ -11,10 +11,8 @@ from visir.products.new_table import write_new_table
 
 
 def inferred_table(inferred: InferredCategories) -> pa.Table:
-    """One row for each product: `id`, `title`, `category` (a path), `confidence`, `confidences`, `others`.
-
-    `confidences` has a number for each level of the path; `others` has the further likely categories with theirs.
-    """
+    """One row for each product: `id`, `title`, `category` (a path), `confidence`, `confidences`, `others`."""
+    # `confidences` has a number for each level of the path; `others` has the further likely categories with theirs.
     rows = inferred.products
     answers = [product.answer for product in rows]
     return pa.table(

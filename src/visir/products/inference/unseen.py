@@ -18,15 +18,8 @@ MOST_FOLDS = 10
 
 
 def unseen_products(catalogue: Catalogue, folder: str | Path) -> NDArray[np.bool_] | None:
-    """Return the products that were left out when a model was trained, as its folds say.
-
-    Args:
-        catalogue: The products, with or without a category.
-        folder: Of the model; splits of 2 to 10 folds with seed 0 are tried.
-
-    Returns:
-        (n,) bool in the order of the products; None where the model was trained on other products.
-    """
+    """Return the products that were left out when a model was trained, as its folds say."""
+    # Returns: (n,) bool in the order of the products; None where the model was trained on other products.
     from visir.products.model.trained import load_categories_model
 
     trained_on = load_categories_model(folder).facts.get("trained_on", {}).get("catalogue")

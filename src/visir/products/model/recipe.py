@@ -36,56 +36,41 @@ class CategorySide(Settings):
 
 
 class ProductSide(Settings):
-    """The modalities of a product, joined, and the head over them, g_p (eqs 7.3–7.6). See `ProductTower`.
+    """The modalities of a product, joined, and the head over them, g_p (eqs 7.3–7.6). See `ProductTower`."""
 
-    Args:
-        modalities: Any of "image", "title", "attributes": CLIP-I has the first, CLIP-IA image and attributes, CLIP-ITA
-            all.
-        attributes: Their "mean" (eq. 7.5), or "attention" over them (the future work of the thesis).
-        scaling: "unit" divides the vector of each modality by its length before they are joined; "none" joins the
-            vectors of the encoders as they are, which the thesis may have done.
-        absent: The vector of a modality that a product lacks: "zero", or a "learnt" one per modality.
-        head: Its hidden layers.
-        rate: The peak learning rate of this side; None takes that of the optimiser.
-    """
-
+    # Any of "image", "title", "attributes": CLIP-I has the first, CLIP-IA image and attributes, CLIP-ITA all.
     modalities: Annotated[tuple[Part, ...], Field(min_length=1), AfterValidator(_in_order)] = get_args(Part)
+    # Their "mean" (eq. 7.5), or "attention" over them (the future work of the thesis).
     attributes: Literal["mean", "attention"] = "mean"
+    # "unit" divides the vector of each modality by its length before they are joined; "none" joins the vectors of the
+    # encoders as they are, which the thesis may have done.
     scaling: Literal["unit", "none"] = "unit"
+    # The vector of a modality that a product lacks: "zero", or a "learnt" one per modality.
     absent: Literal["zero", "learnt"] = "zero"
-    head: HeadShape = HeadShape(hidden=(512, 512))
-    rate: Positive | None = None
+    head: HeadShape = HeadShape(hidden=(512, 512))  # its hidden layers
+    rate: Positive | None = None  # the peak learning rate of this side; None takes that of the optimiser
 
 
 class Encoders(Settings):
-    """The frozen encoders, as `visir.load` takes them.
+    """The frozen encoders, as `visir.load` takes them."""
 
-    Args:
-        image: Of pictures; not loaded when the product side has none.
-        text: Of the names of categories, titles and attributes.
-    """
-
-    image: str = "openai/clip-vit-base-patch32"
-    text: str = "st:all-mpnet-base-v2"
+    image: str = "openai/clip-vit-base-patch32"  # of pictures; not loaded when the product side has none
+    text: str = "st:all-mpnet-base-v2"  # of the names of categories, titles and attributes
 
 
 class CategoriesRecipe(Settings):
-    """A category model and how it is trained; a `visir.training.regime.Regime`.
+    """A category model and how it is trained; a `visir.training.regime.Regime`."""
 
-    Device, precision, optimiser, schedule, averaging and selection are as in `visir.training.recipe.Recipe`.
-
-    Args:
-        setting: The category that a product makes a pair with: one of its path at random ("all"), its most "general" or
-            its most "specific" one (thesis section 7.4.2).
-        dimension: d of the common space; the thesis gives none.
-    """
+    # Device, precision, optimiser, schedule, averaging and selection are as in `visir.training.recipe.Recipe`.
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
+    # The category that a product makes a pair with: one of its path at random ("all"), its most "general" or its most
+    # "specific" one (thesis section 7.4.2).
     setting: Setting = "all"
     seed: Annotated[int, Field(ge=0)] = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    dimension: Count = 512
+    dimension: Count = 512  # d of the common space; the thesis gives none
     encoders: Encoders = Encoders()
     category: CategorySide = CategorySide()
     product: ProductSide = ProductSide()
@@ -110,14 +95,5 @@ shipped_categories_recipes = partial(shipped_recipes, VERB, RECIPES)
 
 
 def read_categories_recipe(path: str | Path, changes: Sequence[str] = ()) -> CategoriesRecipe:
-    """Read a recipe; `extends` as in `visir train`.
-
-    Args:
-        path: The TOML file.
-        changes: "section.key=value"; they win over the file.
-
-    Raises:
-        ConfigurationError: With every fault at once: unknown keys (with the nearest known one), wrong types, values out
-            of range, each with its line.
-    """
+    """Read a recipe; `extends` as in `visir train`."""
     return read_settings(CategoriesRecipe, path, changes, find_base=categories_base_of, own=("name",))

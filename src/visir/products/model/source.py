@@ -17,17 +17,7 @@ from visir.training.inputs.base import EpochRandom
 
 
 class ProductSource:
-    """The products of a catalogue: a `visir.training.inputs.base.InputSource`.
-
-    Args:
-        vectors: The vectors of a catalogue.
-        modalities: Which are gathered, in this order.
-        mean: Give the mean of the attributes of each product (eq. 7.5), computed once, (n, d) float32 in memory;
-            otherwise all of them, padded to the largest number in the batch.
-
-    Raises:
-        ConfigurationError: The vectors lack a modality.
-    """
+    """The products of a catalogue: a `visir.training.inputs.base.InputSource`."""
 
     def __init__(self, vectors: CatalogueVectors, modalities: Sequence[Part], *, mean: bool = True) -> None:
         self._length, self.modalities = len(vectors), tuple(modalities)
@@ -60,19 +50,13 @@ class ProductSource:
 
 
 def widths_of(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, int]:
-    """How wide the vectors of each modality are.
-
-    Raises:
-        ConfigurationError: There are no vectors of a modality.
-    """
+    """How wide the vectors of each modality are."""
     return {name: part.width for name, part in _parts(vectors, modalities).items()}
 
 
 def mean_attributes(attributes: AttributeVectors) -> Floats:
-    """(n, d) the mean of the attribute vectors of each product (eq. 7.5), zero where it has none.
-
-    A product with a sparse matrix: no vector is copied for each product that has the attribute.
-    """
+    """(n, d) the mean of the attribute vectors of each product (eq. 7.5), zero where it has none."""
+    # A product with a sparse matrix: no vector is copied for each product that has the attribute.
     counts = attributes.counts
     shares = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
     shape = (len(counts), len(attributes.vectors))

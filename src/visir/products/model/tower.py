@@ -20,21 +20,13 @@ _SCORING = 64
 
 @dataclass(frozen=True)
 class ProductSpec:
-    """The shape of a `ProductTower`.
+    """The shape of a `ProductTower`."""
 
-    Args:
-        widths: Modality to the width of its vectors, in the order in which they are joined.
-        head: Over the joined vectors; its `inputs` are the sum of the widths.
-        attributes: As in `ProductSide`.
-        scaling: As in `ProductSide`.
-        absent: As in `ProductSide`.
-    """
-
-    widths: Mapping[Part, int]
-    head: HeadSpec
-    attributes: Literal["mean", "attention"] = "mean"
-    scaling: Literal["unit", "none"] = "unit"
-    absent: Literal["zero", "learnt"] = "zero"
+    widths: Mapping[Part, int]  # modality to the width of its vectors, in the order in which they are joined
+    head: HeadSpec  # over the joined vectors; its `inputs` are the sum of the widths
+    attributes: Literal["mean", "attention"] = "mean"  # as in `ProductSide`
+    scaling: Literal["unit", "none"] = "unit"  # as in `ProductSide`
+    absent: Literal["zero", "learnt"] = "zero"  # as in `ProductSide`
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ProductSpec:
@@ -47,18 +39,13 @@ class ProductSpec:
 
 
 class ProductTower(Tower):
-    """p = g_p(concat(h_i, h_t, h_a)) (eq. 7.6), for any of the three.
+    """p = g_p(concat(h_i, h_t, h_a)) (eq. 7.6), for any of the three."""
 
-    Takes a batch as `ProductSource` gives it: "image" and "title" (n, d), "attributes" (n, d) means or (n, L, d) with
-    "filled" (n, L) booleans, and "present" (n, modalities) booleans.
-
-    A modality that a product lacks is a zero vector after the scaling: it has no direction, and every other vector has
-    one. "learnt" puts a trained vector there, which begins as zero. The other common way, leaving such products out of
-    training, makes a model that has never seen the products that it will be tested on.
-
-    Args:
-        spec: The shape.
-    """
+    # Takes a batch as `ProductSource` gives it: "image" and "title" (n, d), "attributes" (n, d) means or (n, L, d) with
+    # "filled" (n, L) booleans, and "present" (n, modalities) booleans.
+    # A modality that a product lacks is a zero vector after the scaling: it has no direction, and every other vector
+    # has one. "learnt" puts a trained vector there, which begins as zero. The other common way, leaving such products
+    # out of training, makes a model that has never seen the products that it will be tested on.
 
     def __init__(self, spec: ProductSpec) -> None:
         super().__init__(None, Head(spec.head))
@@ -85,14 +72,10 @@ class ProductTower(Tower):
 
 
 class Attention(nn.Module):
-    """h_a = Σ_k α_k a_k with α the softmax of w · tanh(V a_k + b) over a product's own attributes.
+    """h_a = Σ_k α_k a_k with α the softmax of w · tanh(V a_k + b) over a product's own attributes."""
 
-    As in Bahdanau et al. 2015, but without a query: the product must have one vector for all categories. w begins as
-    zero, so training begins from the mean of eq. 7.5 and leaves it where that helps.
-
-    Args:
-        width: Of the vectors of attributes.
-    """
+    # As in Bahdanau et al. 2015, but without a query: the product must have one vector for all categories. w begins as
+    # zero, so training begins from the mean of eq. 7.5 and leaves it where that helps.
 
     def __init__(self, width: int) -> None:
         super().__init__()

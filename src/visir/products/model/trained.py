@@ -35,24 +35,16 @@ _AGAIN = "copy the whole folder again"
 
 @dataclass(frozen=True, eq=False)
 class CategoriesModel:
-    """Two heads over frozen encoders; on the CPU, in evaluation mode.
+    """Two heads over frozen encoders; on the CPU, in evaluation mode."""
 
-    Args:
-        category: Over vectors of names (eq. 7.2).
-        product: Over the modalities of a product (eq. 7.6).
-        cards: "categories", "images", … to the card of the encoder whose vectors it was trained over; empty for vectors
-            without a card.
-        name: The folder.
-        weights: A hash over the weights.
-        facts: How it was trained.
-    """
-
-    category: Tower
-    product: ProductTower
+    category: Tower  # over vectors of names (eq. 7.2).
+    product: ProductTower  # over the modalities of a product (eq. 7.6).
+    # "categories", "images", … to the card of the encoder whose vectors it was trained over; empty for vectors without
+    # a card.
     cards: Mapping[str, EncoderCard]
-    name: str = "category model"
-    weights: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "category model"  # the folder
+    weights: str | None = None  # a hash over the weights
+    facts: Mapping[str, Any] = field(default_factory=dict)  # how it was trained
 
     @property
     def modalities(self) -> tuple[str, ...]:
@@ -73,19 +65,7 @@ class CategoriesModel:
         return EncoderCard(self.name, "categories", weights=self.weights, text_preprocessing={"encoders": encoders})
 
     def embed(self, vectors: CatalogueVectors) -> tuple[Embeddings, Embeddings]:
-        """All categories and all products of a catalogue in the common space.
-
-        Args:
-            vectors: By the encoders that the model was trained over.
-
-        Returns:
-            Unit vectors of categories by category id, and of products by product id. Their dot product is the cosine of
-            eq. 7.7.
-
-        Raises:
-            EmbeddingError: The vectors are of other encoders.
-            ConfigurationError: A modality that the model reads is missing.
-        """
+        """All categories and all products of a catalogue in the common space."""
         self._refuse_others(vectors)
         source = ProductSource(vectors, tuple(self.product.spec.widths), mean=self.product.attention is None)
         catalogue, card = vectors.catalogue, self.card
@@ -97,15 +77,7 @@ class CategoriesModel:
         )
 
     def embed_texts(self, texts: Sequence[str], encoder: Encoder | None = None) -> Floats:
-        """(n, d) unit vectors of free queries: names of categories that need not be in any tree.
-
-        Args:
-            texts: The queries.
-            encoder: The text encoder, where it is loaded already; None loads it by the name in the card.
-
-        Raises:
-            EncoderError: The text encoder is not known, or is another one than the model was trained over.
-        """
+        """(n, d) unit vectors of free queries: names of categories that need not be in any tree."""
         if encoder is None:
             if "categories" not in self.cards:
                 raise EncoderError(f"{self.name} does not know its text encoder.", hint="give it: encoder=…")

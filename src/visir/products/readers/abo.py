@@ -36,23 +36,14 @@ Pairs = list[tuple[object, object]]
 
 @dataclass(frozen=True)
 class _Listing:
-    """What one shop says of a product.
+    """What one shop says of a product."""
 
-    Args:
-        rank: Whether it lacks a category, and which preferred language it has; the smallest rank counts.
-        place: Where it stands.
-        path: Its category path.
-        title: Its name.
-        attributes: (name, value) pairs.
-        picture: The id of its main picture.
-    """
-
-    rank: tuple[bool, int]
-    place: str
-    path: object
-    title: str
-    attributes: Pairs
-    picture: str | None
+    rank: tuple[bool, int]  # whether it lacks a category, and which preferred language it has; the smallest rank counts
+    place: str  # where it stands
+    path: object  # its category path
+    title: str  # its name
+    attributes: Pairs  # (name, value) pairs
+    picture: str | None  # the id of its main picture
 
 
 def read(
@@ -63,25 +54,15 @@ def read(
     attributes: str = ",".join(FIELDS),
     drop_levels: str = "Categories",
 ) -> ProductDraft:
-    """Read the folder with `listings/metadata/listings_*.json.gz` and `images/metadata/images.csv.gz`.
-
-    - A product is an `item_id`. The same product in several shops is several listings. Of those with a category the one
-      whose name is in the most preferred language counts, the first of equals; the others are counted.
-    - The path is the first `node`, whose name ("/Categories/Furniture/Chairs") is cut at "/". A name that holds a "/"
-      itself cannot be told from two levels.
-    - The picture is the main one, by `images.csv`, in `images/small/` or `images/original/`. Others are not read.
-
-    Args:
-        path: The folder.
-        language: Languages in order of preference: "en_US,en" is American English, else any English; "any" takes what
-            comes first. Names and attributes are in the first of them that there is; listings without a name in any are
-            left out. Attributes without a language (numbers, codes) are in every language.
-        shops: "any", or some domains ("amazon.com,amazon.co.uk"). Shops have trees of their own, in their language.
-        attributes: The fields that are attributes, comma-separated; by default `FIELDS`, the bullets included. Further
-            ones are `OTHERS`. Weights and dimensions are in the normalised unit.
-        drop_levels: Names of levels that are left out, comma-separated: "Categories" would be the only most general
-            category.
-    """
+    """Read the folder with `listings/metadata/listings_*.json.gz` and `images/metadata/images.csv.gz`."""
+    # - A product is an `item_id`. The same product in several shops is several listings. Of those with a category the
+    #   one whose name is in the most preferred language counts, the first of equals; the others are counted.
+    # - The path is the first `node`, whose name ("/Categories/Furniture/Chairs") is cut at "/". A name that holds a "/"
+    #   itself cannot be told from two levels.
+    # - The picture is the main one, by `images.csv`, in `images/small/` or `images/original/`. Others are not read.
+    # language: Languages in order of preference: "en_US,en" is American English, else any English; "any" takes what
+    # comes first. Names and attributes are in the first of them that there is; listings without a name in any are left
+    # out. Attributes without a language (numbers, codes) are in every language.
     metadata, folder = abo_folders(path)
     fields, languages = attributes.split(","), language.split(",")
     for name in fields:

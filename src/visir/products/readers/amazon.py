@@ -31,23 +31,14 @@ OF_THE_PAGE = frozenset(
 
 
 def read(path: Path, *, pictures: str = "id", page_facts: str = "drop") -> ProductDraft:
-    """Read a file of metadata (`metadata_us_Electronics.json.gz`, `meta_Electronics.jsonl`): one object per line.
-
-    - id: `asin`; in 2023 `parent_asin`. Path: `categories`, in 2018 `category`: names from the most general on; in 2014
-      a list of such lists. Many products of 2023 have none.
-    - attributes: the entries of `productDetails` and `overviewFeatures` (XMarket) or `details` (2018, 2023), `brand`,
-      `store`, and every bullet of `features` (2018: `feature`) as an attribute called "feature"
-    - A line is JSON, or a list of such objects; in 2014 a dictionary of Python.
-    - Of several paths the first is taken, the others are counted; what follows markup in a path is cut.
-    - 2018's `tech1` and `tech2` are HTML; such text is counted and left out.
-
-    Args:
-        path: The file.
-        pictures: The metadata has addresses only. With "id" the downloaded pictures are called B000123.jpg; with "url"
-            as the first address ends.
-        page_facts: What the details say of the page and not of the product (`OF_THE_PAGE`): "drop", which the notes
-            count, or "keep". The thesis does not say which entries it used.
-    """
+    """Read a file of metadata (`metadata_us_Electronics.json.gz`, `meta_Electronics.jsonl`): one object per line."""
+    # - id: `asin`; in 2023 `parent_asin`. Path: `categories`, in 2018 `category`: names from the most general on; in
+    #   2014 a list of such lists. Many products of 2023 have none.
+    # - attributes: the entries of `productDetails` and `overviewFeatures` (XMarket) or `details` (2018, 2023), `brand`,
+    #   `store`, and every bullet of `features` (2018: `feature`) as an attribute called "feature"
+    # - A line is JSON, or a list of such objects; in 2014 a dictionary of Python.
+    # - Of several paths the first is taken, the others are counted; what follows markup in a path is cut.
+    # - 2018's `tech1` and `tech2` are HTML; such text is counted and left out.
     draft = ProductDraft(plain_stem(path), path.parent, f"Amazon metadata {path.name}")
     for place, row in read_rows(path, draft.reject_row, _parse):
         identifier = _first(row, IDS)
@@ -79,10 +70,9 @@ def _parse(line: bytes) -> Any:
 
 
 def _path(draft: ProductDraft, place: str, value: object) -> object:
-    """A list of names or of paths; text as it is, which the draft sets aside: no separator is declared for it.
-
-    In files of 2018 some lists go on after the path: "</span></span></span>", then phrases of the page. Those are cut.
-    """
+    """A list of names or of paths; text as it is, which the draft sets aside: no separator is declared for it."""
+    # In files of 2018 some lists go on after the path: "</span></span></span>", then phrases of the page. Those are
+    # cut.
     path = path_of(draft, place, value, ">") if isinstance(value, list) else value
     markup = [isinstance(name, str) and "</" in name for name in path] if isinstance(path, list) else []
     if not isinstance(path, list) or not any(markup):

@@ -17,10 +17,8 @@ TITLE = "productDisplayName"
 
 
 def read(path: Path) -> ProductDraft:
-    """Read `styles.csv`; the picture of product 15970 is 15970.jpg.
-
-    A few titles of the published file hold unquoted commas, so their rows have too many values and are rejected.
-    """
+    """Read `styles.csv`; the picture of product 15970 is 15970.jpg."""
+    # A few titles of the published file hold unquoted commas, so their rows have too many values and are rejected.
     draft = ProductDraft(plain_stem(path), path.parent, f"fashion product images {path.name}")
     for place, row in read_csv_rows(path, draft.reject_row):
         missing = [name for name in ("id", *LEVELS) if name not in row]

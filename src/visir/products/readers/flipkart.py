@@ -22,15 +22,7 @@ _CUT = "..."
 
 
 def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
-    """Read the CSV file (20,000 products as published, or a part of it).
-
-    Args:
-        path: The file.
-        product_names: The last level of many paths (308 of the 1,050 in the part that courses use) is not a category
-            but the product's own name, cut to some 48 characters ("Elegance Polyester Multicolor Abstract Eyelet
-            Do..."). "drop" leaves such a level out, which the notes count: as a query it would be answered by its own
-            title. "keep" reads the paths as they stand.
-    """
+    """Read the CSV file (20,000 products as published, or a part of it)."""
     draft = ProductDraft(plain_stem(path), path.parent, f"Flipkart sample {path.name}")
     for place, row in read_csv_rows(path, draft.reject_row):
         missing = [name for name in COLUMNS if name not in row]

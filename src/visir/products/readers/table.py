@@ -35,22 +35,8 @@ def read(
     attributes_column: str | None = None,
     attribute_columns: str | None = None,
 ) -> ProductDraft:
-    """Read a table: one row per product. Of columns with usual names only one of a kind may be there.
-
-    HTML entities are read as characters (`without_entities`), but for ids.
-
-    Args:
-        path: The file.
-        id_column: The column of product ids.
-        title_column: The column of titles.
-        image_column: The column of file names of pictures.
-        category_column: The column of category paths (a list, a JSON list, or names joined by `separator`), or several,
-            one per level ("masterCategory,subCategory,articleType"), where the last ones may be empty.
-        separator: What stands between the names of a path; None finds out (`CategoryStyle.find`).
-        attributes_column: The column of all attributes: an object, or a list of {name, value} or {key, value}; as JSON
-            text where the file has no such types.
-        attribute_columns: Further columns that are an attribute each, comma-separated.
-    """
+    """Read a table: one row per product. Of columns with usual names only one of a kind may be there."""
+    # HTML entities are read as characters (`without_entities`), but for ids.
     draft = ProductDraft(plain_stem(path), path.parent, f"table {path.name}")
     columns = all_columns(path)
     if not columns:
@@ -117,11 +103,9 @@ def _first_path(draft: ProductDraft, place: str, value: object, style: CategoryS
 
 
 def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> object:
-    """The names of a path: of a list, of a JSON list, or split at the separator; of several paths the first.
-
-    The thesis gives every product one path (section 7.4.1); further ones are counted. What is no path is returned as it
-    is, for the draft to reject.
-    """
+    """The names of a path: of a list, of a JSON list, or split at the separator; of several paths the first."""
+    # The thesis gives every product one path (section 7.4.1); further ones are counted. What is no path is returned as
+    # it is, for the draft to reject.
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = orjson.loads(value)

@@ -64,21 +64,9 @@ def write_categories_report(
     count: int = 4,
     top: int = 8,
 ) -> Path:
-    """Write the page of an evaluation of category-to-image search and return its path.
-
-    Args:
-        path: The HTML file to write.
-        evaluation: The evaluation.
-        system: Whose answers, errors and tree are shown; None takes the one with the best R-precision over all
-            categories (or, without that setting, over the first there is).
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
-        count: How many paths of categories are shown as pictures.
-        top: How much of each answer is shown.
-
-    Raises:
-        ConfigurationError: The system was not evaluated.
-    """
+    """Write the page of an evaluation of category-to-image search and return its path."""
+    # system: Whose answers, errors and tree are shown; None takes the one with the best R-precision over all categories
+    # (or, without that setting, over the first there is).
     shown, setting = _chosen(evaluation, system)
     trials = evaluation.trials[shown, setting]
     task = trials[0].task

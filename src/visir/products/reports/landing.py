@@ -49,12 +49,7 @@ def write_landing_page(path: str | Path, landing: LandingPage, *, title: str = "
 
 
 def landing_blocks(landing: LandingPage, budget: int) -> list[tuple[LandingCategory, list[Block]]]:
-    """Each category with its blocks: where it stands, its products, and related products.
-
-    Args:
-        landing: What is shown.
-        budget: Bytes of text that the pictures may take together.
-    """
+    """Each category with its blocks: where it stands, its products, and related products."""
     shown = [product for category in landing.categories for product in (*category.products, *category.related)]
     products = Products(landing.catalogue, shown)
     thumbnails = product_thumbnails(landing.catalogue, shown, budget=budget)

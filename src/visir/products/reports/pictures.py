@@ -22,38 +22,23 @@ from visir.robustness.corruptions import pictures
 
 @dataclass(frozen=True)
 class ShownProduct:
-    """One product of an answer.
+    """One product of an answer."""
 
-    Attributes:
-        id: Its id.
-        title: Its title, or its id where it has none.
-        path: The names of the categories of its path, the most general first.
-        right: Whether it is a right answer; None where that is not known.
-    """
-
-    id: str
-    title: str
-    path: tuple[str, ...]
-    right: bool | None
+    id: str  # its id
+    title: str  # its title, or its id where it has none
+    path: tuple[str, ...]  # the names of the categories of its path, the most general first
+    right: bool | None  # whether it is a right answer; None where that is not known
 
 
 @dataclass(frozen=True)
 class CategoryAnswer:
-    """A category and the answer to it.
+    """A category and the answer to it."""
 
-    Attributes:
-        name: Its name.
-        id: Its id.
-        level: Its level in the tree; 1 is the most general.
-        relevant: How many products are right.
-        products: The answer, best first.
-    """
-
-    name: str
-    id: str
-    level: int
-    relevant: int
-    products: tuple[ShownProduct, ...]
+    name: str  # its name
+    id: str  # its id
+    level: int  # its level in the tree; 1 is the most general
+    relevant: int  # how many products are right
+    products: tuple[ShownProduct, ...]  # the answer, best first
 
     @property
     def hits(self) -> int:
@@ -92,16 +77,9 @@ class Products:
 
 
 def category_paths(trial: Trial, *, count: int = 4, top: int = 8) -> list[CategoryPath]:
-    """The paths of categories that are shown, at most one per tree while there are trees left.
-
-    Of each tree it is the path with the most to see: the sum over its categories of the right products, as far as they
-    could be shown.
-
-    Args:
-        trial: A trial that tells categories apart by id.
-        count: How many paths.
-        top: How much of each answer.
-    """
+    """The paths of categories that are shown, at most one per tree while there are trees left."""
+    # Of each tree it is the path with the most to see: the sum over its categories of the right products, as far as
+    # they could be shown.
     task = trial.task
     tree, queries = task.tree, {int(row): query for query, row in enumerate(task.rows)}
     positives = task.judgements().positives

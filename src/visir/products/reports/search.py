@@ -47,12 +47,7 @@ def answer_table(answer: ProductAnswer) -> Table:
 
 
 def answer_tiles(answer: ProductAnswer, budget: int) -> list[Tile]:
-    """A tile for each product, best first.
-
-    Args:
-        answer: The answer.
-        budget: Bytes of text that the pictures may take together.
-    """
+    """A tile for each product, best first."""
     products = _shown_products(answer.catalogue, answer)
     pictures = product_thumbnails(answer.catalogue, [product.id for product, _ in products], budget=budget)
     return [
@@ -70,13 +65,7 @@ def answer_tiles(answer: ProductAnswer, budget: int) -> list[Tile]:
 
 
 def write_search_page(path: str | Path, answer: ProductAnswer, *, command: str = "") -> Path:
-    """Write the answer to a question as a page of pictures and return its path.
-
-    Args:
-        path: The HTML file to write.
-        answer: The answer.
-        command: The command line that makes the page again.
-    """
+    """Write the answer to a question as a page of pictures and return its path."""
     products = _shown_products(answer.catalogue, answer)
     tiles = answer_tiles(answer, PICTURE_BUDGET)
     nothing = Paragraph("Nothing was found: no product shares a word with the query.")
@@ -106,15 +95,7 @@ def _branch(place: CategoryPlace, level: int) -> Branch:
 
 
 def places(paths: Sequence[Sequence[str]]) -> tuple[CategoryPlace, ...]:
-    """The categories of the answers as a tree: the one with the most answers first, equal ones by the best rank.
-
-    Args:
-        paths: The path of names of each answer, in order of rank.
-
-    Example:
-        >>> [(place.name, place.ranks) for place in places([["A", "B"], ["C"], ["A", "D"]])]
-        [('A', (1, 3)), ('C', (2,))]
-    """
+    """The categories of the answers as a tree: the one with the most answers first, equal ones by the best rank."""
     return _places([(rank, path) for rank, path in enumerate(paths, 1)])
 
 

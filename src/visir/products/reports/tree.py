@@ -13,26 +13,17 @@ from visir.products.tree import NONE, CategoryTree
 
 @dataclass(frozen=True)
 class Node:
-    """A category that was a query in some split.
+    """A category that was a query in some split."""
 
-    Attributes:
-        name: Its name.
-        id: Its id.
-        products: Relevant test products, over all splits.
-        value: The measure, the mean over the splits in which it was a query.
-        below: The mean value of the categories under it; None where there are none.
-        seen: Whether it was a query of a training pair in every split in which it was a query, in some, or in none
-            ("seen", "partly", "unseen").
-        children: By falling number of products, then by name.
-    """
-
-    name: str
-    id: str
-    products: int
-    value: float
-    below: float | None
+    name: str  # its name
+    id: str  # its id
+    products: int  # relevant test products, over all splits
+    value: float  # the measure, the mean over the splits in which it was a query
+    below: float | None  # the mean value of the categories under it; None where there are none
+    # Whether it was a query of a training pair in every split in which it was a query, in some, or in none ("seen",
+    # "partly", "unseen").
     seen: str
-    children: tuple[Node, ...] = field(default=())
+    children: tuple[Node, ...] = field(default=())  # by falling number of products, then by name
 
     @property
     def size(self) -> int:
@@ -41,11 +32,9 @@ class Node:
 
 
 def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
-    """The trees of the categories that are queries in these trials, each with its measure `name`.
-
-    The trials are of one system and tell categories apart by id. Where a setting asks some levels only, a category
-    hangs below the nearest one above it that is a query.
-    """
+    """The trees of the categories that are queries in these trials, each with its measure `name`."""
+    # The trials are of one system and tell categories apart by id. Where a setting asks some levels only, a category
+    # hangs below the nearest one above it that is a query.
     tree = trials[0].task.tree
     values, weights, products = (np.zeros(len(tree)) for _ in range(3))
     seen = np.zeros(len(tree))

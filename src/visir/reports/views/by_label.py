@@ -75,12 +75,7 @@ def arrow(shown: ByLabel) -> pa.Table:
 
 
 def plot(shown: ByLabel, measure: str | None = None) -> Plot:
-    """One measure of each value, with its 95 % interval.
-
-    Args:
-        shown: The table.
-        measure: The name of the measure; None takes the first.
-    """
+    """One measure of each value, with its 95 % interval."""
     name = measure or shown.measures[0]
     rows = [row for row in shown.rows if name in row.values]
     tasks = list(dict.fromkeys(row.task for row in rows))

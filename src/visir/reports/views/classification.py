@@ -58,17 +58,7 @@ def plot(
     method: str | None = None,
     shots: int | None = None,
 ) -> Plot:
-    """Accuracy over shots, accuracy by class, or the confusion matrix.
-
-    Args:
-        result: The result.
-        by: "shots", "class" or "confusion"; None takes shots where there are any, else classes.
-        method: The method, for classes and confusions; None takes the best.
-        shots: Its number of shots.
-
-    Raises:
-        VisirError: There are no shots to draw, or no such plot.
-    """
+    """Accuracy over shots, accuracy by class, or the confusion matrix."""
     few = any(count for _, count in result.predictions)
     by = by or ("shots" if few else "class")
     if by == "shots":

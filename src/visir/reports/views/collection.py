@@ -39,10 +39,8 @@ def blocks(collection: Collection) -> list[Block]:
 
 
 def arrow(collection: Collection) -> pa.Table:
-    """One row per caption: `image_id`, `path`, `archive`, `split`, `caption_id`, `text`.
-
-    An image without a caption has one row, where `caption_id` and `text` are null.
-    """
+    """One row per caption: `image_id`, `path`, `archive`, `split`, `caption_id`, `text`."""
+    # An image without a caption has one row, where `caption_id` and `text` are null.
     captions = collection.captions.rename_columns(["caption_id", "text", "image_id"])
     rows = pc.index_in(captions["image_id"], collection.images["id"].combine_chunks())
     bare = pc.invert(pc.is_in(collection.images["id"], pc.unique(captions["image_id"])))

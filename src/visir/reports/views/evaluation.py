@@ -47,10 +47,8 @@ def table(shown: Result | Evaluation) -> Table:
 
 
 def arrow(shown: Result | Evaluation) -> pa.Table:
-    """One row per task, with a column for every measure: fractions from 0 to 1, rsum in points.
-
-    A rank with queries whose rank is not known has a second column, `_beyond`, which counts them.
-    """
+    """One row per task, with a column for every measure: fractions from 0 to 1, rsum in points."""
+    # A rank with queries whose rank is not known has a second column, `_beyond`, which counts them.
     aggregates, beyond = _result(shown).aggregates, _result(shown).beyond
     measures = dict.fromkeys(name for values in aggregates.values() for name in values)
     columns = {name: pa.array([values.get(name) for values in aggregates.values()], pa.float64()) for name in measures}
@@ -60,12 +58,7 @@ def arrow(shown: Result | Evaluation) -> pa.Table:
 
 
 def plot(shown: Result | Evaluation, *, measures: list[str] | None = None) -> Plot:
-    """Each measure of each task, with its 95 % interval.
-
-    Args:
-        shown: The evaluation or the result.
-        measures: The names of the measures; None takes the recall that the protocol names.
-    """
+    """Each measure of each task, with its 95 % interval."""
     return measure_dots(_result(shown), measures)
 
 

@@ -46,11 +46,7 @@ def arrow(study: GranularityStudy) -> pa.Table:
 
 
 def plot(study: GranularityStudy) -> Plot:
-    """The change of each feature in percent, with its 95 % interval.
-
-    Raises:
-        VisirError: The study is of one collection only.
-    """
+    """The change of each feature in percent, with its 95 % interval."""
     if not study.comparisons:
         raise VisirError(
             "there is nothing to draw of one collection.",

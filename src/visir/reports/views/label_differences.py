@@ -62,15 +62,9 @@ def arrow(shown: LabelDifferences) -> pa.Table:
 
 
 def plot(shown: LabelDifferences, task: str | None = None) -> Plot:
-    """The map: each value (row) minus each other (column), in the unit of the measure.
-
-    Blue cells are gains, orange cells are losses, and the stronger the colour the larger the difference. Numbers are
-    grey where the 95 % interval includes 0.
-
-    Args:
-        shown: The differences.
-        task: The task; None takes the first.
-    """
+    """The map: each value (row) minus each other (column), in the unit of the measure."""
+    # Blue cells are gains, orange cells are losses, and the stronger the colour the larger the difference. Numbers are
+    # grey where the 95 % interval includes 0.
     name = task or shown.tasks[0]
     cells = {(row.first, row.second): row for row in shown.rows if row.task == name}
     values = [value for value in shown.values if any(value in pair for pair in cells)]

@@ -11,12 +11,7 @@ from visir.reports.blocks import Paragraph, inline
 
 
 def facts(name: str, *entries: tuple[int, str] | str) -> Paragraph:
-    """The first line of a record: its name, then counts and what else is said of it.
-
-    Args:
-        name: What it is called.
-        entries: Counts with what is counted, in the plural; or texts, of which empty ones are left out.
-    """
+    """The first line of a record: its name, then counts and what else is said of it."""
     texts = [counted(*entry) if isinstance(entry, tuple) else entry for entry in entries]
     return Paragraph(Markup(" · ").join([inline("<b>{}</b>", name), *filter(None, texts)]))
 

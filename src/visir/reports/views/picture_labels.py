@@ -25,12 +25,7 @@ def table(labels: PictureLabels) -> Table:
 
 
 def labels_table(labels: PictureLabels, limit: int | None = None) -> Table:
-    """One row per picture: its best classes with scores.
-
-    Args:
-        labels: The labels.
-        limit: How many pictures are shown; None shows all.
-    """
+    """One row per picture: its best classes with scores."""
     columns_of = labels.to_arrow().slice(0, limit)
     names = {"id": Column("picture")}
     for name in columns_of.column_names[1:]:

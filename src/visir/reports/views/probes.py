@@ -33,10 +33,5 @@ def table(result: ProbeResult) -> Table:
 
 
 def plot(result: ProbeResult, *, by: Literal["role", "fact"] = "role") -> Plot:
-    """The mean of the facts of each role, or the accuracy of every fact, with intervals.
-
-    Args:
-        result: The result.
-        by: "role" or "fact".
-    """
+    """The mean of the facts of each role, or the accuracy of every fact, with intervals."""
     return role_means(result) if by == "role" else fact_dots(result)

@@ -41,15 +41,7 @@ def table(study: Stress) -> Table:
 
 
 def plot(study: Stress, *, side: Side | None = None) -> Plot:
-    """A bar for each perturbation: how many percent of rsum it costs, with the 95 % interval.
-
-    Args:
-        study: The study.
-        side: "captions" or "pictures"; None takes the one that was perturbed, captions first.
-
-    Raises:
-        VisirError: Nothing of this side was perturbed.
-    """
+    """A bar for each perturbation: how many percent of rsum it costs, with the 95 % interval."""
     by_side = {
         name: [effect for effect in study.effects if effect.outcome.task == task] for name, task in _TASKS.items()
     }

@@ -54,11 +54,7 @@ def arrow(shown: Truncation) -> pa.Table:
 
 
 def plot(shown: Truncation, measure: str | None = None) -> Plot:
-    """One measure by the length of the texts, with 95 % intervals.
-
-    Raises:
-        VisirError: Nothing was measured.
-    """
+    """One measure by the length of the texts, with 95 % intervals."""
     if shown.by_length is None:
         raise VisirError(f"{shown.system}: nothing was measured by length.", hint="no text is cut, or evaluate=False")
     return by_label.plot(shown.by_length, measure)

@@ -34,40 +34,21 @@ _CHECKSUM, _READ = 16, 2**24
 
 
 def usual_lists(vectors: int) -> int:
-    """Return how many lists so many vectors get: about 4 √vectors, a power of two, 39 vectors in each, at most 16,384.
-
-    Example:
-        >>> usual_lists(10), usual_lists(1_000_000), usual_lists(10_000_000)
-        (1, 4096, 16384)
-    """
+    """Return how many lists so many vectors get: about 4 √vectors, a power of two, 39 vectors in each, at most
+    16,384."""
     power = round(math.log2(4 * math.sqrt(max(vectors, 1))))
     return max(1, min(int(2**power), vectors // 39, _MOST))
 
 
 def usual_probes(lists: int) -> int:
-    """Return how many of so many lists a search reads: about 2 √lists, at least 16.
-
-    That found .98 to .99 of the best ten among a hundred thousand to ten million vectors (docs/background/scale.md).
-
-    Example:
-        >>> usual_probes(1), usual_probes(4096), usual_probes(16384)
-        (1, 128, 256)
-    """
+    """Return how many of so many lists a search reads: about 2 √lists, at least 16."""
+    # That found .98 to .99 of the best ten among a hundred thousand to ten million vectors (docs/background/scale.md).
     return min(lists, max(16, round(2 * math.sqrt(lists))))
 
 
 def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool) -> Any:
-    """Return an empty FAISS index of lists and codes; the same for the same sample.
-
-    Args:
-        sample: (m, d) vectors, m at least 1.
-        lists: The number of lists; at most m.
-        numbers: How many numbers of a vector share a code of 4 bits; at most all of them do.
-        unit: Whether the vectors have length 1.
-
-    Raises:
-        MissingPackageError: FAISS is not installed.
-    """
+    """Return an empty FAISS index of lists and codes; the same for the same sample."""
+    # sample: (m, d) vectors, m at least 1.
     faiss = load_faiss(PURPOSE)
     centroids = train_centroids(sample, lists, PURPOSE, unit=unit, sample=SAMPLE)
     numbers = min(numbers, sample.shape[1])
@@ -144,18 +125,12 @@ def nearest_codes(
     wanted: int,
     dead: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Return the (n, wanted) rows whose codes are nearest to each query, -1 where there are fewer in the lists read.
-
-    Queries are searched one by one, so what is found for one depends on no other.
-
-    Args:
-        codes: The index.
-        queries: (n, d) vectors.
-        lists: (n, probes) the lists that are read for each query.
-        products: (n, probes) the products of the query with the centroids of these lists.
-        wanted: How many rows.
-        dead: (rows,) the rows that are passed over.
-    """
+    """Return the (n, wanted) rows whose codes are nearest to each query, -1 where there are fewer in the lists read."""
+    # Queries are searched one by one, so what is found for one depends on no other.
+    # queries: (n, d) vectors.
+    # lists: (n, probes) the lists that are read for each query.
+    # products: (n, probes) the products of the query with the centroids of these lists.
+    # dead: (rows,) the rows that are passed over.
     faiss = load_faiss(PURPOSE)
     padded, products = _padded(queries, codes.d), np.ascontiguousarray(products)
     rows = np.empty((len(padded), wanted), np.int64)

@@ -28,14 +28,13 @@ class FlatSettings:
 
 
 class FlatIndex(StoredIndex[Embeddings]):
-    """Kind "exact": the vectors without a further structure.
+    """Kind "exact": the vectors without a further structure."""
 
-    Its answers are those of `visir.retrieval.exact.search` over the same documents, bit by bit, in whatever order
-    documents were added and deleted. The score of a pair depends on its two vectors alone, so the parts can be searched
-    one by one. Parts of up to 1 GiB as float32 stay in memory after the first search; larger parts are read block by
-    block. With `device` they are searched on a GPU, to the same answers; what fits into half of its free memory stays
-    there after the first search.
-    """
+    # Its answers are those of `visir.retrieval.exact.search` over the same documents, bit by bit, in whatever order
+    # documents were added and deleted. The score of a pair depends on its two vectors alone, so the parts can be
+    # searched one by one. Parts of up to 1 GiB as float32 stay in memory after the first search; larger parts are read
+    # block by block. With `device` they are searched on a GPU, to the same answers; what fits into half of its free
+    # memory stays there after the first search.
 
     kind = "exact"
     exact = True
@@ -74,11 +73,7 @@ class FlatIndex(StoredIndex[Embeddings]):
 
 
 def check_no_zero_vectors(vectors: Embeddings, similarity: Any) -> None:
-    """Check, before vectors are added, that they can be scored.
-
-    Raises:
-        EmbeddingError: A vector is zero (under cosine) or too long for float32.
-    """
+    """Check, before vectors are added, that they can be scored."""
     step = 8192
     for start in range(0, len(vectors), step):
         Side(vectors, np.arange(start, min(start + step, len(vectors))), similarity)

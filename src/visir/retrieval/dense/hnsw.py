@@ -42,33 +42,26 @@ class HnswSettings:
 
 @dataclass(frozen=True)
 class Graph:
-    """A FAISS graph over all rows.
+    """A FAISS graph over all rows."""
 
-    Attributes:
-        index: The FAISS index.
-        vectors: (rows, d) float32, the vectors that it compares, divided by their lengths for cosine; a view of the
-            memory of FAISS.
-    """
-
-    index: Any
+    index: Any  # the FAISS index
+    # (rows, d) float32, the vectors that it compares, divided by their lengths for cosine; a view of the memory of
+    # FAISS.
     vectors: NDArray[np.float32]
 
 
 class HnswIndex(StoredIndex[Embeddings]):
-    """Kind "hnsw": FAISS finds candidates, visir scores them.
+    """Kind "hnsw": FAISS finds candidates, visir scores them."""
 
-    The graph decides only *which* documents are scored: all `max(k, ef_search)` candidates are scored as in exact
-    search and ordered by that score, ties by id. So a pair has the same score as in every search of visir, and a run
-    differs from the exact one only by documents that the graph did not find. If the graph finds fewer than `k`
-    documents (it cannot reach most of many equal vectors, and some near many deleted ones), the query is answered
-    exactly, so an answer is never short.
-
-    Deleted documents stay in the graph as nodes of its paths, but not in answers. When they are more than half, the
-    graph is built again. The disk has the graph without vectors, and the vectors; memory has both.
-
-    Under similarity "dot" the graph is over inner products, which are not distances: at the same settings, vectors of
-    very unequal lengths are found less well than under cosine.
-    """
+    # The graph decides only *which* documents are scored: all `max(k, ef_search)` candidates are scored as in exact
+    # search and ordered by that score, ties by id. So a pair has the same score as in every search of visir, and a run
+    # differs from the exact one only by documents that the graph did not find. If the graph finds fewer than `k`
+    # documents (it cannot reach most of many equal vectors, and some near many deleted ones), the query is answered
+    # exactly, so an answer is never short.
+    # Deleted documents stay in the graph as nodes of its paths, but not in answers. When they are more than half, the
+    # graph is built again. The disk has the graph without vectors, and the vectors; memory has both.
+    # Under similarity "dot" the graph is over inner products, which are not distances: at the same settings, vectors of
+    # very unequal lengths are found less well than under cosine.
 
     kind = "hnsw"
     exact = False

@@ -67,15 +67,10 @@ class IvfSettings:
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """The codes of all rows, in lists.
+    """The codes of all rows, in lists."""
 
-    Attributes:
-        codes: The FAISS index; row r has the number r.
-        rows: How many rows there were when it was trained.
-    """
-
-    codes: Any
-    rows: int
+    codes: Any  # the FAISS index; row r has the number r
+    rows: int  # how many rows there were when it was trained
 
     @cached_property
     def centroids(self) -> Side:
@@ -84,26 +79,22 @@ class CodedRows:
 
 
 class IvfIndex(StoredIndex[Embeddings]):
-    """Kind "ivf": for many vectors in little memory. Codes in memory find candidates, vectors on disk score them.
+    """Kind "ivf": for many vectors in little memory. Codes in memory find candidates, vectors on disk score them."""
 
-    Memory holds a short code of each vector (128 bytes for 512 dimensions), sorted into lists of near vectors. A query
-    reads the codes of its nearest `probes` lists. The vectors of the best `rescore` codes (or `k`, if that is more) are
-    read from disk, in the precision that they were given in (float16, say), and scored as in exact search, ties by id.
-    So a pair has the same score as in every search of visir, and a run differs from the exact one only by documents
-    that are no candidates. If a query has fewer than `k` candidates, more lists are read, so an answer is never short;
-    where codes tell nothing apart (a query of zeros, under "dot"), all vectors are scored. An index of at most
-    `rescore` documents answers exactly.
-
-    The vectors stay memory-mapped, and pages that were read are given back: they do not count as memory.
-
-    An index of more than a million vectors is built part by part. A build that was killed leaves an unfinished folder,
-    which the same call goes on from: at most one part is lost. Centroids and codes come from a seeded sample. The same
-    documents give the same index; another number of threads, or another processor, may change last bits of sums, and so
-    a few candidates.
-
-    Added documents get codes by the centroids that are there. With four times the documents, all is trained anew; when
-    more than half are deleted too. Under similarity "dot", vectors of very unequal lengths are found less well.
-    """
+    # Memory holds a short code of each vector (128 bytes for 512 dimensions), sorted into lists of near vectors. A
+    # query reads the codes of its nearest `probes` lists. The vectors of the best `rescore` codes (or `k`, if that is
+    # more) are read from disk, in the precision that they were given in (float16, say), and scored as in exact search,
+    # ties by id. So a pair has the same score as in every search of visir, and a run differs from the exact one only by
+    # documents that are no candidates. If a query has fewer than `k` candidates, more lists are read, so an answer is
+    # never short; where codes tell nothing apart (a query of zeros, under "dot"), all vectors are scored. An index of
+    # at most `rescore` documents answers exactly.
+    # The vectors stay memory-mapped, and pages that were read are given back: they do not count as memory.
+    # An index of more than a million vectors is built part by part. A build that was killed leaves an unfinished
+    # folder, which the same call goes on from: at most one part is lost. Centroids and codes come from a seeded sample.
+    # The same documents give the same index; another number of threads, or another processor, may change last bits of
+    # sums, and so a few candidates.
+    # Added documents get codes by the centroids that are there. With four times the documents, all is trained anew;
+    # when more than half are deleted too. Under similarity "dot", vectors of very unequal lengths are found less well.
 
     kind = "ivf"
     exact = False
@@ -112,18 +103,7 @@ class IvfIndex(StoredIndex[Embeddings]):
 
     @classmethod
     def build(cls, documents: Embeddings, folder: Path | None = None, **options: Any) -> Self:
-        """Build an index; of many documents in a folder, part by part.
-
-        Args:
-            documents: At least one vector, in memory or memory-mapped.
-            folder: A new or an empty folder, or one in which the same call was killed; None builds it in memory.
-            options: The settings of the kind.
-
-        Raises:
-            ConfigurationError: Settings are wrong; the message lists every fault.
-            EmbeddingError: There are no vectors, or some that have no cosine.
-            IndexFolderError: The folder is not empty.
-        """
+        """Build an index; of many documents in a folder, part by part."""
         if folder is None or len(documents) <= LARGEST:
             return super().build(documents, folder, **options)
         folder = Path(folder)
@@ -137,11 +117,9 @@ class IvfIndex(StoredIndex[Embeddings]):
         return cls.load(folder)
 
     def _built_in_parts(self, change: FolderChange, documents: Embeddings) -> IndexState[Embeddings]:
-        """Write the parts of an index and return its state; go on from what a killed build has left.
-
-        After each part, the codes of all parts so far are written in one step. What was left is used if its vectors are
-        those of the documents, and if it was trained with the same sample and settings.
-        """
+        """Write the parts of an index and return its state; go on from what a killed build has left."""
+        # After each part, the codes of all parts so far are written in one step. What was left is used if its vectors
+        # are those of the documents, and if it was trained with the same sample and settings.
         cuts = range(0, len(documents), LARGEST)
         names = [f"part-{change.manifest.generation + 1}-{number}" for number in range(len(cuts))]
         pieces = [_slice(documents, start, min(start + LARGEST, len(documents))) for start in cuts]

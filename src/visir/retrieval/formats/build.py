@@ -39,25 +39,11 @@ def run_of(
     where: Callable[[int], str],
     provenance: dict[str, Any] | None = None,
 ) -> Run:
-    """Make a run from parallel columns; queries keep the order in which they first occur.
-
-    Args:
-        name: The name of the system.
-        task: The name of the task; None is `UNNAMED`.
-        gallery: The candidates; None where nobody knows them.
-        queries: (m,) query ids.
-        documents: (m,) document ids.
-        scores: (m,) scores.
-        ranks: (m,) ranks, or None.
-        order: What decides among equal scores: "rank" or "score".
-        depth: How many documents per query the search was to return; None is the length of the longest answer.
-        where: Returns the place of row i ("run.txt, line 7") for error messages.
-        provenance: How the run was computed.
-
-    Raises:
-        RunError: The columns are empty, a score is not finite, or a document is outside a listed gallery or occurs
-            twice.
-    """
+    """Make a run from parallel columns; queries keep the order in which they first occur."""
+    # queries: (m,) query ids.
+    # documents: (m,) document ids.
+    # scores: (m,) scores.
+    # ranks: (m,) ranks, or None.
     query, document = strings(queries), strings(documents)
     gallery = gallery or Gallery.unknown()
     if len(query) == 0:
@@ -104,11 +90,7 @@ def narrow(scores: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_whole_grades(qrels: Qrels) -> None:
-    """Check that all grades are whole numbers, as trec_eval and similar tools require.
-
-    Raises:
-        CollectionError: A grade is not a whole number.
-    """
+    """Check that all grades are whole numbers, as trec_eval and similar tools require."""
     fractions = qrels.grades[qrels.grades % 1 != 0]
     if len(fractions):
         raise CollectionError(

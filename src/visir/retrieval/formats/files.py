@@ -37,10 +37,8 @@ _SUFFIXES = {".trec": "trec", ".run": "trec", ".txt": "trec", ".res": "trec", ".
 
 
 def read_file(path: str | Path, *, format: str | None = None, **options: Any) -> Run:
-    """Read a run from a file; `visir.read_run` says what the options are.
-
-    A file whose suffix tells no format is read as TREC where its first line is one of a TREC run (`results.trunc`).
-    """
+    """Read a run from a file; `visir.read_run` says what the options are."""
+    # A file whose suffix tells no format is read as TREC where its first line is one of a TREC run (`results.trunc`).
     check_written(path)
     if format is None and _suffix(path) not in _SUFFIXES and has_trec_lines(path):
         format = "trec"
@@ -48,14 +46,7 @@ def read_file(path: str | Path, *, format: str | None = None, **options: Any) ->
 
 
 def has_trec_lines(path: str | Path) -> bool:
-    """Whether the first line of a file, after comments, is one of a TREC run.
-
-    Args:
-        path: The file: plain, .gz or .xz.
-
-    Returns:
-        True if it is; False for what cannot be read as text.
-    """
+    """Whether the first line of a file, after comments, is one of a TREC run."""
     try:
         lines = (line.decode("utf-8") for line in iter_lines(path)) if Path(path).is_file() else iter(())
         entries = (line for line in lines if line.strip() and not is_comment(line, is_trec))

@@ -55,18 +55,7 @@ def read(
     depth: int | None = None,
     name: str | None = None,
 ) -> Run:
-    """Read visir's own JSON, or nested dictionaries (by falling score, ties by id).
-
-    Args:
-        path: The file.
-        task: The name of the task, for nested dictionaries.
-        gallery: The candidates, for nested dictionaries.
-        depth: How many documents per query the search was to return, for nested dictionaries.
-        name: The name of the system, for nested dictionaries; None takes the name of the file.
-
-    Raises:
-        RunError: The file has another form.
-    """
+    """Read visir's own JSON, or nested dictionaries (by falling score, ties by id)."""
     given = read_json(path)
     if isinstance(given, dict) and "visir_run" in given and not isinstance(given["visir_run"], dict):
         check_version(given["visir_run"], VERSION, path, what="run", remedy=REMEDY, error=RunError)

@@ -22,10 +22,8 @@ _RUN, _GALLERY, _QUERIES = b"visir.run", b"visir.gallery", b"visir.queries"
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
-    """Write the columns query_id, document_id, rank (from 1) and score.
-
-    Name, task, depth, gallery (with its ids) and provenance are in the metadata of the schema.
-    """
+    """Write the columns query_id, document_id, rank (from 1) and score."""
+    # Name, task, depth, gallery (with its ids) and provenance are in the metadata of the schema.
     facts = {
         "version": VERSION,
         "name": run.name,
@@ -51,19 +49,7 @@ def read(
     depth: int | None = None,
     name: str | None = None,
 ) -> Run:
-    """Read a file of `write`, or any Parquet file with columns that `from_frame` knows.
-
-    Args:
-        path: The file.
-        task: The name of the task, for files of other tools.
-        gallery: The candidates, for files of other tools.
-        order: What decides among equal scores: "rank" (where there is such a column), or "score" (the document id).
-        depth: How many documents per query the search was to return.
-        name: The name of the system; None takes the name of the file.
-
-    Raises:
-        RunError: The file cannot be read, or a column is missing.
-    """
+    """Read a file of `write`, or any Parquet file with columns that `from_frame` knows."""
     try:
         table = read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:

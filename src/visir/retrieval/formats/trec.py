@@ -26,20 +26,7 @@ def read(
     depth: int | None = None,
     name: str | None = None,
 ) -> Run:
-    """Read a TREC run.
-
-    Args:
-        path: The file: plain, .gz or .xz.
-        task: The name of the task.
-        gallery: The candidates.
-        order: What decides among equal scores: "rank" or "score" (the document id).
-        depth: How many documents per query the search was to return; None is the length of the longest answer.
-        name: The name of the system; None takes the tag of the file.
-
-    Raises:
-        RunError: A line has fewer than six fields, a rank or score is not a number, or a document occurs twice or is
-            outside the gallery. The message names file and line.
-    """
+    """Read a TREC run."""
     given = enumerate(read_lines(path), 1)
     lines = [(number, line.split()) for number, line in given if line.strip() and not is_comment(line, is_trec)]
     for number, fields in lines:
@@ -66,11 +53,7 @@ def read(
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
-    """Write a TREC run, with all digits of the scores; the format has no gallery, task and depth.
-
-    Raises:
-        RunError: An id has white space, or a query has an empty answer: the format cannot store these.
-    """
+    """Write a TREC run, with all digits of the scores; the format has no gallery, task and depth."""
     for ids, kind in ((run.queries, "query"), (run.documents, "document")):
         for identifier in ids.to_pylist():
             if not identifier or identifier.split() != [identifier]:
@@ -105,15 +88,7 @@ def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> Non
 
 
 def is_trec(line: str) -> bool:
-    """Whether a line is one of a TREC run: six fields or more, the fourth a rank and the fifth a number.
-
-    Args:
-        line: The line.
-
-    Example:
-        >>> is_trec("301 Q0 FBIS3-27619 99 2.138276 STANDARD"), is_trec("q1,a,0.5")
-        (True, False)
-    """
+    """Whether a line is one of a TREC run: six fields or more, the fourth a rank and the fifth a number."""
     fields = line.split()
     try:
         return len(fields) >= 6 and float(fields[3]) >= 0 and float(fields[4]) == float(fields[4])

@@ -23,21 +23,12 @@ def choose(
     dead: Any,
     selected: Any,
 ) -> None:
-    """Choose the rows that queries `first:last` score exactly.
-
-    Args:
-        products: (centroids, query vectors) their dot products.
-        nearest: (query vectors, probes) the centroids whose lists each vector reads.
-        offsets: (queries + 1,) where each query starts among the query vectors.
-        first: The first query.
-        last: The query behind the last.
-        starts: (centroids + 1,) where each list starts.
-        rows: (m,) the rows in the lists.
-        row_offsets: (rows + 1,) where the centroids of each row start.
-        codes: (m,) the centroids of each row.
-        dead: (rows,) which are deleted.
-        selected: (queries, wanted) filled in with rows; what is left over stays -1.
-    """
+    """Choose the rows that queries `first:last` score exactly."""
+    # products: (centroids, query vectors) their dot products.
+    # rows: (m,) the rows in the lists.
+    # codes: (m,) the centroids of each row.
+    # dead: (rows,) which are deleted.
+    # selected: (queries, wanted) filled in with rows; what is left over stays -1.
     seen = np.full(dead.shape[0], -1, np.int32)
     listed = np.full(starts.shape[0] - 1, -1, np.int32)
     listed_rows = np.empty(dead.shape[0], np.int32)

@@ -29,29 +29,17 @@ _PURPOSE = "compressed vectors"
 
 @dataclass(frozen=True, eq=False)
 class ResidualCodec:
-    """How vectors are compressed.
+    """How vectors are compressed."""
 
-    Attributes:
-        centroids: (k, d) float32, at most 65,536.
-        steps: (2 ** bits,) float32, ascending: the values that stand for what is left after the centroid.
-        unit: Whether vectors have length 1; then decoded ones get it again.
-    """
-
-    centroids: NDArray[np.float32]
+    centroids: NDArray[np.float32]  # (k, d) float32, at most 65,536
+    # (2 ** bits,) float32, ascending: the values that stand for what is left after the centroid.
     steps: NDArray[np.float32]
-    unit: bool
+    unit: bool  # whether vectors have length 1; then decoded ones get it again
 
     @classmethod
     def trained(cls, vectors: Any, bits: int) -> ResidualCodec:
-        """Return a codec for vectors like these.
-
-        Args:
-            vectors: (m, d) at least one vector, in memory or memory-mapped.
-            bits: From 1 to 8.
-
-        Raises:
-            MissingPackageError: FAISS is not installed.
-        """
+        """Return a codec for vectors like these."""
+        # vectors: (m, d) at least one vector, in memory or memory-mapped.
         centroids = train_centroids(vectors, usual_count(len(vectors)), _PURPOSE)
         some = np.sort(np.random.default_rng(0).permutation(len(vectors))[:_BLOCK])
         sample = np.asarray(vectors[some], np.float32)
@@ -86,17 +74,9 @@ class ResidualCodec:
 
 
 class CompressedVectors:
-    """An (m, d) matrix of float32 that is decoded where it is read. Slices and selections stay compressed.
+    """An (m, d) matrix of float32 that is decoded where it is read. Slices and selections stay compressed."""
 
-    It stands for `MultiVectorEmbeddings.vectors`; `np.asarray` gives the numbers.
-
-    Args:
-        codec: What the codes mean.
-        codes: (m, codec.width) uint8, in memory or memory-mapped.
-
-    Raises:
-        EmbeddingError: The codes do not fit the codec.
-    """
+    # It stands for `MultiVectorEmbeddings.vectors`; `np.asarray` gives the numbers.
 
     dtype = np.dtype(np.float32)
     ndim = 2
@@ -139,11 +119,7 @@ class CompressedVectors:
 
     @classmethod
     def read(cls, folder: Path) -> CompressedVectors:
-        """Read what `write` wrote; the codes are memory-mapped.
-
-        Raises:
-            EmbeddingError: A code names no centroid, or the files do not fit one another.
-        """
+        """Read what `write` wrote; the codes are memory-mapped."""
         codes = load_array(folder / COMPRESSED_FILES[0], mapped=True)
         centroids, steps = (load_array(folder / name) for name in COMPRESSED_FILES[1:])
         sizes_fit = centroids.ndim == 2 and len(steps) in [2**bits + 1 for bits in range(1, 9)]

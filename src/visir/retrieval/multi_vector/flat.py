@@ -38,12 +38,11 @@ class MaxSimSettings:
 
 
 class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
-    """Kind "maxsim": the vectors without a further structure.
+    """Kind "maxsim": the vectors without a further structure."""
 
-    Its answers are those of `visir.retrieval.exact.search` over the vectors that it holds, bit by bit, in whatever
-    order documents were added and deleted. With `quantisation` it holds other vectors than it was given: nearby ones,
-    in fewer bytes (`info().details` says how many a vector takes).
-    """
+    # Its answers are those of `visir.retrieval.exact.search` over the vectors that it holds, bit by bit, in whatever
+    # order documents were added and deleted. With `quantisation` it holds other vectors than it was given: nearby ones,
+    # in fewer bytes (`info().details` says how many a vector takes).
 
     kind = "maxsim"
     exact = True
@@ -74,11 +73,7 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
         return _plain(super().documents())
 
     def select(self, ids: object) -> MultiVectorEmbeddings:
-        """Return the vectors of these documents, in this order.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
+        """Return the vectors of these documents, in this order."""
         return _plain(super().select(ids))
 
     def _construct(self, rows: Rows[MultiVectorEmbeddings]) -> Any:
@@ -125,16 +120,7 @@ def scan_parts(
     k: int,
     device: str = "",
 ) -> Hits:
-    """Return the best `k` documents of some queries, part by part: the score of a pair is the same in every part.
-
-    Args:
-        rows: The rows of the index.
-        sides: The undeleted rows of each part, filled in when a part is first searched.
-        queries: The queries.
-        chosen: Which queries.
-        k: The number of documents for each query.
-        device: A device of torch, or "".
-    """
+    """Return the best `k` documents of some queries, part by part: the score of a pair is the same in every part."""
     asking = TokenSide(queries, chosen)
     hits = []
     for part in range(len(rows.parts)):
@@ -152,11 +138,7 @@ def scan_parts(
 
 
 def check_lengths(vectors: MultiVectorEmbeddings) -> None:
-    """Check, before vectors are added, that they can be scored.
-
-    Raises:
-        EmbeddingError: A vector is too long for float32.
-    """
+    """Check, before vectors are added, that they can be scored."""
     for start, stop in cut(vectors.offsets, BLOCK):
         TokenSide(vectors, np.arange(start, stop))
 

@@ -46,21 +46,13 @@ class MaxSimIvfSettings:
 
 @dataclass(frozen=True, eq=False)
 class CentroidLists:
-    """Which centroids each document has, and the documents of each centroid.
+    """Which centroids each document has, and the documents of each centroid."""
 
-    Attributes:
-        centroids: (k, d) float32.
-        offsets: (rows + 1,) where the centroids of each row start.
-        codes: (m,) int32, the centroids of a row, ascending, each once.
-        starts: (k + 1,) where the list of each centroid starts.
-        rows: (m,) int32, the rows that have a centroid.
-    """
-
-    centroids: NDArray[np.float32]
-    offsets: NDArray[np.int64]
-    codes: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    rows: NDArray[np.int32]
+    centroids: NDArray[np.float32]  # (k, d) float32
+    offsets: NDArray[np.int64]  # (rows + 1,) where the centroids of each row start
+    codes: NDArray[np.int32]  # (m,) int32, the centroids of a row, ascending, each once
+    starts: NDArray[np.int64]  # (k + 1,) where the list of each centroid starts
+    rows: NDArray[np.int32]  # (m,) int32, the rows that have a centroid
 
     @classmethod
     def of(cls, centroids: NDArray[np.float32], offsets: NDArray[np.int64], codes: NDArray[np.int32]) -> CentroidLists:
@@ -73,31 +65,23 @@ class CentroidLists:
 
 @dataclass(frozen=True, eq=False)
 class CentroidIndex:
-    """What is built over the rows.
+    """What is built over the rows."""
 
-    Attributes:
-        lists: The centroids and their lists.
-        live: The undeleted rows of each part, for exact scans; filled in when it is needed.
-        whole: All rows of each part, for candidates; filled in when it is needed.
-    """
-
-    lists: CentroidLists
-    live: dict[int, TokenSide]
-    whole: dict[int, TokenSide]
+    lists: CentroidLists  # the centroids and their lists
+    live: dict[int, TokenSide]  # the undeleted rows of each part, for exact scans; filled in when it is needed
+    whole: dict[int, TokenSide]  # all rows of each part, for candidates; filled in when it is needed
 
 
 class MaxSimIvfIndex(MaxSimIndex):
-    """Kind "maxsim-ivf": the centroids near the vectors of a query find candidates, exact MaxSim scores them.
+    """Kind "maxsim-ivf": the centroids near the vectors of a query find candidates, exact MaxSim scores them."""
 
-    Every vector of a query reads the lists of its nearest `probes` centroids. The documents there are ranked by MaxSim
-    with their vectors replaced by their centroids, which is cheap; the best `candidates` of them are scored exactly
-    (Santhanam et al., 2022, PLAID, arXiv:2205.09707, without its steps of pruning). So a pair has the same score as in
-    every search of visir, and a run differs from the exact one only by documents that are no candidates. If fewer than
-    `k` documents are candidates, the query is answered exactly.
-
-    Centroids stay as they were built when documents are added; they are computed again when more than half of the
-    documents were deleted. After many additions of another kind, build the index again.
-    """
+    # Every vector of a query reads the lists of its nearest `probes` centroids. The documents there are ranked by
+    # MaxSim with their vectors replaced by their centroids, which is cheap; the best `candidates` of them are scored
+    # exactly (Santhanam et al., 2022, PLAID, arXiv:2205.09707, without its steps of pruning). So a pair has the same
+    # score as in every search of visir, and a run differs from the exact one only by documents that are no candidates.
+    # If fewer than `k` documents are candidates, the query is answered exactly.
+    # Centroids stay as they were built when documents are added; they are computed again when more than half of the
+    # documents were deleted. After many additions of another kind, build the index again.
 
     kind = "maxsim-ivf"
     exact = False

@@ -21,10 +21,8 @@ LARGER_ID = 3
 
 @njit("reassoc")
 def _dots(a: Any, b: Any, c: Any, d: Any, vector: Any) -> Any:
-    """The dot products of four vectors with one, all float64 copies of float32: four at a time share its loads.
-
-    Products of two float32 are exact in float64, and each sum has the one order of the compiled loop.
-    """
+    """The dot products of four vectors with one, all float64 copies of float32: four at a time share its loads."""
+    # Products of two float32 are exact in float64, and each sum has the one order of the compiled loop.
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     for i in range(vector.shape[0]):
         first += a[i] * vector[i]
@@ -36,15 +34,10 @@ def _dots(a: Any, b: Any, c: Any, d: Any, vector: Any) -> Any:
 
 @njit()
 def reduce_product(product: Any, documents: Any, queries: Any, room: Any, out: Any) -> None:
-    """The scores of a product of vectors: the greatest value in each document, summed over the query's vectors.
-
-    Args:
-        product: (document vectors, query vectors) float32.
-        documents: (documents + 1,) rows of the product where each document starts.
-        queries: (queries + 1,) columns of the product where each query starts.
-        room: (query vectors,) float32, to work in.
-        out: (queries, documents) float32, filled in.
-    """
+    """The scores of a product of vectors: the greatest value in each document, summed over the query's vectors."""
+    # product: (document vectors, query vectors) float32.
+    # room: (query vectors,) float32, to work in.
+    # out: (queries, documents) float32, filled in.
     for d in range(documents.shape[0] - 1):
         first = product[documents[d]]
         for c in range(room.shape[0]):
@@ -71,10 +64,9 @@ def _load(vectors: Any, query: Any) -> None:
 
 @njit()
 def _match(query: Any, document: Any, vector: Any, best: Any, places: Any) -> None:
-    """For each row of `query` (a multiple of four) the greatest product with a row of `document`, and the first such.
-
-    `vector` is room for one vector in float64.
-    """
+    """For each row of `query` (a multiple of four) the greatest product with a row of `document`, and the first
+    such."""
+    # `vector` is room for one vector in float64.
     best[: query.shape[0]] = -np.inf
     for r in range(document.shape[0]):
         for c in range(vector.shape[0]):
@@ -113,10 +105,8 @@ def score_pairs(
 
 @njit()
 def align(query: Any, document: Any, places: Any, scores: Any) -> None:
-    """For each vector of a query, the first vector of a document with the greatest exact dot product, and that.
-
-    `places` and `scores` have room for a multiple of four vectors.
-    """
+    """For each vector of a query, the first vector of a document with the greatest exact dot product, and that."""
+    # `places` and `scores` have room for a multiple of four vectors.
     loaded, vector = np.empty((scores.shape[0], query.shape[1]), np.float64), np.empty(query.shape[1], np.float64)
     _load(query, loaded)
     _match(loaded, document, vector, scores, places)
@@ -124,15 +114,11 @@ def align(query: Any, document: Any, places: Any, scores: Any) -> None:
 
 @njit()
 def mark_near(scores: Any, slacks: Any, offsets: Any, known: Any, near: Any) -> None:
-    """Mark the scores of a block that are too close to that of a positive of their query to be told apart.
-
-    Args:
-        scores: (queries, documents) approximate scores of one block.
-        slacks: (queries,) the largest error of a score.
-        offsets: (queries + 1,) the positives of query q are `known[offsets[q]:offsets[q + 1]]`.
-        known: (positives,) exact scores.
-        near: (queries, documents) bool, filled in.
-    """
+    """Mark the scores of a block that are too close to that of a positive of their query to be told apart."""
+    # scores: (queries, documents) approximate scores of one block.
+    # slacks: (queries,) the largest error of a score.
+    # known: (positives,) exact scores.
+    # near: (queries, documents) bool, filled in.
     for q in range(scores.shape[0]):
         row, marks = scores[q], near[q]
         for i in range(row.shape[0]):
@@ -147,11 +133,9 @@ def mark_near(scores: Any, slacks: Any, offsets: Any, known: Any, near: Any) -> 
 def count_better(
     scores: Any, near: Any, first: int, offsets: Any, documents: Any, known: Any, better: Any, ties: int
 ) -> None:
-    """Add to `better[p]`, for each positive p, how many documents of this block stand before it.
-
-    Scores marked in `near` are exact; the others are farther from every positive of their query than their error.
-    Document i of the block is document `first + i`; `documents` are those of the positives, ascending in each query.
-    """
+    """Add to `better[p]`, for each positive p, how many documents of this block stand before it."""
+    # Scores marked in `near` are exact; the others are farther from every positive of their query than their error.
+    # Document i of the block is document `first + i`; `documents` are those of the positives, ascending in each query.
     for q in range(scores.shape[0]):
         row, marks = scores[q], near[q]
         for p in range(offsets[q], offsets[q + 1]):

@@ -18,14 +18,9 @@ VECTORS = 2**18
 def score_token_places(
     queries: TokenSide, query_places: NDArray[np.int64], documents: TokenSide, document_places: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return the (p,) float32 scores of pairs.
-
-    Args:
-        queries: The queries.
-        query_places: (p,) positions among the queries.
-        documents: The documents.
-        document_places: (p,) positions among the documents.
-    """
+    """Return the (p,) float32 scores of pairs."""
+    # query_places: (p,) positions among the queries.
+    # document_places: (p,) positions among the documents.
     scores = np.empty(len(query_places), np.float32)
     order = np.argsort(document_places, kind="stable") if documents.on_disk else np.arange(len(scores))
     counts = np.diff(documents.offsets)[document_places[order]]

@@ -94,10 +94,8 @@ class OnDevice(TorchDevice):
         return self.moved(vectors), self.moved(owner), offsets
 
     def documents(self, tokens: Tokens) -> Any:
-        """Return groups of documents of similar length: their positions, and their (documents, t, d) vectors.
-
-        Shorter documents repeat their last vector, which changes no maximum.
-        """
+        """Return groups of documents of similar length: their positions, and their (documents, t, d) vectors."""
+        # Shorter documents repeat their last vector, which changes no maximum.
         vectors, offsets = tokens
         whole, counts = self.moved(vectors), np.diff(offsets)
         order = np.argsort(counts, kind="stable")

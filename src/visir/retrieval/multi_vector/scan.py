@@ -26,27 +26,10 @@ _NO_VECTORS = np.empty((0, 1), np.float32)
 def scan_tokens(
     queries: TokenSide, documents: TokenSide, state: SearchState, ties: Ties, device: str | None = None
 ) -> Answers:
-    """Score every query with every document.
-
-    Products in float32 filter, as in dense search: what is within a proven bound of a decision is scored exactly. With
-    unit vectors the bound on a score is some 1e-5 for each vector of the query.
-
-    Memory: a block of vectors of each side that is not in memory, a block of scores, and the answers.
-
-    Args:
-        queries: The queries, in the order of `state`.
-        documents: The documents.
-        state: The positives; their number of better documents is filled in.
-        ties: How equal scores are ordered where ranks are counted.
-        device: A device of torch for the products; None is the cores, by NumPy.
-
-    Returns:
-        The answers.
-
-    Raises:
-        EmbeddingError: A score may not fit into float32; the message names the query.
-        EncoderError: There is no such device.
-    """
+    """Score every query with every document."""
+    # Products in float32 filter, as in dense search: what is within a proven bound of a decision is scored exactly.
+    # With unit vectors the bound on a score is some 1e-5 for each vector of the query.
+    # Memory: a block of vectors of each side that is not in memory, a block of scores, and the answers.
     products = products_on(device)
     slacks = _slacks(queries, documents)
     owner = np.repeat(np.arange(len(queries)), np.diff(state.offsets))
@@ -148,18 +131,10 @@ def _answers_of_crowded(
     low: NDArray[np.float32],
     slacks: NDArray[np.float32],
 ) -> Answers:
-    """Search again for queries with more near-equal scores than fit into their keys; all these are scored exactly.
-
-    This happens with hundreds of copies, or with a collapsed encoder.
-
-    Args:
-        products: Where products are computed.
-        queries: The queries.
-        documents: The documents.
-        k: The number of answers.
-        low: (queries,) approximate scores below it are of documents that are not among the best k.
-        slacks: (queries,) the largest error of a score.
-    """
+    """Search again for queries with more near-equal scores than fit into their keys; all these are scored exactly."""
+    # This happens with hundreds of copies, or with a collapsed encoder.
+    # low: (queries,) approximate scores below it are of documents that are not among the best k.
+    # slacks: (queries,) the largest error of a score.
     places = [np.empty(0, np.int64)] * len(queries)
     exact = [np.empty(0, np.float32)] * len(queries)
     for (start, _), (first, _), scores in _blocks(products, queries, documents):
@@ -178,11 +153,9 @@ def _answers_of_crowded(
 
 
 def _slacks(queries: TokenSide, documents: TokenSide) -> NDArray[np.float32]:
-    """(queries,) the largest error of an approximate score.
-
-    Each product of two vectors has an error of at most that of `slack_of_product`, and so has the greatest of some
-    products. The bound for a sum of t of them is that for vectors of t more numbers, times the sum of their lengths.
-    """
+    """(queries,) the largest error of an approximate score."""
+    # Each product of two vectors has an error of at most that of `slack_of_product`, and so has the greatest of some
+    # products. The bound for a sum of t of them is that for vectors of t more numbers, times the sum of their lengths.
     lengths = queries.sums * documents.longest
     if (lengths > _LARGEST).any():
         side, row = queries.embeddings, int(queries.rows[int(np.argmax(lengths))])

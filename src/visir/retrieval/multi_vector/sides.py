@@ -23,20 +23,7 @@ Tokens = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 class TokenSide:
-    """The vectors of some rows of multi-vector embeddings, in the order of these rows, as float32.
-
-    Args:
-        embeddings: The vectors, in memory or memory-mapped.
-        rows: (n,) their rows.
-
-    Attributes:
-        offsets: (n + 1,) where the vectors of each item start.
-        longest: The length of the longest vector.
-        sums: (n,) float64, the sum of the lengths of the vectors of each item.
-
-    Raises:
-        EmbeddingError: A vector is too long for float32; the message names its id.
-    """
+    """The vectors of some rows of multi-vector embeddings, in the order of these rows, as float32."""
 
     def __init__(self, embeddings: MultiVectorEmbeddings, rows: NDArray[np.int64]) -> None:
         self.embeddings, self.rows = embeddings, rows
@@ -74,10 +61,9 @@ class TokenSide:
         return self._read(start, stop), offsets
 
     def gather(self, places: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-        """Return vectors that contain those of the items at these positions, where items start, and the item of each.
-
-        Items in memory are not copied.
-        """
+        """Return vectors that contain those of the items at these positions, where items start, and the item of
+        each."""
+        # Items in memory are not copied.
         if self._whole is not None:
             return self._whole, self.offsets, places
         distinct, item = np.unique(places, return_inverse=True)
@@ -108,17 +94,7 @@ class TokenSide:
 
 
 def cut(offsets: NDArray[np.int64], size: int, items: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive items that together have at most `size` rows; an item with more is alone.
-
-    Args:
-        offsets: (n + 1,) where each item starts.
-        size: The most rows together.
-        items: The most items together; None is any number.
-
-    Example:
-        >>> list(cut(np.array([0, 2, 4, 9, 10]), 4))
-        [(0, 2), (2, 3), (3, 4)]
-    """
+    """Yield (start, stop) of consecutive items that together have at most `size` rows; an item with more is alone."""
     start = 0
     while start < len(offsets) - 1:
         stop = int(np.searchsorted(offsets, offsets[start] + size, side="right")) - 1

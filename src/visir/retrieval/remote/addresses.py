@@ -41,11 +41,7 @@ def is_named(url: str) -> bool:
 
 
 def check_named(url: str) -> None:
-    """Check that the user has named this server; nothing is sent to other servers.
-
-    Raises:
-        EngineError: The user has not named it.
-    """
+    """Check that the user has named this server; nothing is sent to other servers."""
     if is_named(url):
         return
     raise EngineError(
@@ -62,14 +58,9 @@ def naming(urls: Iterable[str]) -> str:
 
 
 def needed_later(indexes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What other commands need before they may ask the servers of these indexes: a line for each engine.
-
-    A server that this very command has named (`--set url=…`) is known to this process alone. There is no line where the
-    environment names it.
-
-    Args:
-        indexes: The settings of indexes; those that lie on no server are passed over.
-    """
+    """What other commands need before they may ask the servers of these indexes: a line for each engine."""
+    # A server that this very command has named (`--set url=…`) is known to this process alone. There is no line where
+    # the environment names it.
     servers: dict[tuple[str, str, int], str] = {}
     for settings in indexes:
         for url in _addresses(settings):
@@ -91,11 +82,7 @@ def secret_for(url: str) -> str | None:
 
 
 def key_for(url: str) -> str | None:
-    """Return the key for a server whose address says by its scheme whether it is asked with TLS, or None.
-
-    Raises:
-        EngineError: The key would be sent over a network without encryption.
-    """
+    """Return the key for a server whose address says by its scheme whether it is asked with TLS, or None."""
     family, key = family_of(url), secret_for(url)
     parts = urlsplit(url)
     if key is not None and parts.scheme != family.encrypted and not is_loopback(parts.hostname or ""):

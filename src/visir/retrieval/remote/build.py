@@ -24,10 +24,8 @@ def fact_of(settings: Server, index: str) -> dict[str, Any]:
 
 
 def forget(fact: dict[str, Any], *, timeout: int = 60, retries: int = 3) -> bool:
-    """Delete the collection that was written down; False when there is none, or one of another index under its name.
-
-    Raises `EngineError` when the server cannot be reached.
-    """
+    """Delete the collection that was written down; False when there is none, or one of another index under its name."""
+    # Raises `EngineError` when the server cannot be reached.
     family = family_of(fact["url"])
     where = {name: value for name, value in fact.items() if name != "index"}
     server = family.engine()(fact["collection"], family.place()(**where, timeout=timeout, retries=retries))

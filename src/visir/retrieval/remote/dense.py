@@ -26,12 +26,11 @@ _HALF = 65_504
 
 
 class RemoteDenseIndex(RemoteIndex[Embeddings]):
-    """Dense vectors in an engine.
+    """Dense vectors in an engine."""
 
-    The engine compares inner products of float32 vectors. Under cosine they are divided by their lengths before they
-    are sent (by visir, in float64, as in every search here, rather than by the engine), so `documents` and `select`
-    give vectors of length 1; under "dot" they come back as they were.
-    """
+    # The engine compares inner products of float32 vectors. Under cosine they are divided by their lengths before they
+    # are sent (by visir, in float64, as in every search here, rather than by the engine), so `documents` and `select`
+    # give vectors of length 1; under "dot" they come back as they were.
 
     form = DENSE
     space = "dense"

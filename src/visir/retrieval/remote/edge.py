@@ -31,12 +31,11 @@ FILES = tuple(f"**/*.{ending}" for ending in _ENDINGS.split())
 
 
 class EdgeEngine(Engine):
-    """A shard that is written once, in a folder that nobody reads yet, and then only read.
+    """A shard that is written once, in a folder that nobody reads yet, and then only read."""
 
-    A shard that is open for reading would still rewrite its configuration, so it is read through a folder of its own in
-    which the segments are a link: what an index's checksums were taken of stays as it is. The engine opens its segments
-    for writing even so; where they are read-only, they are copied for as long as the index is open.
-    """
+    # A shard that is open for reading would still rewrite its configuration, so it is read through a folder of its own
+    # in which the segments are a link: what an index's checksums were taken of stays as it is. The engine opens its
+    # segments for writing even so; where they are read-only, they are copied for as long as the index is open.
 
     def __init__(self, shard: Any, view: Scratch | None = None) -> None:
         self._shard = shard

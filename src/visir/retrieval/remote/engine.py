@@ -25,10 +25,10 @@ class EngineError(VisirError):
 
 @dataclass(frozen=True)
 class Space:
-    """One named vector of a collection: what it is called, of how many values (or terms of a vocabulary), and its form.
+    """One named vector of a collection: what it is called, of how many values (or terms of a vocabulary), and its
+    form."""
 
-    Several vectors of a document are compared with MaxSim, all others by inner product.
-    """
+    # Several vectors of a document are compared with MaxSim, all others by inner product.
 
     name: str
     dimension: int
@@ -37,10 +37,9 @@ class Space:
 
 @dataclass(frozen=True)
 class EngineHit:
-    """A document that was found, and the vector that it was found by (None where none was asked for).
+    """A document that was found, and the vector that it was found by (None where none was asked for)."""
 
-    Its id is None if another program has put it there.
-    """
+    # Its id is None if another program has put it there.
 
     id: str | None
     score: float
@@ -49,31 +48,17 @@ class EngineHit:
 
 @dataclass(frozen=True)
 class Nearest:
-    """Search by one vector: in which space, how many, and how thoroughly.
+    """Search by one vector: in which space, how many, and how thoroughly."""
 
-    Attributes:
-        space: The name of the space.
-        vector: The vector of the query.
-        limit: The number of documents, from 1.
-        ef: Candidates kept while a graph is searched; None where there is no graph.
-        exact: Whether every document is looked at.
-    """
-
-    space: str
-    vector: Vector
-    limit: int
-    ef: int | None = None
-    exact: bool = False
+    space: str  # the name of the space
+    vector: Vector  # the vector of the query
+    limit: int  # the number of documents, from 1
+    ef: int | None = None  # candidates kept while a graph is searched; None where there is no graph
+    exact: bool = False  # whether every document is looked at
 
 
 def alike(questions: Sequence[Nearest]) -> list[tuple[Nearest, list[int]]]:
-    """Searches that differ in their vectors alone, to be asked together: the first of them, and the places of all.
-
-    Example:
-        >>> searches = [Nearest("dense", None, 5), Nearest("dense", None, 9), Nearest("dense", None, 5)]
-        >>> [(first.limit, places) for first, places in alike(searches)]
-        [(5, [0, 2]), (9, [1])]
-    """
+    """Searches that differ in their vectors alone, to be asked together: the first of them, and the places of all."""
     groups: dict[tuple[str, int, int | None, bool], list[int]] = {}
     for at, question in enumerate(questions):
         groups.setdefault((question.space, question.limit, question.ef, question.exact), []).append(at)
@@ -81,11 +66,7 @@ def alike(questions: Sequence[Nearest]) -> list[tuple[Nearest, list[int]]]:
 
 
 class Engine(ABC):
-    """One collection of an engine.
-
-    Attributes:
-        uploads: How many calls of `put` it takes at once, from different threads.
-    """
+    """One collection of an engine."""
 
     uploads = 1
 
@@ -106,16 +87,14 @@ class Engine(ABC):
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
         """The nearest documents by inner product for each of several searches, in one request; with their `vectors`, or
-        without; among all documents, or among those `allowed`.
-        """
+        without; among all documents, or among those `allowed`."""
 
     @abstractmethod
     def fuse(
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
     ) -> list[list[EngineHit]]:
         """For each of several lists of searches: the `limit` documents with the highest sum of weight / (constant +
-        rank), rank counted from 1, over the searches that find them. No vectors come back.
-        """
+        rank), rank counted from 1, over the searches that find them. No vectors come back."""
 
     @abstractmethod
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
@@ -132,34 +111,20 @@ class Engine(ABC):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a collection says of itself, so that a folder never works with one that is not its own.
+    """What a collection says of itself, so that a folder never works with one that is not its own."""
 
-    Attributes:
-        index: The number of the index, drawn once.
-        generation: How many changes it has seen.
-        complete: Whether its build came to an end.
-        change: The number of the last change, drawn for it; "" for the build.
-        documents: How many documents there are.
-    """
-
-    index: str = ""
-    generation: int = 0
-    complete: bool = False
-    change: str = ""
-    documents: int = 0
+    index: str = ""  # the number of the index, drawn once
+    generation: int = 0  # how many changes it has seen
+    complete: bool = False  # whether its build came to an end
+    change: str = ""  # the number of the last change, drawn for it; "" for the build
+    documents: int = 0  # how many documents there are
 
 
 class RemoteEngine(Engine):
-    """One collection behind an address.
+    """One collection behind an address."""
 
-    A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
-    Documents carry the generation that added them: who searches sees those up to the generation `seen`.
-
-    Attributes:
-        seen: The generation that searches see.
-        index: The number of the index that was opened.
-        before: How many documents the server held when the change under way began, counted there.
-    """
+    # A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
+    # Documents carry the generation that added them: who searches sees those up to the generation `seen`.
 
     seen = 0
     index = ""
@@ -168,11 +133,7 @@ class RemoteEngine(Engine):
     @classmethod
     @abstractmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
-        """A new collection, not complete until it is marked.
-
-        Raises:
-            EngineError: There is one of this name.
-        """
+        """A new collection, not complete until it is marked."""
 
     @abstractmethod
     def __init__(self, collection: str, place: Any) -> None:
@@ -184,18 +145,12 @@ class RemoteEngine(Engine):
 
     @abstractmethod
     def read_mark(self) -> Mark:
-        """What the collection says of itself; an empty mark for one that visir has not made.
-
-        Raises:
-            EngineError: There is no collection.
-        """
+        """What the collection says of itself; an empty mark for one that visir has not made."""
 
     @abstractmethod
     def begin(self, mark: Mark, change: str) -> None:
-        """Begin a change of the collection, which has this mark; for the change this number was drawn.
-
-        From here to its end, `before` is how many documents there are without it.
-        """
+        """Begin a change of the collection, which has this mark; for the change this number was drawn."""
+        # From here to its end, `before` is how many documents there are without it.
 
     @abstractmethod
     def mark(self, mark: Mark) -> None:
@@ -235,17 +190,8 @@ class RemoteEngine(Engine):
         """The command by which a person deletes a collection."""
 
     def check(self, index: str, generation: int, change: str = "") -> Mark:
-        """The mark of the collection, which must be that of this index, and know of the changes that its folder does.
-
-        Args:
-            index: The number of the index.
-            generation: The changes that the folder knows of.
-            change: The number of a change that was begun, and of which the folder does not know whether it was done.
-
-        Raises:
-            EngineError: The collection is gone, another's, older than the folder, or was changed through another copy
-                of it.
-        """
+        """The mark of the collection, which must be that of this index, and know of the changes that its folder
+        does."""
         mark = self.read_mark()
         if mark.index != index or not mark.complete:
             raise self._another()
@@ -261,15 +207,8 @@ class RemoteEngine(Engine):
         return mark
 
     def check_own(self, *, any_found: bool = True) -> None:
-        """Check that what was read is of the index that was opened; one small request, sent after that of the reading.
-
-        Args:
-            any_found: Whether any document was found.
-
-        Raises:
-            EngineError: While it was open, the collection was deleted, made anew, or replaced by an older one, or all
-                documents that the index had were deleted by another process.
-        """
+        """Check that what was read is of the index that was opened; one small request, sent after that of the
+        reading."""
         seen = self.seen  # before the mark is read: another thread may change the index meanwhile
         mark = self.read_mark()
         if mark.index != self.index:
@@ -319,11 +258,7 @@ class RemoteEngine(Engine):
         )
 
     def check_no_collection(self) -> None:
-        """Check that there is no collection of this name.
-
-        Raises:
-            EngineError: There is one; the message says whose it is, and what can be done.
-        """
+        """Check that there is no collection of this name."""
         if not self.exists():
             return
         mark = self.read_mark()

@@ -21,47 +21,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineFamily:
-    """One engine.
+    """One engine."""
 
-    Attributes:
-        name: The name of the family, which its kinds begin with.
-        title: What people call it.
-        schemes: With what its addresses begin.
-        port: Of a server whose address names none.
-        example: An address.
-        addresses: The environment variable with the servers that the user trusts, and that the secret is for.
-        key: The environment variable with the secret. It is read when connecting and never written anywhere.
-        certificate: The environment variable with a PEM file of certificates to trust.
-        engine_class: "package.module:Class" of its `RemoteEngine`.
-        place_class: "package.module:Class" of the settings that say where a server is.
-        takes_user: Whether an address may name a user.
-        takes_socket: Whether an address may name the folder of a Unix socket in the place of a host (`host_of`).
-        holder: What holds the vectors of one index there.
-        encrypted: The scheme of addresses that are asked with TLS, where the scheme says so.
-        most_answers: How many answers it gives to one search at most; 0: as many as asked for.
-        longest_id: How many bytes of UTF-8 an id may have; 0: as many as it likes.
-        takes_nul: Whether an id may hold the character NUL.
-        takes_any_path: Whether the path of an address may hold any character, as the name of a database may; else it is
-            the beginning of paths on the server (https://host/qdrant).
-    """
-
-    name: str
-    title: str
-    schemes: tuple[str, ...]
-    port: int
-    example: str
-    addresses: str
-    key: str
-    certificate: str
-    engine_class: str
-    place_class: str
-    takes_user: bool = False
+    name: str  # the name of the family, which its kinds begin with
+    title: str  # what people call it
+    schemes: tuple[str, ...]  # with what its addresses begin
+    port: int  # of a server whose address names none
+    example: str  # an address
+    addresses: str  # the environment variable with the servers that the user trusts, and that the secret is for
+    key: str  # the environment variable with the secret. It is read when connecting and never written anywhere.
+    certificate: str  # the environment variable with a PEM file of certificates to trust
+    engine_class: str  # "package.module:Class" of its `RemoteEngine`
+    place_class: str  # "package.module:Class" of the settings that say where a server is
+    takes_user: bool = False  # whether an address may name a user
+    # Whether an address may name the folder of a Unix socket in the place of a host (`host_of`).
     takes_socket: bool = False
-    holder: str = "collection"
-    encrypted: str = ""
-    most_answers: int = 0
-    longest_id: int = 0
-    takes_nul: bool = True
+    holder: str = "collection"  # what holds the vectors of one index there
+    encrypted: str = ""  # the scheme of addresses that are asked with TLS, where the scheme says so
+    most_answers: int = 0  # how many answers it gives to one search at most; 0: as many as asked for
+    longest_id: int = 0  # how many bytes of UTF-8 an id may have; 0: as many as it likes
+    takes_nul: bool = True  # whether an id may hold the character NUL
+    # Whether the path of an address may hold any character, as the name of a database may; else it is the beginning of
+    # paths on the server (https://host/qdrant).
     takes_any_path: bool = True
 
     def engine(self) -> type[Any]:
@@ -75,11 +56,7 @@ class EngineFamily:
         return place
 
     def check_address(self, url: str) -> None:
-        """Check the address of a server. The manifest stores it, so it must not contain a secret.
-
-        Raises:
-            ConfigurationError: It is not an address, or it contains a password, a query or a fragment.
-        """
+        """Check the address of a server. The manifest stores it, so it must not contain a secret."""
         try:
             parts = urlsplit(url)
             port_is_fine = parts.port is None or parts.port > 0
@@ -117,11 +94,7 @@ class EngineFamily:
         return self.example + (f"; over a Unix socket: {SOCKET_EXAMPLE}" if self.takes_socket else "")
 
     def check_ids(self, ids: pa.StringArray) -> None:
-        """Check, before anything is sent, that the server can hold these ids.
-
-        Raises:
-            EmbeddingError: It cannot; the message names the first.
-        """
+        """Check, before anything is sent, that the server can hold these ids."""
         import pyarrow.compute as pc
 
         if self.longest_id:
@@ -195,15 +168,7 @@ FAMILIES = (QDRANT, PGVECTOR, MILVUS)
 
 
 def family_of(url: str) -> EngineFamily:
-    """The family of the server at this address, by its scheme.
-
-    Raises:
-        ConfigurationError: No engine has addresses of this scheme.
-
-    Example:
-        >>> family_of("postgresql://me@localhost/photos").name
-        'pgvector'
-    """
+    """The family of the server at this address, by its scheme."""
     scheme = url.partition(":")[0]
     for family in FAMILIES:
         if scheme in family.schemes:
@@ -215,20 +180,13 @@ def family_of(url: str) -> EngineFamily:
 
 
 def host_of(url: str) -> str:
-    """The host of an address, or the folder of its Unix socket; "" where there is neither.
-
-    Example:
-        >>> host_of("postgresql://me@here:5432/photos"), host_of("postgresql:///photos?host=/var/run/postgresql")
-        ('here', '/var/run/postgresql')
-    """
+    """The host of an address, or the folder of its Unix socket; "" where there is neither."""
     return urlsplit(url).hostname or socket_of(url)
 
 
 def socket_of(url: str) -> str:
-    """The folder of the Unix socket that an address of PostgreSQL names instead of a host; "" where it names none.
-
-    One folder alone: PostgreSQL's client takes a list too (host=/tmp,other.example), which would lead elsewhere.
-    """
+    """The folder of the Unix socket that an address of PostgreSQL names instead of a host; "" where it names none."""
+    # One folder alone: PostgreSQL's client takes a list too (host=/tmp,other.example), which would lead elsewhere.
     parts = urlsplit(url)
     name, _, value = parts.query.partition("=")
     folder = unquote(value)

@@ -26,16 +26,7 @@ def fuse_known(
     limit: int,
     constant: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The places and scores of the best `limit` documents, by falling score, ties by place.
-
-    Args:
-        engine: It holds documents of another program among others.
-        searches: The searches whose lists are fused, of one query.
-        weights: How much each list counts.
-        documents: Those that count.
-        limit: The number of answers.
-        constant: The constant of reciprocal rank fusion.
-    """
+    """The places and scores of the best `limit` documents, by falling score, ties by place."""
     sums: dict[int, float] = {}
     for search, weight in zip(searches, weights, strict=True):
         for rank, place in enumerate(_known(engine, search, documents), 1):

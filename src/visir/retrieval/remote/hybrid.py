@@ -41,13 +41,12 @@ _QUERIES = 64
 
 
 class HybridCollection:
-    """One collection whose points have a dense and a sparse vector, embedded or on a server by the setting `url`.
+    """One collection whose points have a dense and a sparse vector, embedded or on a server by the setting `url`."""
 
-    `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): a document
-    scores the sum of weight / (constant + rank) over the lists that it stands in, ranks counted from 1. One request
-    instead of two, and no vector comes back; the price is that the engine ranks by its own single-precision scores, so
-    that of documents that score equally, which one stands first is the engine's choice.
-    """
+    # `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): a
+    # document scores the sum of weight / (constant + rank) over the lists that it stands in, ranks counted from 1. One
+    # request instead of two, and no vector comes back; the price is that the engine ranks by its own single-precision
+    # scores, so that of documents that score equally, which one stands first is the engine's choice.
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
@@ -63,19 +62,7 @@ class HybridCollection:
         engine: str = "qdrant",
         **options: Any,
     ) -> Self:
-        """Build a collection of documents with both vectors.
-
-        Args:
-            dense: The dense vectors.
-            sparse: The sparse vectors of the same documents.
-            folder: A new or an empty folder; None uses a temporary one.
-            engine: "qdrant", "pgvector" or "milvus". In PostgreSQL the sparse column has no graph.
-            options: The settings of the kind of this name.
-
-        Raises:
-            EmbeddingError: There are no documents, or some have only one of the two vectors.
-            ConfigurationError: Settings are wrong, or there is no such engine.
-        """
+        """Build a collection of documents with both vectors."""
         if engine not in ENGINES:
             raise ConfigurationError(f"engine={engine!r} holds no vectors of both forms ({nearest(engine, ENGINES)}).")
         settings = settings_of(engine + _ENDING, ENGINES[engine].settings_type, options)
@@ -109,13 +96,7 @@ class HybridCollection:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open the collection in a folder.
-
-        Raises:
-            ConfigurationError: The folder holds an index of another kind.
-            IndexFolderError: The folder is damaged.
-            EngineError: Its server does not answer.
-        """
+        """Open the collection in a folder."""
         folder = Path(folder)
         kind = read_index(folder).content["kind"]
         if kind.removesuffix(_ENDING) not in ENGINES or not kind.endswith(_ENDING):
@@ -155,24 +136,8 @@ class HybridCollection:
         weights: tuple[float, float] = (1.0, 1.0),
         **options: Any,
     ) -> Run:
-        """Return the best `k` documents of each query by the fused ranks of the dense and the sparse search.
-
-        A query without a term is answered by its dense vector alone.
-
-        Args:
-            dense: The dense vectors of the queries.
-            sparse: The sparse vectors of the same queries.
-            k: The number of documents per query, from 1.
-            depth: The length of the two lists that are fused.
-            constant: The constant of reciprocal rank fusion.
-            weights: How much the dense and the sparse list count; greater than 0. PostgreSQL alone takes unequal
-                ones.
-            options: Settings that may change from search to search.
-
-        Raises:
-            EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
-            RunError: `k`, `depth`, `constant` or `weights` are wrong, or there is no query or no document.
-        """
+        """Return the best `k` documents of each query by the fused ranks of the dense and the sparse search."""
+        # A query without a term is answered by its dense vector alone.
         engine = self._kind.removesuffix(_ENDING)
         if weights != (1.0, 1.0) and engine in _UNWEIGHTED:
             raise RunError(

@@ -137,11 +137,7 @@ class EngineIds:
 
     @cached_property
     def ids(self) -> pa.StringArray:
-        """The ids, sorted: all are brought here, once.
-
-        Raises:
-            EngineError: The collection is not the index's any more, or is empty now.
-        """
+        """The ids, sorted: all are brought here, once."""
         ids = self.engine.ids()
         self.engine.check_own(any_found=len(ids) > 0 or self.size == 0)
         return ids
@@ -178,11 +174,10 @@ class EngineIds:
 
 
 class _OwnPlaces:
-    """The documents of a search on a server, of which it is checked in the end that they were the index's.
+    """The documents of a search on a server, of which it is checked in the end that they were the index's."""
 
-    Ids cannot tell: whoever makes a collection anew often puts the same documents into it, with vectors of another
-    model. The mark can, and it is read after the answers came.
-    """
+    # Ids cannot tell: whoever makes a collection anew often puts the same documents into it, with vectors of another
+    # model. The mark can, and it is read after the answers came.
 
     def __init__(self, engine: RemoteEngine, among: SearchPlaces) -> None:
         self._engine, self._among = engine, among
@@ -192,11 +187,7 @@ class _OwnPlaces:
         return self._among.places(ids)
 
     def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
-        """Ids, sorted, and the hits by their place among them.
-
-        Raises:
-            EngineError: The collection is not the index's any more, or is empty now.
-        """
+        """Ids, sorted, and the hits by their place among them."""
         self._engine.check_own(any_found=len(hits.places) > 0)
         return self._among.finish(hits)
 

@@ -38,19 +38,16 @@ SCANNED = 2_000
 
 
 class RemoteIndex(Index[Vectors]):
-    """Documents as points of an engine's collection, each under a UUID made from its id.
+    """Documents as points of an engine's collection, each under a UUID made from its id."""
 
-    The engine finds; visir scores, so that a pair gets the same score as everywhere else. Where the engine finds fewer
-    documents than there are, it is asked again, exactly; where the last ones of its answer are equal, it is asked for
-    more, so that ties are the same here as everywhere.
-
-    Without the setting `url` the engine is embedded and its files lie in the index's folder, beside a copy of the
-    vectors that visir scores from: bringing them out of the engine takes longer than the search. With it, they lie on a
-    server or cluster and come back with what was found, and the folder keeps which change counts and what a vector of
-    the index is like. Nothing else differs: building, searching, adding, deleting and loading are the same calls.
-
-    `save` copies an embedded index; of one on a server it makes a second collection.
-    """
+    # The engine finds; visir scores, so that a pair gets the same score as everywhere else. Where the engine finds
+    # fewer documents than there are, it is asked again, exactly; where the last ones of its answer are equal, it is
+    # asked for more, so that ties are the same here as everywhere.
+    # Without the setting `url` the engine is embedded and its files lie in the index's folder, beside a copy of the
+    # vectors that visir scores from: bringing them out of the engine takes longer than the search. With it, they lie on
+    # a server or cluster and come back with what was found, and the folder keeps which change counts and what a vector
+    # of the index is like. Nothing else differs: building, searching, adding, deleting and loading are the same calls.
+    # `save` copies an embedded index; of one on a server it makes a second collection.
 
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
@@ -80,18 +77,7 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """Build an index.
-
-        Args:
-            documents: At least one vector.
-            folder: A new or an empty folder; None uses a temporary one.
-            options: The settings of the kind.
-
-        Raises:
-            ConfigurationError: Settings are wrong; the message lists every fault.
-            EmbeddingError: There are no vectors, or vectors that this kind cannot index.
-            EngineError: The server does not answer, or has a collection of this name already.
-        """
+        """Build an index."""
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
@@ -118,12 +104,7 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open the index in a folder.
-
-        Raises:
-            IndexFolderError: The folder is damaged.
-            EngineError: Its server does not answer.
-        """
+        """Open the index in a folder."""
         return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls._read))
 
     def save(self, folder: Path) -> None:
@@ -135,37 +116,17 @@ class RemoteIndex(Index[Vectors]):
             self._storage.save(Path(folder))
 
     def add(self, documents: Vectors) -> None:
-        """Add documents.
-
-        Raises:
-            EmbeddingError: An id is in the index already, or the vectors have another modality, encoder or dimension.
-        """
+        """Add documents."""
         check_fits_index(self.form, documents, self._like, added=True)
         self._check(documents, self.settings)
         self._storage.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
     def delete(self, ids: object) -> None:
-        """Delete documents by id.
-
-        Raises:
-            EmbeddingError: An id is unknown; then nothing is deleted.
-        """
+        """Delete documents by id."""
         self._storage.delete(ids, self._kept_vectors(None))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
-
-        Args:
-            queries: The vectors of the queries.
-            k: The number of documents per query, from 1.
-            options: Settings of the kind that may change from search to search, instead of those of the index.
-
-        Raises:
-            ConfigurationError: A setting is unknown, or is fixed when the index is built.
-            EmbeddingError: The queries have another encoder or dimension than the documents.
-            RunError: `k` is wrong, there is no query, or the index is empty.
-            EngineError: The server does not answer.
-        """
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
         state = self._storage.state
         ordered = in_order(self.form, queries, self._like, len(state.documents), k)
         settings = searching(self.kind, self.settings, options)
@@ -177,24 +138,13 @@ class RemoteIndex(Index[Vectors]):
     @property
     def filters_up_to(self) -> int:
         """How many allowed documents are sent to the engine (`visir.retrieval.filtered`); none to an embedded one, of
-        whose vectors there is a copy here.
-        """
+        whose vectors there is a copy here."""
         return FILTERED if self.settings.url else 0
 
     def search_among(self, queries: Vectors, allowed: pa.StringArray, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` documents among `allowed` for each query; ids that are not in the index are passed over.
-
-        The engine itself looks at these documents alone; at every one of them where they are few.
-
-        Args:
-            queries: The vectors of the queries.
-            allowed: The ids of the candidates, each once, ascending.
-            k: The number of documents per query, from 1.
-            options: Settings of the search, as for `search`.
-
-        Raises:
-            RunError: No document is allowed, or as `search`.
-        """
+        """Return the best `k` documents among `allowed` for each query; ids that are not in the index are passed
+        over."""
+        # The engine itself looks at these documents alone; at every one of them where they are few.
         state = self._storage.state
         ordered = in_order(self.form, queries, self._like, len(state.documents), k)
         settings = searching(self.kind, self.settings, options)
@@ -382,10 +332,8 @@ class RemoteIndex(Index[Vectors]):
 
 
 def _settled(scores: list[float], last: float, wanted: int) -> bool:
-    """Whether nothing beyond the last of an answer can be among the best: it is clearly worse than the `wanted`-th.
-
-    The engine's scores are of single precision, so those that are nearly equal are all looked at.
-    """
+    """Whether nothing beyond the last of an answer can be among the best: it is clearly worse than the `wanted`-th."""
+    # The engine's scores are of single precision, so those that are nearly equal are all looked at.
     return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
 
 

@@ -194,10 +194,8 @@ class MilvusEngine(StepwiseEngine):
     def fuse(
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
     ) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion by the server, every list alike, a request for each query.
-
-        Early versions count ranks on from one query of a request to the next.
-        """
+        """Reciprocal rank fusion by the server, every list alike, a request for each query."""
+        # Early versions count ranks on from one query of a request to the next.
         deepest = max([limit, *(question.limit for several in questions for question in several)])
         if deepest > MILVUS.most_answers:
             raise EngineError(

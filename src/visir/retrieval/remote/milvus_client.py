@@ -35,10 +35,9 @@ _CLOSED = "Cannot invoke RPC"
 
 
 class MilvusConnection:
-    """One gRPC channel to a server, made when it is first needed; several threads may use it at once.
+    """One gRPC channel to a server, made when it is first needed; several threads may use it at once."""
 
-    pymilvus itself asks again where the server says that it is too busy (rate limits), up to the setting `timeout`.
-    """
+    # pymilvus itself asks again where the server says that it is too busy (rate limits), up to the setting `timeout`.
 
     def __init__(self, place: MilvusPlace) -> None:
         require("pymilvus", extra="milvus", purpose="an index in Milvus")
@@ -49,18 +48,7 @@ class MilvusConnection:
         self._lock = threading.Lock()
 
     def send(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
-        """What a method of pymilvus's client returns, asked again where the server was away.
-
-        Args:
-            what: What is asked, for messages.
-            method: The name of the method.
-            given: Its arguments.
-            timeout: Seconds to wait, other than the setting.
-            named: Its named arguments.
-
-        Raises:
-            EngineError: The server stays away, or refuses.
-        """
+        """What a method of pymilvus's client returns, asked again where the server was away."""
         from grpc import RpcError
 
         pymilvus = package()
@@ -82,11 +70,7 @@ class MilvusConnection:
         return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
 
     def check_sparse(self) -> None:
-        """Check, before anything is made, that the server stores sparse vectors.
-
-        Raises:
-            EngineError: It is too old.
-        """
+        """Check, before anything is made, that the server stores sparse vectors."""
         if self.is_old():
             version = self.send("look at the server", "get_server_version")
             raise EngineError(
@@ -95,11 +79,7 @@ class MilvusConnection:
             )
 
     def explain(self, what: str, request: Callable[[], T]) -> T:
-        """What a request returns that pymilvus sends by itself, such as the next page of a list; sent once.
-
-        Raises:
-            EngineError: The server is away, or refuses.
-        """
+        """What a request returns that pymilvus sends by itself, such as the next page of a list; sent once."""
         from grpc import RpcError
 
         try:
@@ -161,10 +141,8 @@ class MilvusConnection:
 
 
 def _close_aside(close: Callable[[], None]) -> None:
-    """Close in a thread of its own: memory is collected in any thread, and closing waits for a lock of pymilvus.
-
-    In a thread of gRPC it would wait for one that waits for that very thread, until the time is up.
-    """
+    """Close in a thread of its own: memory is collected in any thread, and closing waits for a lock of pymilvus."""
+    # In a thread of gRPC it would wait for one that waits for that very thread, until the time is up.
     with contextlib.suppress(RuntimeError):  # the process is about to end, and its connections with it
         threading.Thread(target=close, daemon=True).start()
 

@@ -21,11 +21,6 @@ def take_ipv6() -> None:
 
 
 def in_brackets(address: str) -> str:
-    """The address as gRPC reads it.
-
-    Example:
-        >>> in_brackets("::1:19530"), in_brackets("here:19530"), in_brackets("unix:/a")
-        ('[::1]:19530', 'here:19530', 'unix:/a')
-    """
+    """The address as gRPC reads it."""
     host, _, port = address.rpartition(":")
     return f"[{host}]:{port}" if ":" in host and "[" not in host and "/" not in address else address

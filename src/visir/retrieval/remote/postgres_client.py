@@ -32,11 +32,10 @@ class Binary(bytes):
 
 
 class PostgresClient:
-    """A few connections to one database, each used by one thread at a time.
+    """A few connections to one database, each used by one thread at a time."""
 
-    A password is never sent in clear over a network: without a verified certificate the server has to prove that it
-    knows the password too (SCRAM), or to ask for none.
-    """
+    # A password is never sent in clear over a network: without a verified certificate the server has to prove that it
+    # knows the password too (SCRAM), or to ask for none.
 
     def __init__(self, place: DatabasePlace) -> None:
         require("psycopg", extra="pgvector", purpose="an index in PostgreSQL")
@@ -48,14 +47,7 @@ class PostgresClient:
 
     @contextmanager
     def connection(self, what: str) -> Iterator[Any]:
-        """A connection for as long as the block lasts.
-
-        Args:
-            what: What is asked, for messages.
-
-        Raises:
-            EngineError: The server cannot be reached, or refuses.
-        """
+        """A connection for as long as the block lasts."""
         import psycopg
 
         connection = self.take(what)
@@ -70,11 +62,7 @@ class PostgresClient:
         self.give(connection)
 
     def read(self, what: str, request: Callable[[Any], T]) -> T:
-        """Send a request that changes nothing, again where the server was away.
-
-        Raises:
-            EngineError: It stays away, or refuses.
-        """
+        """Send a request that changes nothing, again where the server was away."""
         for attempt in range(self.place.retries + 1):
             try:
                 with self.connection(what) as connection:

@@ -22,17 +22,8 @@ _FLOATS = {"vector": ">f4", "halfvec": ">f2"}
 
 
 def packed(vector: Vector, type_: str, dimension: int) -> bytes:
-    """A vector as the server takes it.
-
-    Args:
-        vector: (d,) values, or terms and weights.
-        type_: "vector", "halfvec" or "sparsevec".
-        dimension: The number of values, or the size of the vocabulary.
-
-    Example:
-        >>> packed(np.array([1, 2], np.float32), "vector", 2).hex()
-        '000200003f80000040000000'
-    """
+    """A vector as the server takes it."""
+    # vector: (d,) values, or terms and weights.
     if isinstance(vector, tuple):
         terms, weights = vector
         head = struct.pack(">iii", dimension, len(terms), 0)
@@ -51,12 +42,7 @@ def possible(ids: Iterable[str]) -> list[str]:
 
 
 def unpacked(data: bytes, type_: str) -> Vector:
-    """What `packed` made, as the server sends it.
-
-    Example:
-        >>> unpacked(packed(np.array([1, 2], np.float32), "halfvec", 2), "halfvec").tolist()
-        [1.0, 2.0]
-    """
+    """What `packed` made, as the server sends it."""
     if type_ != "sparsevec":
         return np.frombuffer(data, _FLOATS[type_], offset=4).astype(np.float32)
     count = int.from_bytes(data[4:8], "big")
@@ -65,22 +51,12 @@ def unpacked(data: bytes, type_: str) -> Vector:
 
 
 def row(fields: Iterable[bytes | None]) -> bytes:
-    """One row of a COPY.
-
-    Example:
-        >>> row([b"a", None]).hex()
-        '00020000000161ffffffff'
-    """
+    """One row of a COPY."""
     parts = [_NULL if field is None else struct.pack(">i", len(field)) + field for field in fields]
     return struct.pack(">h", len(parts)) + b"".join(parts)
 
 
 def array(items: Sequence[bytes | None], oid: int) -> bytes:
-    """An array of one dimension, of elements of the type with this number.
-
-    Example:
-        >>> array([b"a"], 25).hex()
-        '00000001000000000000001900000001000000010000000161'
-    """
+    """An array of one dimension, of elements of the type with this number."""
     parts = [_NULL if item is None else struct.pack(">i", len(item)) + item for item in items]
     return struct.pack(">iiiii", 1, int(None in items), oid, len(items), 1) + b"".join(parts)

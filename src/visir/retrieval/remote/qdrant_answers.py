@@ -12,12 +12,7 @@ from visir.retrieval.remote.points import Vector, id_of
 
 
 def hits_of(answer: Iterable[Any], space: str | None = None) -> list[EngineHit]:
-    """The hits of one answer.
-
-    Args:
-        answer: Its points.
-        space: The name of the vectors that were asked for; None where none were.
-    """
+    """The hits of one answer."""
     return [EngineHit(id_of(hit), hit.score, None if space is None else vector_of(hit.vector[space])) for hit in answer]
 
 

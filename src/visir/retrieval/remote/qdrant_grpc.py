@@ -27,11 +27,7 @@ from visir.retrieval.remote.settings import Place, grpc_address
 
 
 class BinaryUpload:
-    """A gRPC channel to a server, made when it is first needed; several threads may use it at once.
-
-    Attributes:
-        is_on: Whether vectors go this way.
-    """
+    """A gRPC channel to a server, made when it is first needed; several threads may use it at once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -42,15 +38,7 @@ class BinaryUpload:
     def put(
         self, collection: str, points: Iterable[tuple[UUID, Mapping[str, Vector], Mapping[str, str | int]]]
     ) -> bool:
-        """Put points in, and wait until they are there.
-
-        Args:
-            collection: Its name.
-            points: Keys, vectors by name, and payloads.
-
-        Returns:
-            Whether they are; False: they are to be sent by HTTP.
-        """
+        """Put points in, and wait until they are there."""
         if not self.is_on:
             return False
         address = grpc_address(self.place)
@@ -138,12 +126,7 @@ def _dense(vector: NDArray[np.float32]) -> Any:
 
 
 def _varint(number: int) -> bytes:
-    """A number as protobuf writes it: 7 bits a byte, the lowest first.
-
-    Example:
-        >>> _varint(300).hex()
-        'ac02'
-    """
+    """A number as protobuf writes it: 7 bits a byte, the lowest first."""
     return bytes([number & 127 | 128]) + _varint(number >> 7) if number > 127 else bytes([number])
 
 

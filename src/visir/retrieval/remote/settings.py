@@ -55,12 +55,7 @@ class Place(Server):
 
 
 def grpc_address(place: Place) -> str:
-    """The address of the gRPC port of a server.
-
-    Example:
-        >>> grpc_address(Place(url="http://here:6333", grpc=6334))
-        'http://here:6334'
-    """
+    """The address of the gRPC port of a server."""
     parts = urlsplit(place.url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}:{place.grpc}"
@@ -68,11 +63,10 @@ def grpc_address(place: Place) -> str:
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """What a graph of near neighbours costs and how good it is.
+    """What a graph of near neighbours costs and how good it is."""
 
-    The defaults find 99 of 100 among 123,000 vectors of 256 dimensions at the least cost of a search
-    (docs/background/engines.md); fewer neighbours build in half the time and need twice the candidates.
-    """
+    # The defaults find 99 of 100 among 123,000 vectors of 256 dimensions at the least cost of a search
+    # (docs/background/engines.md); fewer neighbours build in half the time and need twice the candidates.
 
     m: int = setting(
         32, "neighbours of a vector (twice as many in the lowest layer): more find better, 8 bytes each", least=2
@@ -105,11 +99,10 @@ class DenseSettings(GraphSettings, Scored, Place):
 
 @dataclass(frozen=True)
 class SeveralSettings(GraphSettings, Place):
-    """An index of several vectors for each document in Qdrant.
+    """An index of several vectors for each document in Qdrant."""
 
-    A graph is left out by default: each of its comparisons is a MaxSim, so that 2,000 documents of 32 vectors take two
-    minutes to build, and every document is compared as fast as the graph is walked.
-    """
+    # A graph is left out by default: each of its comparisons is a MaxSim, so that 2,000 documents of 32 vectors take
+    # two minutes to build, and every document is compared as fast as the graph is walked.
 
     m: int = setting(
         0, "neighbours of a document in a graph, 16 or more; 0: no graph, every document is compared", least=0
@@ -183,10 +176,9 @@ class PgvectorSettings(DatabasePlace, Scored):
 
 @dataclass(frozen=True)
 class PgvectorSparseSettings(DatabasePlace):
-    """An index of sparse vectors in PostgreSQL (type sparsevec).
+    """An index of sparse vectors in PostgreSQL (type sparsevec)."""
 
-    A graph is left out by default: it takes vectors of up to 1,000 terms, and finds less than one of dense vectors.
-    """
+    # A graph is left out by default: it takes vectors of up to 1,000 terms, and finds less than one of dense vectors.
 
     m: int = setting(
         0, "neighbours of a document in a graph, 16 or more; 0: no graph, every document is compared", least=0, most=100

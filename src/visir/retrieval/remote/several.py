@@ -21,11 +21,10 @@ from visir.retrieval.remote.settings import SeveralSettings
 
 
 class QdrantMultiIndex(RemoteIndex[MultiVectorEmbeddings]):
-    """Kind "qdrant-multi": several vectors for each document in Qdrant, as they are.
+    """Kind "qdrant-multi": several vectors for each document in Qdrant, as they are."""
 
-    The engine compares the queries with every document, or walks a graph of them (setting `m`), by MaxSim of float32
-    vectors; what it finds is scored as in every search here.
-    """
+    # The engine compares the queries with every document, or walks a graph of them (setting `m`), by MaxSim of float32
+    # vectors; what it finds is scored as in every search here.
 
     kind = "qdrant-multi"
     form = MULTI

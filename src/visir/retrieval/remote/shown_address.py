@@ -9,17 +9,9 @@ _MARK = re.compile("[?#;]")
 
 
 def without_secret(url: str) -> str:
-    """An address, right or wrong, as a message may show it: without what may be a secret.
-
-    That is what stands before "@" and behind "?", "#" or ";". Of an address that cannot be told apart from its secret
-    (the port is no number, a space, "@" or "=" stands where no address has one), no more than the scheme is shown.
-
-    Example:
-        >>> without_secret("mysql://me:s3cret@here/photos?sslpassword=s3cret"), without_secret("localhost:6333")
-        ('mysql://…@here/photos?…', 'localhost:6333')
-        >>> without_secret("http://me:s3cret"), without_secret("host=here password=s3cret")
-        ('http://…', '…')
-    """
+    """An address, right or wrong, as a message may show it: without what may be a secret."""
+    # That is what stands before "@" and behind "?", "#" or ";". Of an address that cannot be told apart from its secret
+    # (the port is no number, a space, "@" or "=" stands where no address has one), no more than the scheme is shown.
     start = _SCHEME.match(url)
     scheme = start[0] if start else ""
     address, mark, rest = _cut(url.removeprefix(scheme))

@@ -20,11 +20,10 @@ from visir.retrieval.sparse.scan_kernels import score_pairs
 
 
 class RemoteSparseIndex(RemoteIndex[SparseEmbeddings]):
-    """Weighted words in an engine.
+    """Weighted words in an engine."""
 
-    The engine adds up in single precision: documents whose scores differ in the last bits only may be taken for one
-    another. What it finds is scored as in every sparse search here.
-    """
+    # The engine adds up in single precision: documents whose scores differ in the last bits only may be taken for one
+    # another. What it finds is scored as in every sparse search here.
 
     form = SPARSE
     space = "sparse"
@@ -75,10 +74,9 @@ class QdrantSparseIndex(RemoteSparseIndex):
 
 
 class PgvectorSparseIndex(RemoteSparseIndex):
-    """Kind "pgvector-sparse": a column of type sparsevec in a table of PostgreSQL.
+    """Kind "pgvector-sparse": a column of type sparsevec in a table of PostgreSQL."""
 
-    Every document is compared, unless a graph is asked for (setting `m`).
-    """
+    # Every document is compared, unless a graph is asked for (setting `m`).
 
     kind = "pgvector-sparse"
     settings_type = PgvectorSparseSettings

@@ -20,11 +20,10 @@ _LAST = 2**53
 
 
 class StepwiseEngine(RemoteEngine):
-    """A collection whose documents have the two numbers above. What its server has to do for a change is below.
+    """A collection whose documents have the two numbers above. What its server has to do for a change is below."""
 
-    The documents of a change are counted before it is marked, and after. So a write that was lost is noticed, and one
-    of a killed change that arrives late. Two copies of the folder that are changed at the same time notice it.
-    """
+    # The documents of a change are counted before it is marked, and after. So a write that was lost is noticed, and one
+    # of a killed change that arrives late. Two copies of the folder that are changed at the same time notice it.
 
     _before = Mark()
     """The mark that the change under way began with, or the last one that was written."""
@@ -53,11 +52,7 @@ class StepwiseEngine(RemoteEngine):
         return first_number(self._before.generation + 1) + int(self._change[:6] or "0", 16)
 
     def begin(self, mark: Mark, change: str) -> None:
-        """Remove what a change that was cut off has left.
-
-        Raises:
-            EngineError: Somebody else has changed the collection since this mark was read.
-        """
+        """Remove what a change that was cut off has left."""
         self._before, self._change = mark, change
         self._check_unchanged()
         self.take_back(last_number(mark.generation) + 1, _LAST)
@@ -66,15 +61,9 @@ class StepwiseEngine(RemoteEngine):
         self._under_way = True
 
     def mark(self, mark: Mark) -> None:
-        """Make the change visible if all of it is there; then remove what it has deleted.
-
-        If another copy's change begins meanwhile, it takes these documents away; it may also have put in as many of
-        its own. So they are counted once more after the mark: those of this change, and those of its generation.
-
-        Raises:
-            EngineError: The server holds another number of documents of this change than were sent, or somebody else
-                has changed the collection meanwhile.
-        """
+        """Make the change visible if all of it is there; then remove what it has deleted."""
+        # If another copy's change begins meanwhile, it takes these documents away; it may also have put in as many of
+        # its own. So they are counted once more after the mark: those of this change, and those of its generation.
         added = mark.documents - self.before
         sent = max(added, 0), max(-added, 0)
         held = self._count_generation()
@@ -124,11 +113,9 @@ class StepwiseEngine(RemoteEngine):
         )
 
     def undo(self) -> None:
-        """Take back what was put in and marked as deleted, if the server still answers; else the next change does.
-
-        Nothing else is touched: a change of another copy may be under way. Where one has been marked meanwhile, and
-        has added some of the same documents, all of them stay.
-        """
+        """Take back what was put in and marked as deleted, if the server still answers; else the next change does."""
+        # Nothing else is touched: a change of another copy may be under way. Where one has been marked meanwhile, and
+        # has added some of the same documents, all of them stay.
         if not self._under_way:
             return
         self._under_way = False
@@ -151,10 +138,5 @@ def first_number(generation: int) -> int:
 
 
 def last_number(generation: int) -> int:
-    """The highest number of a generation's changes.
-
-    Example:
-        >>> last_number(2) + 1 == first_number(3)
-        True
-    """
+    """The highest number of a generation's changes."""
     return first_number(generation + 1) - 1

@@ -60,11 +60,10 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class RemoteState:
-    """Everything that changes, changed by replacing all of it.
+    """Everything that changes, changed by replacing all of it."""
 
-    `own`: what the folder keeps of the vectors: all of them in the order of the id index beside an embedded engine,
-    none of them (but what they are like) on a server.
-    """
+    # `own`: what the folder keeps of the vectors: all of them in the order of the id index beside an embedded engine,
+    # none of them (but what they are like) on a server.
 
     documents: Documents
     engine: Engine
@@ -98,11 +97,9 @@ class RemoteStorage:
         write_space: Callable[[Path], None],
         read_space: ReadSpace,
     ) -> RemoteStorage:
-        """A new one, in a new or empty folder.
-
-        Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there,
-        `EmbeddingError` for ids that the server cannot hold.
-        """
+        """A new one, in a new or empty folder."""
+        # Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there,
+        # `EmbeddingError` for ids that the server cannot hold.
         if folder is None:
             if settings.url:
                 raise ConfigurationError(
@@ -177,10 +174,8 @@ class RemoteStorage:
             change.commit(manifest.content)
 
     def add(self, ids: pa.StringArray, batches: Batches, write_space: WriteSpace | None = None) -> None:
-        """Add documents; those that are there already are an error that names them.
-
-        `write_space`: where the folder keeps more of the vectors than what they are like.
-        """
+        """Add documents; those that are there already are an error that names them."""
+        # `write_space`: where the folder keeps more of the vectors than what they are like.
         if len(ids):
             if self.settings.url:
                 self.settings.family.check_ids(ids)

@@ -12,20 +12,10 @@ from visir.retrieval.remote.points import Point
 
 
 def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
-    """Put all documents in, `engine.uploads` batches at once, and settle.
-
-    Batches are made while others are sent. At most `engine.uploads` of them are in memory besides the one being made:
-    documents are read no faster than the server takes them. After a fault no further batch is sent, and those under way
-    are waited for.
-
-    Args:
-        engine: Where they go.
-        batches: Documents, in any order; none twice.
-        total: How many documents there are, for the progress.
-
-    Raises:
-        EngineError: The server cannot be reached, or refuses.
-    """
+    """Put all documents in, `engine.uploads` batches at once, and settle."""
+    # Batches are made while others are sent. At most `engine.uploads` of them are in memory besides the one being made:
+    # documents are read no faster than the server takes them. After a fault no further batch is sent, and those under
+    # way are waited for.
     with Progress("into the engine", total, "documents") as advance:
         if engine.uploads == 1:
             for batch in batches:

@@ -21,13 +21,11 @@ _VERSION = 1
 
 
 def write_ciff(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
-    """Write the documents, in the order of their rows, as one CIFF file.
-
-    A posting is (document number, whole-number weight); document numbers are written as differences to the one before
-    (the first as it is), lists in the order of their terms' UTF-8 bytes, as readers expect. A document's length is the
-    sum of its whole-number weights. The header's description says the scale: an engine has to score with the plain sum
-    of products ("quantized" in PISA), not with BM25.
-    """
+    """Write the documents, in the order of their rows, as one CIFF file."""
+    # A posting is (document number, whole-number weight); document numbers are written as differences to the one before
+    # (the first as it is), lists in the order of their terms' UTF-8 bytes, as readers expect. A document's length is
+    # the sum of its whole-number weights. The header's description says the scale: an engine has to score with the
+    # plain sum of products ("quantized" in PISA), not with BM25.
     lists = _lists(vectors, quantised.whole)
     lengths = np.zeros(len(vectors), np.int64)
     np.add.at(lengths, np.repeat(np.arange(len(vectors)), np.diff(vectors.offsets)), quantised.whole)

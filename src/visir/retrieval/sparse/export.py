@@ -21,24 +21,16 @@ from visir.storage import new_file
 
 @dataclass(frozen=True)
 class ExportForm:
-    """A form of file that another engine reads.
+    """A form of file that another engine reads."""
 
-    Attributes:
-        name: The name of the form.
-        title: The engine that reads it; printed by `visir index export --help` and the docs.
-        documents: The name of the file of documents.
-        queries: The name of the file of queries.
-        whole: Whether weights must be whole numbers (`quantise`).
-        write_documents: Writes documents: (vectors, quantised weights, path).
-        write_queries: Writes queries: (vectors, quantised weights, path).
-    """
-
-    name: str
-    title: str
-    documents: str
-    queries: str
-    whole: bool
+    name: str  # the name of the form
+    title: str  # the engine that reads it; printed by `visir index export --help` and the docs
+    documents: str  # the name of the file of documents
+    queries: str  # the name of the file of queries
+    whole: bool  # whether weights must be whole numbers (`quantise`)
+    # Writes documents: (vectors, quantised weights, path).
     write_documents: Callable[[SparseEmbeddings, Quantised, Path], None]
+    # Writes queries: (vectors, quantised weights, path).
     write_queries: Callable[[SparseEmbeddings, Quantised, Path], None]
 
 
@@ -51,24 +43,7 @@ def export(
     levels: int = LEVELS,
     replace: bool = False,
 ) -> dict[Path, str]:
-    """Write documents, queries or both for another engine, in the order of their rows.
-
-    Args:
-        form: A name in `EXPORTS`.
-        out: The folder.
-        documents: The vectors of the documents.
-        queries: The vectors of the queries.
-        levels: The largest whole number, for forms with whole weights.
-        replace: Whether to replace existing files.
-
-    Returns:
-        For each file how its weights were converted.
-
-    Raises:
-        VisirError: The form is unknown.
-        EmbeddingError: The form cannot store these vectors.
-        FolderError: A file exists, and `replace` is false.
-    """
+    """Write documents, queries or both for another engine, in the order of their rows."""
     entry = EXPORTS.get(form)
     written = {}
     for vectors, name, write in (

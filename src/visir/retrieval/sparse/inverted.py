@@ -42,28 +42,24 @@ class InvertedSettings:
 
 
 class InvertedIndex(StoredIndex[SparseEmbeddings]):
-    """Kind "inverted": inverted lists of impact order, columns for frequent terms, and the vectors to score with.
+    """Kind "inverted": inverted lists of impact order, columns for frequent terms, and the vectors to score with."""
 
-    A search is exact unless it is given a `budget`: how many postings (document and weight of a term) it may read for a
-    query, chosen by query weight × weight × idf. Those documents that gain most from them (`candidates`) are then
-    scored exactly, so a budget may miss documents but never changes a score. Only documents that share a term with the
-    query are answers; equal scores stand in order of ids. Exact answers do not depend on the parts of the index, on
-    threads, or on the order of documents; answers within a budget depend on the parts, a little.
-
-    Measured on 123,000 generated documents of 350 terms (`benchmarks/sparse_search.py`): of the exact best ten, queries
-    of 150 terms find .958 with a budget of 20,000, .991 with 40,000, .9997 with 80,000, at some 6, 4 and 2.5 times the
-    speed of exact search; queries of 10 terms find .964, .990 and .999, but such short queries are searched exactly in
-    about the same time.
-
-    Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another:
-    `search(expanded, first=originals)`. It answers another question than exact search with the expanded queries:
-    documents that share only expansion terms with a query cannot be retrieved, and of those that share original terms
-    only the `candidates` best *by these* are scored. On the documents above it finds .49 of the exact best ten of the
-    expanded queries with 100 candidates, .66 with 300, although all ten share original terms: the few original terms
-    rank others before them. A search within a budget is faster and finds more.
-
-    Memory: the files are memory-mapped and shared between processes; a searching thread adds 19 bytes per document.
-    """
+    # A search is exact unless it is given a `budget`: how many postings (document and weight of a term) it may read for
+    # a query, chosen by query weight × weight × idf. Those documents that gain most from them (`candidates`) are then
+    # scored exactly, so a budget may miss documents but never changes a score. Only documents that share a term with
+    # the query are answers; equal scores stand in order of ids. Exact answers do not depend on the parts of the index,
+    # on threads, or on the order of documents; answers within a budget depend on the parts, a little.
+    # Measured on 123,000 generated documents of 350 terms (`benchmarks/sparse_search.py`): of the exact best ten,
+    # queries of 150 terms find .958 with a budget of 20,000, .991 with 40,000, .9997 with 80,000, at some 6, 4 and 2.5
+    # times the speed of exact search; queries of 10 terms find .964, .990 and .999, but such short queries are searched
+    # exactly in about the same time.
+    # Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another: `search(expanded,
+    # first=originals)`. It answers another question than exact search with the expanded queries: documents that share
+    # only expansion terms with a query cannot be retrieved, and of those that share original terms only the
+    # `candidates` best *by these* are scored. On the documents above it finds .49 of the exact best ten of the expanded
+    # queries with 100 candidates, .66 with 300, although all ten share original terms: the few original terms rank
+    # others before them. A search within a budget is faster and finds more.
+    # Memory: the files are memory-mapped and shared between processes; a searching thread adds 19 bytes per document.
 
     kind = "inverted"
     exact = True
@@ -73,20 +69,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     def search(
         self, queries: SparseEmbeddings, k: int = 10, *, first: SparseEmbeddings | None = None, **options: Any
     ) -> Run:
-        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
-
-        Args:
-            queries: The vectors of the queries.
-            k: The number of documents per query, from 1.
-            first: For two-stage search, other vectors of the same queries (the same ids), usually without expansion.
-                They retrieve the best `candidates` documents (0: 10 k, at least 100), which `queries` then score.
-            options: `budget`, `candidates` and `threads` instead of those of the index (see `InvertedSettings`).
-
-        Raises:
-            ConfigurationError: A setting is unknown or wrong.
-            EmbeddingError: `first` has other ids, or the vectors are of another space than the documents.
-            RunError: `k` is wrong, there is no query, or the index is empty.
-        """
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
         if first is None:
             return super().search(queries, k, **options)
         rows = self._state.rows
@@ -108,11 +91,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         return run_of(hits, query_ids, (queries.modality, queries.encoder), rows.gallery, k, held, about)
 
     def compact(self) -> None:
-        """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster.
-
-        Raises:
-            RunError: Every document was deleted.
-        """
+        """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster."""
         rows = self._state.rows
         if len(rows.live) == 0:
             raise RunError("the index is empty: every document was deleted.", hint="add some first")

@@ -180,11 +180,9 @@ def _sum(query: Any, rows: Any, values: Any) -> Any:
 
 @njit()
 def _score(query: Any, rows: Any, values: Any) -> Any:
-    """The score (by its definition), and whether a term is shared; `query` (T,) float64 is 0 where it has no term.
-
-    Two orders of m products, all positive, differ by less than 2 m 2⁻⁵³ of the sum. Unless this much decides to which
-    float32 the sum is rounded, which is rare, the order makes no difference.
-    """
+    """The score (by its definition), and whether a term is shared; `query` (T,) float64 is 0 where it has no term."""
+    # Two orders of m products, all positive, differ by less than 2 m 2⁻⁵³ of the sum. Unless this much decides to which
+    # float32 the sum is rounded, which is rare, the order makes no difference.
     total = _sum(query, rows, values)
     slack = 2.3e-16 * (values.shape[0] + 2)
     score = np.float32(total * (1.0 - slack))
@@ -255,11 +253,9 @@ def _smallest_first(keys: Any, n: int, k: int) -> None:
 
 @njit()
 def _prefixes_by_worth(m: int, row: Any, bound: Any, informative: Any, levels: Any, budget: Any, taken: Any) -> None:
-    """How many levels of each query term to read so that the most telling postings, at most `budget`, are read.
-
-    A posting is worth query weight × weight × idf. Worths are counted by the leading bits of their float32 form, 16
-    classes per factor of two.
-    """
+    """How many levels of each query term to read so that the most telling postings, at most `budget`, are read."""
+    # A posting is worth query weight × weight × idf. Worths are counted by the leading bits of their float32 form, 16
+    # classes per factor of two.
     classes = np.zeros(4096, np.int64)
     for j in range(m):
         worth, before = np.float32(bound[j]) * informative[row[j]], np.uint32(0)
@@ -290,10 +286,9 @@ def _price(bound: Any, number: Any) -> Any:
 
 @njit()
 def _prefixes_by_price(m: int, row: Any, bound: Any, levels: Any, rest: Any, taken: Any) -> Any:
-    """Read (further) levels of the terms, cheapest first, until all that is unread adds at most `rest`; what it adds.
-
-    `bound` is query weight × largest weight, 0 for terms that need no postings.
-    """
+    """Read (further) levels of the terms, cheapest first, until all that is unread adds at most `rest`; what it
+    adds."""
+    # `bound` is query weight × largest weight, 0 for terms that need no postings.
     gains = np.zeros(512, np.float64)
     unread = 0.0
     for j in range(m):
@@ -377,18 +372,16 @@ def answer(
     keys: Any,
     fill: Any,
 ) -> None:
-    """The best k documents of the queries `first:last` as sorted keys `keys[q, :fill[q]]`, score and place.
-
-    - `queries`: (offsets, terms, values); `vectors`: (offsets, gap_starts, gaps, values) of the documents
-    - `rows` (V,): the row that a term has in the lists, -1 for a term that no document has
-    - `lists`: (starts, maxima, idf, totals, levels, postings, column_of, columns); `starts` (T, B): where the postings
-      of a term in a block begin; `totals` (T, L): the prefixes of `levels` (T, B, L), all blocks together
-    - `places` (n,): the place of each document among the sorted ids; `dead`: the numbers of deleted documents
-    - `budget`: how many postings are read for a query, 0 for as many as an exact answer takes
-    - `candidates`: when there is a budget, how many documents with the largest sums are scored
-    - `room`: (sums, maxima, promising, scored, query): scratch; `query`: weights (T,) float64, rows of a document;
-      sums and weights are all 0 before and after
-    """
+    """The best k documents of the queries `first:last` as sorted keys `keys[q, :fill[q]]`, score and place."""
+    # - `queries`: (offsets, terms, values); `vectors`: (offsets, gap_starts, gaps, values) of the documents
+    # - `rows` (V,): the row that a term has in the lists, -1 for a term that no document has
+    # - `lists`: (starts, maxima, idf, totals, levels, postings, column_of, columns); `starts` (T, B): where the
+    #   postings of a term in a block begin; `totals` (T, L): the prefixes of `levels` (T, B, L), all blocks together
+    # - `places` (n,): the place of each document among the sorted ids; `dead`: the numbers of deleted documents
+    # - `budget`: how many postings are read for a query, 0 for as many as an exact answer takes
+    # - `candidates`: when there is a budget, how many documents with the largest sums are scored
+    # - `room`: (sums, maxima, promising, scored, query): scratch; `query`: weights (T,) float64, rows of a document;
+    #   sums and weights are all 0 before and after
     starts, maxima, informative, totals, levels, postings, _, _ = lists
     sums, peaks, promising, scored, query = room
     offsets = queries[0]
@@ -490,10 +483,9 @@ def _most_promising(
     m: int, row: Any, steps: Any, taken: Any, starts: Any, levels: Any, postings: Any, dead: Any, wanted: int,
     sums: Any, peaks: Any, promising: Any, keys: Any,
 ) -> int:  # fmt: skip
-    """Put the documents with the `wanted` largest sums into `promising`; how many they are (fewer if fewer have any).
-
-    Blocks are read one after another into the sums of the first, which stay in the first caches.
-    """
+    """Put the documents with the `wanted` largest sums into `promising`; how many they are (fewer if fewer have
+    any)."""
+    # Blocks are read one after another into the sums of the first, which stay in the first caches.
     part, tops, done = sums[: BLOCK + 1], peaks[: (BLOCK + 1) // STRIPES], np.zeros(m, np.int64)
     n, low, buried = 0, np.uint16(1), 0
     for block in range(levels.shape[1]):
@@ -598,8 +590,7 @@ def score_again(
     keys: Any, fill: Any,
 ) -> None:  # fmt: skip
     """Score `documents[offsets[q]:offsets[q + 1]]` for the queries `first:last`: as many keys, unsorted, from
-    `offsets[q]` on, of which the first `fill[q]` count (the others share no term).
-    """
+    `offsets[q]` on, of which the first `fill[q]` count (the others share no term)."""
     query = room[4]
     for q in range(first, last):
         terms = queries[1][queries[0][q] : queries[0][q + 1]]

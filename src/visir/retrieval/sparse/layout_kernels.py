@@ -47,10 +47,8 @@ def _byte(value: Any, maximum: Any) -> int:
 
 @njit()
 def count_grades(offsets: Any, terms: Any, values: Any, rows: Any, maxima: Any, counts: Any, gap_starts: Any) -> None:
-    """Fill `counts` (T, B, G), the documents of each grade, and `gap_starts` (n + 1,), where their gaps will stand.
-
-    `rows` (V,) says which of the T terms that occur a term is; `maxima` (T,) are their largest weights.
-    """
+    """Fill `counts` (T, B, G), the documents of each grade, and `gap_starts` (n + 1,), where their gaps will stand."""
+    # `rows` (V,) says which of the T terms that occur a term is; `maxima` (T,) are their largest weights.
     for document in range(offsets.shape[0] - 1):
         block, before, size = document // BLOCK, -1, 0
         for j in range(offsets[document], offsets[document + 1]):

@@ -26,17 +26,16 @@ _FILES = ("listed", "maxima", "levels", "postings", "columned", "columns", "gap_
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The T terms that occur in a part of n documents, each with its postings (see `layout_kernels`).
+    """The T terms that occur in a part of n documents, each with its postings (see `layout_kernels`)."""
 
-    - `listed`: (T,) int32 the terms, ascending; `maxima`: (T,) float32 the largest weight of each
-    - `levels`: (T, B, 16) uint16 how many postings of each of B blocks are up to each level; `postings`: uint16, those
-      of one term after those of another, block by block
-    - `columned`: (c,) int32 which rows have a column; `columns`: (c, 32,768 B) uint8
-    - `gap_starts`: (n + 1,) int64 into `gaps`: uint8, the terms of each document
-    - `offsets`, `values`: the weights of the documents; `dimension`: V
-    - `rows`: (V,) int32 which of the T terms each is, -1 for those that do not occur
-    - `vectors`, `arguments`: the documents and the lists as the kernels take them
-    """
+    # - `listed`: (T,) int32 the terms, ascending; `maxima`: (T,) float32 the largest weight of each
+    # - `levels`: (T, B, 16) uint16 how many postings of each of B blocks are up to each level; `postings`: uint16,
+    #   those of one term after those of another, block by block
+    # - `columned`: (c,) int32 which rows have a column; `columns`: (c, 32,768 B) uint8
+    # - `gap_starts`: (n + 1,) int64 into `gaps`: uint8, the terms of each document
+    # - `offsets`, `values`: the weights of the documents; `dimension`: V
+    # - `rows`: (V,) int32 which of the T terms each is, -1 for those that do not occur
+    # - `vectors`, `arguments`: the documents and the lists as the kernels take them
 
     listed: NDArray[np.int32]
     maxima: NDArray[np.float32]
@@ -188,10 +187,8 @@ class Inverted(Sparse):
             np.save(folder / f"list-{name}.npy", getattr(lists, name), allow_pickle=False)
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> SparseEmbeddings:
-        """Read what `write` wrote, memory-mapped.
-
-        The lists of an earlier layout, which stood beside the terms, are passed over: they are built again in memory.
-        """
+        """Read what `write` wrote, memory-mapped."""
+        # The lists of an earlier layout, which stood beside the terms, are passed over: they are built again in memory.
         if (folder / "terms.npy").exists():
             return SPARSE.read(folder, modality, encoder)
         columns = self.columns(folder)

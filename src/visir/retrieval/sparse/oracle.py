@@ -19,14 +19,12 @@ class OracleSettings:
 
 
 class OracleIndex(StoredIndex[SparseEmbeddings]):
-    """Kind "scipy": the reference. Every other exact index of sparse vectors must return the same answers.
+    """Kind "scipy": the reference. Every other exact index of sparse vectors must return the same answers."""
 
-    Scores are dot products, summed in float64 in ascending order of terms and rounded to float32; ties by id. Only
-    documents that share a term with the query are answers. (The other reading ranks the rest too, by id, with score 0;
-    it would fill a short answer with documents that are not related to the query.)
-
-    It needs no time to build. A search has the scores of 64 queries with all documents in memory.
-    """
+    # Scores are dot products, summed in float64 in ascending order of terms and rounded to float32; ties by id. Only
+    # documents that share a term with the query are answers. (The other reading ranks the rest too, by id, with score
+    # 0; it would fill a short answer with documents that are not related to the query.)
+    # It needs no time to build. A search has the scores of 64 queries with all documents in memory.
 
     kind = "scipy"
     exact = True

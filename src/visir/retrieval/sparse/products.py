@@ -20,18 +20,11 @@ def transposed(documents: SparseEmbeddings) -> Any:
 
 
 def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k: int) -> Hits:
-    """Return the best `k` documents of each query; ties by position.
-
-    A score is the sum over the common terms, in ascending order, in float64, rounded to float32. SciPy adds in that
-    order: for each term of a query it adds the products to the sums of the documents. Only documents that share a term
-    are answers.
-
-    Args:
-        queries: The vectors of the queries.
-        documents: The matrix of `transposed`.
-        places: (n,) the position of each document in the gallery, -1 for one that is not a candidate.
-        k: The number of documents per query.
-    """
+    """Return the best `k` documents of each query; ties by position."""
+    # A score is the sum over the common terms, in ascending order, in float64, rounded to float32. SciPy adds in that
+    # order: for each term of a query it adds the products to the sums of the documents. Only documents that share a
+    # term are answers.
+    # places: (n,) the position of each document in the gallery, -1 for one that is not a candidate.
     matrix = queries.to_scipy().astype(np.float64)
     hits = []
     for first in range(0, len(queries), _BLOCK):

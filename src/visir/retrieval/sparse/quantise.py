@@ -16,37 +16,21 @@ LEVELS = 255
 
 @dataclass(frozen=True)
 class Quantised:
-    """Weights as whole numbers: `whole[j]` ≈ `values[j]` × `scale`.
+    """Weights as whole numbers: `whole[j]` ≈ `values[j]` × `scale`."""
 
-    All documents have one scale, so the order of answers changes by rounding only. A weight that would round to 0
-    becomes 1, so that the same documents match.
+    # All documents have one scale, so the order of answers changes by rounding only. A weight that would round to 0
+    # becomes 1, so that the same documents match.
 
-    Attributes:
-        whole: (m,) int32, from 1 to `levels`.
-        scale: The factor.
-        levels: The largest whole number.
-    """
-
-    whole: NDArray[np.int32]
-    scale: float
-    levels: int
+    whole: NDArray[np.int32]  # (m,) int32, from 1 to `levels`
+    scale: float  # the factor
+    levels: int  # the largest whole number
 
     def __str__(self) -> str:
         return f"weight × {self.scale:.6g}, rounded, at least 1, at most {self.levels}"
 
 
 def quantise(vectors: SparseEmbeddings, levels: int = LEVELS, scale: float | None = None) -> Quantised:
-    """Return the weights as whole numbers.
-
-    Args:
-        vectors: The weights.
-        levels: The largest whole number, from 1.
-        scale: The factor; None maps the largest weight to `levels`. Queries may have another scale than documents,
-            because it multiplies all scores of a query.
-
-    Raises:
-        EmbeddingError: `levels` is below 1.
-    """
+    """Return the weights as whole numbers."""
     if levels < 1:
         raise EmbeddingError(f"levels must be at least 1, not {levels}.")
     if scale is None:

@@ -51,14 +51,11 @@ def scan(
     rows: SparseSide, columns: SparseSide, forward: SearchState, backward: SearchState | None, ties: Ties
 ) -> list[Answers]:
     """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
-    `backward` (columns ask, rows answer); the answers of each.
-
-    The score of a pair is its dot product summed in float64 in ascending term order, rounded to float32: a function of
-    the two vectors alone. A pair without a common term scores 0 and is ranked like every other, by the tie rule.
-
-    Memory: one block of scores (12 MiB for each core), one block of vectors of each side with its inverted lists and
-    columns (at most four times the vectors), and the answers.
-    """
+    `backward` (columns ask, rows answer); the answers of each."""
+    # The score of a pair is its dot product summed in float64 in ascending term order, rounded to float32: a function
+    # of the two vectors alone. A pair without a common term scores 0 and is ranked like every other, by the tie rule.
+    # Memory: one block of scores (12 MiB for each core), one block of vectors of each side with its inverted lists and
+    # columns (at most four times the vectors), and the answers.
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
@@ -137,11 +134,7 @@ def _answers(state: SearchState) -> Answers:
 
 
 def check_same_vocabulary(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
-    """Check that two sides have the same vocabulary.
-
-    Raises:
-        EmbeddingError: The vocabularies differ.
-    """
+    """Check that two sides have the same vocabulary."""
     left, right = first.vocabulary, second.vocabulary
     if left.fingerprint != right.fingerprint:
         raise EmbeddingError(

@@ -28,14 +28,11 @@ LARGER_ID = 3
 
 @njit()
 def invert(offsets: Any, terms: Any, values: Any, vocabulary: int, frequent: int) -> Any:
-    """The inverted lists of one block of candidates, given as rows (CSR).
-
-    A term that `frequent` candidates or more have is laid out as a column, one weight for each of them (0 where it is
-    not), because adding a column runs in vector instructions; the rest as lists of candidates and their weights.
-
-    Returns (starts, documents, weights, column_of, columns): the list of term t is `starts[t]:starts[t + 1]`;
-    `column_of[t]` is its row in `columns`, -1 if it has a list.
-    """
+    """The inverted lists of one block of candidates, given as rows (CSR)."""
+    # A term that `frequent` candidates or more have is laid out as a column, one weight for each of them (0 where it is
+    # not), because adding a column runs in vector instructions; the rest as lists of candidates and their weights.
+    # Returns (starts, documents, weights, column_of, columns): the list of term t is `starts[t]:starts[t + 1]`;
+    # `column_of[t]` is its row in `columns`, -1 if it has a list.
     width = offsets.shape[0] - 1
     counts = np.zeros(vocabulary, np.int64)
     for j in range(terms.shape[0]):
@@ -156,11 +153,9 @@ def _keep_best(seen: Any, n: int, k: int) -> Any:
 @njit()
 def _take_best(scores: Any, first: int, q: int, k: int, keys: Any, fill: Any, floor: Any, seen: Any) -> None:
     """Bring the candidates of one block that are among the best k so far into `keys[q]`; `floor[q]` is their lowest
-    score once there are k.
-
-    Blocks come in ascending places: a later candidate whose score equals the floor stands behind all that are kept.
-    `seen` is room for 2 k + CHUNK keys.
-    """
+    score once there are k."""
+    # Blocks come in ascending places: a later candidate whose score equals the floor stands behind all that are kept.
+    # `seen` is room for 2 k + CHUNK keys.
     n, low, loaded = fill[q], floor[q], False
     for start in range(0, scores.shape[0], CHUNK):
         part = scores[start : start + CHUNK]
@@ -235,8 +230,7 @@ def scan_rows(
     ties: int,
 ) -> None:
     """Score rows `start:stop` of a tile and scan them: row r of `rows` (offsets, terms, values) is query `query_of[r]`
-    (-1: none), column c is candidate `first + c`, a row of what was `inverted`.
-    """
+    (-1: none), column c is candidate `first + c`, a row of what was `inverted`."""
     row_offsets, terms, values = rows
     sums = np.empty(tile.shape[1], np.float64)
     seen = np.empty(2 * k + CHUNK + 1, np.uint64)
@@ -266,10 +260,8 @@ def scan_columns(
     better: Any,
     ties: int,
 ) -> None:
-    """Scan columns `start:stop` of a scored tile: column c is query `query_of[c]`, row r is candidate `first + r`.
-
-    Eight columns at a time are laid out as rows, so that both tasks are scanned by the same code.
-    """
+    """Scan columns `start:stop` of a scored tile: column c is query `query_of[c]`, row r is candidate `first + r`."""
+    # Eight columns at a time are laid out as rows, so that both tasks are scanned by the same code.
     height = tile.shape[0]
     seen = np.empty(2 * k + CHUNK + 1, np.uint64)
     strip = np.empty((8, height + 16), np.float32)  # 16 more, so that the rows do not fall on one cache set

@@ -57,29 +57,22 @@ class SeismicSettings:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A Seismic index over the first rows; later rows are searched exactly until there are enough to build again.
+    """A Seismic index over the first rows; later rows are searched exactly until there are enough to build again."""
 
-    Attributes:
-        index: The Seismic index; None if no row has a term.
-        covered: The number of rows in the index.
-        behind: The transposed matrix of each part with later rows, by the number of the part.
-    """
-
-    index: Any
-    covered: int
+    index: Any  # the Seismic index; None if no row has a term
+    covered: int  # the number of rows in the index
+    # The transposed matrix of each part with later rows, by the number of the part.
     behind: dict[int, Any] = field(default_factory=dict)
 
 
 class SeismicIndex(StoredIndex[SparseEmbeddings]):
-    """Kind "seismic": Seismic finds candidates, visir scores them.
+    """Kind "seismic": Seismic finds candidates, visir scores them."""
 
-    A Seismic index cannot change. Added documents are searched exactly until they are a tenth of all; then the index is
-    built again. Deleted documents are skipped; if an answer is then too short, the query is searched again for more.
-    Scores are computed from the vectors as in every sparse search (Seismic stores weights in half precision), so runs
-    differ from exact ones only by documents that were not found.
-
-    A build uses every core, and prints its progress on standard error.
-    """
+    # A Seismic index cannot change. Added documents are searched exactly until they are a tenth of all; then the index
+    # is built again. Deleted documents are skipped; if an answer is then too short, the query is searched again for
+    # more. Scores are computed from the vectors as in every sparse search (Seismic stores weights in half precision),
+    # so runs differ from exact ones only by documents that were not found.
+    # A build uses every core, and prints its progress on standard error.
 
     kind = "seismic"
     exact = False

@@ -15,28 +15,17 @@ from visir.errors import ConfigurationError, nearest, raise_faults
 
 @dataclass(frozen=True)
 class Bm25F:
-    """The settings of BM25F, which is BM25 over documents with several fields.
+    """The settings of BM25F, which is BM25 over documents with several fields."""
 
-    score(d) = Σ over query terms idf · tf / (k1 + tf), with tf = Σ over fields w · count / (1 − b + b · length / mean
-    length of the field), and idf = ln(1 + (N − n + 0.5) / (n + 0.5)) for a term that n of N documents have. Source:
-    Robertson, Zaragoza and Taylor (CIKM 2004); Robertson and Zaragoza (2009, section 3.6.4); the idf is that of Lucene.
-    With one field of weight 1 the score is that of `bm25s` (method "lucene").
+    # score(d) = Σ over query terms idf · tf / (k1 + tf), with tf = Σ over fields w · count / (1 − b + b · length / mean
+    # length of the field), and idf = ln(1 + (N − n + 0.5) / (n + 0.5)) for a term that n of N documents have. Source:
+    # Robertson, Zaragoza and Taylor (CIKM 2004); Robertson and Zaragoza (2009, section 3.6.4); the idf is that of
+    # Lucene. With one field of weight 1 the score is that of `bm25s` (method "lucene").
 
-    Args:
-        k1: How slowly further occurrences count; at least 0.
-        b: How much the length of a field counts, 0 to 1; one number, or a number for each field.
-        weights: The weight of each field, at least 0; a field without one has weight 1.
-
-    Raises:
-        ConfigurationError: Settings are wrong; the message lists every fault.
-
-    Example:
-        >>> Bm25F(weights={"title": 2}).weight_of("title"), Bm25F().weight_of("category")
-        (2.0, 1.0)
-    """
-
-    k1: float = 1.2
+    k1: float = 1.2  # how slowly further occurrences count; at least 0
+    # How much the length of a field counts, 0 to 1; one number, or a number for each field.
     b: float | Mapping[str, float] = 0.75
+    # The weight of each field, at least 0; a field without one has weight 1.
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -63,12 +52,8 @@ class Bm25F:
         return float(self.b.get(name, 0.75) if isinstance(self.b, Mapping) else self.b)
 
     def norms(self, fields: Sequence[str], lengths: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Return (documents, fields) what one occurrence in a field of a document adds to tf.
-
-        Args:
-            fields: The names of the fields.
-            lengths: (documents, fields) words in each.
-        """
+        """Return (documents, fields) what one occurrence in a field of a document adds to tf."""
+        # lengths: (documents, fields) words in each.
         mean = np.maximum(lengths.mean(axis=0, dtype=np.float64) if len(lengths) else 1.0, 1e-9)
         b = np.array([self.length_of(name) for name in fields])
         weight = np.array([self.weight_of(name) for name in fields])
@@ -76,11 +61,7 @@ class Bm25F:
         return norms
 
     def check_fields(self, fields: Sequence[str]) -> None:
-        """Check that every field with a setting is there.
-
-        Raises:
-            ConfigurationError: A weight, or a b, names another field.
-        """
+        """Check that every field with a setting is there."""
         named = dict.fromkeys([*self.weights, *(self.b if isinstance(self.b, Mapping) else ())])
         faults = [f"no field {name!r} ({nearest(name, fields)})" for name in named if name not in fields]
         raise_faults(ConfigurationError, "BM25F", faults)

@@ -49,64 +49,33 @@ _ARRAYS = ("starts", "documents", "counts", "lengths")
 
 
 class QueryOptions(TypedDict, total=False):
-    """How the words of a query are read.
+    """How the words of a query are read."""
 
-    Attributes:
-        spelling: Whether misspelt words are corrected; True by default.
-        synonyms: Rules; None by default.
-        near_words: Synonyms from vectors; None by default.
-    """
-
-    spelling: bool
-    synonyms: Synonyms | None
-    near_words: NearWords | None
+    spelling: bool  # whether misspelt words are corrected; True by default
+    synonyms: Synonyms | None  # rules; None by default
+    near_words: NearWords | None  # synonyms from vectors; None by default
 
 
 @dataclass(frozen=True)
 class FoundWord:
-    """A word of a query in a document.
+    """A word of a query in a document."""
 
-    Attributes:
-        words: As they stand in the document: itself, or other forms and synonyms of it.
-        fields: Where.
-        score: What it adds to the document's score.
-    """
-
-    words: tuple[str, ...]
-    fields: tuple[str, ...]
-    score: float
+    words: tuple[str, ...]  # as they stand in the document: itself, or other forms and synonyms of it
+    fields: tuple[str, ...]  # where
+    score: float  # what it adds to the document's score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextIndex(Displayed):
-    """Documents with fields of text, searched by words. `TextIndex.build` makes one, `TextIndex.open` reads one.
+    """Documents with fields of text, searched by words. `TextIndex.build` makes one, `TextIndex.open` reads one."""
 
-    Args:
-        ids: (n,) ids of the documents, sorted.
-        digests: (n, 16) uint8, a hash over the texts of each document.
-        fields: The names of the fields.
-        postings: The words.
-        terms: (v,) the term of each word.
-        language: How words become terms.
-        bm25f: The settings of the scores.
-
-    Example:
-        >>> index = TextIndex.build(["a", "b"], {"title": ["red shoes", "blue shirt"], "colour": ["red", "navy blue"]})
-        >>> answer = index.search("rde shoe")
-        >>> answer.ids, answer.changes
-        (('a',), ("searched for 'red' instead of 'rde'",))
-        >>> later = index.updated(["b", "c"], {"title": ["blue shirt", "red shirt"], "colour": ["navy blue", "red"]})
-        >>> later.search("red").ids
-        ('c',)
-    """
-
-    ids: pa.StringArray
-    digests: NDArray[np.uint8]
-    fields: tuple[str, ...]
-    postings: Postings
-    terms: list[str]
-    language: Language
-    bm25f: Bm25F = field(default_factory=Bm25F)
+    ids: pa.StringArray  # (n,) ids of the documents, sorted
+    digests: NDArray[np.uint8]  # (n, 16) uint8, a hash over the texts of each document
+    fields: tuple[str, ...]  # the names of the fields
+    postings: Postings  # the words
+    terms: list[str]  # (v,) the term of each word
+    language: Language  # how words become terms
+    bm25f: Bm25F = field(default_factory=Bm25F)  # the settings of the scores
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -128,18 +97,7 @@ class TextIndex(Displayed):
         language: Language | str = "plural",
         bm25f: Bm25F | None = None,
     ) -> TextIndex:
-        """Make an index in memory.
-
-        Args:
-            ids: Unique ids of the documents.
-            texts: For each field the text of every document; "" where it has none.
-            language: How words become terms; a name as `Language` takes it.
-            bm25f: The settings of the scores.
-
-        Raises:
-            ConfigurationError: Settings are wrong.
-            TextIndexError: Ids repeat, or a field has another number of texts.
-        """
+        """Make an index in memory."""
         ids, columns, digests = _documents(ids, texts)
         postings = Postings.of(columns)
         language = Language(language) if isinstance(language, str) else language
@@ -151,17 +109,8 @@ class TextIndex(Displayed):
         return index
 
     def updated(self, ids: Sequence[str], texts: Mapping[str, Sequence[str]]) -> TextIndex:
-        """Return the index of these documents; only texts that are not in this index already are read.
-
-        The result equals a new build. Without a change it is this index itself.
-
-        Args:
-            ids: Of all documents afterwards; those of this index that are not among them are removed.
-            texts: As in `build`, with the same fields.
-
-        Raises:
-            TextIndexError: As in `build`, or there are other fields.
-        """
+        """Return the index of these documents; only texts that are not in this index already are read."""
+        # The result equals a new build. Without a change it is this index itself.
         if tuple(texts) != self.fields:
             raise TextIndexError(
                 f"this index has the fields {', '.join(self.fields)}, not {', '.join(texts)}.", hint="build a new one"
@@ -187,11 +136,7 @@ class TextIndex(Displayed):
         )  # fmt: skip
 
     def with_settings(self, bm25f: Bm25F) -> TextIndex:
-        """Return the same index with other settings of the scores; nothing is read again.
-
-        Raises:
-            ConfigurationError: The settings name a field that is not there.
-        """
+        """Return the same index with other settings of the scores; nothing is read again."""
         bm25f.check_fields(self.fields)
         return self if bm25f == self.bm25f else replace(self, bm25f=bm25f)
 
@@ -203,17 +148,8 @@ class TextIndex(Displayed):
         within: NDArray[np.bool_] | None = None,
         **options: Unpack[QueryOptions],
     ) -> TextAnswer:
-        """Return the documents that share a word with the query, best first.
-
-        Args:
-            query: Any text, or what `plan` returned for it; then the options are not used.
-            k: How many documents the answer has at most, from 1.
-            within: (n,) bool, the documents that may be found; None: all.
-            **options: As of `QueryOptions`.
-
-        Raises:
-            ConfigurationError: `k` is wrong, or `within` is not one boolean for each document.
-        """
+        """Return the documents that share a word with the query, best first."""
+        # within: (n,) bool, the documents that may be found; None: all.
         rows, scores, total, looked_up = self._ranked(query, k, within, options)
         ids = self.ids.take(pa.array(rows)).to_pylist()
         return TextAnswer(tuple(ids), tuple(scores.tolist()), total, looked_up.changes, looked_up.corrected)
@@ -227,15 +163,7 @@ class TextIndex(Displayed):
         within: NDArray[np.bool_] | None = None,
         **options: Unpack[QueryOptions],
     ) -> Run:
-        """Return the answers to several queries as a `Run`; a query without a match has no documents.
-
-        Args:
-            queries: From the id of each query to its text, or to what `plan` returned for it.
-            k: How many documents each answer has at most, from 1.
-            name: Of the run.
-            within: As of `search`.
-            **options: As of `QueryOptions`.
-        """
+        """Return the answers to several queries as a `Run`; a query without a match has no documents."""
         return self.run_counted(queries, k, name=name, within=within, **options)[0]
 
     def run_counted(
@@ -284,13 +212,7 @@ class TextIndex(Displayed):
         )
 
     def found_words(self, query: str | Plan, document: str, **options: Unpack[QueryOptions]) -> tuple[FoundWord, ...]:
-        """Return which words of a query a document has, and what each adds to its score; heaviest first.
-
-        Args:
-            query: As of `search`.
-            document: The id of the document.
-            **options: As of `QueryOptions`.
-        """
+        """Return which words of a query a document has, and what each adds to its score; heaviest first."""
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         within = pc.equal(self.ids, document).to_numpy(zero_copy_only=False)
         starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
@@ -325,12 +247,7 @@ class TextIndex(Displayed):
         change.keep_only(place)
 
     def write_part(self, change: FolderChange, place: str) -> dict[str, Any]:
-        """Write the index as a part of a folder, and return what `read_part` takes, for the manifest of that folder.
-
-        Args:
-            change: Of the folder.
-            place: A folder below it that no other index has.
-        """
+        """Write the index as a part of a folder, and return what `read_part` takes, for the manifest of that folder."""
         for name in _ARRAYS:
             np.save(change.file(f"{place}/{name}.npy", fresh=True), getattr(self.postings, name), allow_pickle=False)
         digests = pa.FixedSizeBinaryArray.from_buffers(
@@ -351,25 +268,13 @@ class TextIndex(Displayed):
 
     @classmethod
     def open(cls, folder: str | Path) -> TextIndex:
-        """Read the index in a folder; its large arrays are memory-mapped.
-
-        Raises:
-            TextIndexError: There is no text index, or a damaged one, or one of another version.
-        """
+        """Read the index in a folder; its large arrays are memory-mapped."""
         folder = Path(folder)
         return cls.read_part(folder, read_checked(folder, TEXT_INDEX).content)
 
     @classmethod
     def read_part(cls, folder: Path, content: Mapping[str, Any]) -> TextIndex:
-        """Read an index that is a part of a folder.
-
-        Args:
-            folder: The folder.
-            content: What `write_part` returned.
-
-        Raises:
-            TextIndexError: It is missing or damaged.
-        """
+        """Read an index that is a part of a folder."""
         with TEXT_INDEX.reading(folder):
             place = below(folder, content["place"])
             hint = TEXT_INDEX.remedy

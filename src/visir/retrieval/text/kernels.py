@@ -73,19 +73,11 @@ def score(
 
 @njit()
 def near(word: Any, mark: Any, codes: Any, offsets: Any, marks: Any, most: int) -> Any:
-    """Return (numbers, distances) of the words at an edit distance of at most `most`.
-
-    The distance counts inserted, deleted and replaced letters, and neighbouring letters that are exchanged (optimal
-    string alignment, the restricted distance of Damerau and Levenshtein).
-
-    Args:
-        word: (m,) the letters, as numbers.
-        mark: A set of letters as bits; each edit changes at most one bit on each side.
-        codes: The letters of all words, one after another.
-        offsets: (v + 1,) where each word starts.
-        marks: (v,) the sets of all words.
-        most: The largest distance.
-    """
+    """Return (numbers, distances) of the words at an edit distance of at most `most`."""
+    # The distance counts inserted, deleted and replaced letters, and neighbouring letters that are exchanged (optimal
+    # string alignment, the restricted distance of Damerau and Levenshtein).
+    # word: (m,) the letters, as numbers.
+    # marks: (v,) the sets of all words.
     m = word.shape[0]
     longest = m + most + 1
     before, last, row = (

@@ -23,36 +23,18 @@ MOST_WORDS = 3
 
 @dataclass(frozen=True, eq=False)
 class NearWords:
-    """The words of an index as vectors; `near` compares a word of a query with them.
+    """The words of an index as vectors; `near` compares a word of a query with them."""
 
-    Args:
-        encoder: A text encoder.
-        words: (v,) the words.
-        vectors: (v, d) their vectors, of length 1.
-        threshold: The smallest cosine.
-    """
-
-    encoder: Encoder
-    words: Sequence[str]
-    vectors: NDArray[np.float32]
-    threshold: float = NEAR
+    encoder: Encoder  # a text encoder
+    words: Sequence[str]  # (v,) the words
+    vectors: NDArray[np.float32]  # (v, d) their vectors, of length 1
+    threshold: float = NEAR  # the smallest cosine
 
     @classmethod
     def of(
         cls, encoder: Encoder, words: Sequence[str], *, threshold: float = NEAR, store: Store | None = None
     ) -> NearWords:
-        """Encode the words; their vectors are kept in the store.
-
-        Args:
-            encoder: A text encoder.
-            words: Distinct words.
-            threshold: The smallest cosine of near words, -1 to 1.
-            store: Where vectors are kept; None takes the cache of the user.
-
-        Raises:
-            ConfigurationError: The threshold is out of range.
-            EncoderError: The encoder takes no texts.
-        """
+        """Encode the words; their vectors are kept in the store."""
         from visir.encoders.encoding import encode_items
 
         if not -1 <= threshold <= 1:

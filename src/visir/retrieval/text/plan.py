@@ -22,30 +22,21 @@ FEW = 2
 
 @dataclass(frozen=True)
 class Alternative:
-    """A phrase that a word of the query may match.
+    """A phrase that a word of the query may match."""
 
-    Attributes:
-        groups: For each word of the phrase the numbers of the words of the index with its term.
-        weight: What a match counts, above 0 and at most 1.
-    """
-
+    # For each word of the phrase the numbers of the words of the index with its term.
     groups: tuple[NDArray[np.int64], ...]
-    weight: float = 1.0
+    weight: float = 1.0  # what a match counts, above 0 and at most 1
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is looked up for a query.
+    """What is looked up for a query."""
 
-    Attributes:
-        concepts: For each word of the query its alternatives; none for a word that nothing matches.
-        changes: What is searched beside or instead of the words of the query, a sentence each.
-        corrected: The query with misspelt words replaced, for other systems; as it was typed where none is.
-    """
-
+    # For each word of the query its alternatives; none for a word that nothing matches.
     concepts: tuple[tuple[Alternative, ...], ...]
-    changes: tuple[str, ...]
-    corrected: str
+    changes: tuple[str, ...]  # what is searched beside or instead of the words of the query, a sentence each
+    corrected: str  # the query with misspelt words replaced, for other systems; as it was typed where none is
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
         """Return concepts, alternatives, groups and words by nested offsets, and the weights (see `kernels.score`)."""
@@ -62,21 +53,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """What an index knows of words.
+    """What an index knows of words."""
 
-    Attributes:
-        language: How words become terms.
-        groups: From each term to the numbers of its words.
-        frequencies: (v,) how many documents have each word.
-        spelling: Finds near words.
-        words: (v,) the words.
-    """
-
-    language: Language
-    groups: Mapping[str, list[int]]
-    frequencies: NDArray[np.int64]
-    spelling: Spelling
-    words: list[str]
+    language: Language  # how words become terms
+    groups: Mapping[str, list[int]]  # from each term to the numbers of its words
+    frequencies: NDArray[np.int64]  # (v,) how many documents have each word
+    spelling: Spelling  # finds near words
+    words: list[str]  # (v,) the words
 
     def group(self, word: str) -> NDArray[np.int64]:
         """Return the numbers of the words with the term of this word; none for an unknown word."""
@@ -170,10 +153,8 @@ def _add_synonyms(entries: list[_Word], lexicon: Lexicon, synonyms: Synonyms, ch
 
 
 def _correct(entry: _Word, lexicon: Lexicon, changes: list[str], spelt: dict[str, str]) -> list[_Word]:
-    """Replace a word that no document has by near ones; search a rare one together with a much more frequent one.
-
-    What is replaced is added to `spelt`.
-    """
+    """Replace a word that no document has by near ones; search a rare one together with a much more frequent one."""
+    # What is replaced is added to `spelt`.
     frequency = lexicon.frequency(entry.word)
     if frequency > FEW or (frequency and len(entry.word) <= 3):
         return [entry]

@@ -17,37 +17,22 @@ MOST = np.iinfo(np.uint16).max
 
 @dataclass(frozen=True, eq=False)
 class Postings:
-    """For each word the documents that have it, and how often each field has it.
+    """For each word the documents that have it, and how often each field has it."""
 
-    Args:
-        words: (v,) the distinct words, sorted; each is in at least one document.
-        starts: (v + 1,) int64. The postings of word i are `starts[i]:starts[i + 1]`, in ascending order of documents.
-        documents: (p,) int32, rows of documents.
-        counts: (p, fields) uint16, occurrences of the word in each field of the document; at most 65,535.
-        lengths: (documents, fields) int32, words in each field.
-
-    Example:
-        >>> postings = Postings.of([["red boat", "red dog"]])
-        >>> postings.words, postings.documents.tolist(), postings.counts.ravel().tolist()
-        (['boat', 'dog', 'red'], [0, 1, 0, 1], [1, 1, 1, 1])
-    """
-
-    words: list[str]
+    words: list[str]  # (v,) the distinct words, sorted; each is in at least one document
+    # (v + 1,) int64. The postings of word i are `starts[i]:starts[i + 1]`, in ascending order of documents.
     starts: NDArray[np.int64]
-    documents: NDArray[np.int32]
+    documents: NDArray[np.int32]  # (p,) int32, rows of documents
+    # (p, fields) uint16, occurrences of the word in each field of the document; at most 65,535.
     counts: NDArray[np.uint16]
-    lengths: NDArray[np.int32]
+    lengths: NDArray[np.int32]  # (documents, fields) int32, words in each field
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @classmethod
     def of(cls, fields: Sequence[Sequence[str]]) -> Postings:
-        """Count the words of documents.
-
-        Args:
-            fields: For each field the text of every document, in the same order.
-        """
+        """Count the words of documents."""
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
         n = len(fields[0])
@@ -76,13 +61,8 @@ class Postings:
         return cls(words, starts, (pairs % max(n, 1)).astype(np.int32), counts, lengths)
 
     def merged(self, rows: NDArray[np.int64], new: Postings, new_rows: NDArray[np.int64]) -> Postings:
-        """Return the postings after a change of documents; the result equals `Postings.of` over all texts.
-
-        Args:
-            rows: (documents,) the row of each document afterwards, ascending where not −1; −1 removes it.
-            new: Further documents.
-            new_rows: (new documents,) the row of each afterwards, ascending.
-        """
+        """Return the postings after a change of documents; the result equals `Postings.of` over all texts."""
+        # rows: (documents,) the row of each document afterwards, ascending where not −1; −1 removes it.
         words = sorted({*self.words, *new.words})
         place = {word: number for number, word in enumerate(words)}
         n = int((rows >= 0).sum()) + len(new)
@@ -106,14 +86,7 @@ class Postings:
 
 
 def check_arrays(arrays: Sequence[NDArray[Any]], fields: int, n: int, v: int) -> None:
-    """Raise `ValueError` for arrays that do not fit together: the kernels read without a check of their own.
-
-    Args:
-        arrays: Starts, documents, counts and lengths.
-        fields: How many fields there are.
-        n: How many documents.
-        v: How many words.
-    """
+    """Raise `ValueError` for arrays that do not fit together: the kernels read without a check of their own."""
     starts, documents, counts, lengths = arrays
     shapes = starts.shape == (v + 1,) and counts.shape == (len(documents), fields) and lengths.shape == (n, fields)
     types = [array.dtype.str[1:] for array in arrays] == ["i8", "i4", "u2", "i4"]

@@ -16,21 +16,10 @@ MUCH_MORE = 50
 
 
 class Spelling:
-    """Finds known words for an unknown one.
+    """Finds known words for an unknown one."""
 
-    The largest edit distance depends on the length of the word: 0 up to 2 letters, 1 up to 5, 2 from 6 on (as the
-    fuzziness "AUTO" of Lucene). Words with digits are not corrected: they are sizes and model numbers.
-
-    Args:
-        words: (v,) the known words, distinct and sorted; none is empty.
-        frequencies: (v,) how many documents have each.
-
-    Example:
-        >>> import numpy as np
-        >>> spelling = Spelling(["blue", "button", "cotton", "jeans", "shirt"], np.array([4, 3, 9, 2, 5]))
-        >>> [spelling.nearest(word) for word in ("coton", "shrit", "bluejeans", "xyz", "b12")]
-        [('cotton',), ('shirt',), ('blue', 'jeans'), (), ()]
-    """
+    # The largest edit distance depends on the length of the word: 0 up to 2 letters, 1 up to 5, 2 from 6 on (as the
+    # fuzziness "AUTO" of Lucene). Words with digits are not corrected: they are sizes and model numbers.
 
     def __init__(self, words: Sequence[str], frequencies: NDArray[np.int64]) -> None:
         self.words = words
@@ -46,15 +35,9 @@ class Spelling:
         return codes, offsets, marks
 
     def nearest(self, word: str, *, at_least: int = 1) -> tuple[str, ...]:
-        """Return the known word that is meant, or the two known words into which it splits; () for none.
-
-        The order of preference: the smaller edit distance, the same first letter, more documents. A split comes after
-        distance 1 and before distance 2.
-
-        Args:
-            word: A word in lower case.
-            at_least: In how many documents the known word must be.
-        """
+        """Return the known word that is meant, or the two known words into which it splits; () for none."""
+        # The order of preference: the smaller edit distance, the same first letter, more documents. A split comes after
+        # distance 1 and before distance 2.
         if len(word) < 3 or any(letter.isdigit() for letter in word):
             return ()
         codes = _codes(word)

@@ -20,35 +20,20 @@ somebody else would fill the memory; 100,000 rules of three words make 900,000."
 
 @dataclass(frozen=True)
 class Synonyms:
-    """What else a word or a phrase of a query may match.
+    """What else a word or a phrase of a query may match."""
 
-    The format is that of Solr and Elasticsearch (`synonyms.txt`), one rule a line:
+    # The format is that of Solr and Elasticsearch (`synonyms.txt`), one rule a line:
+    # - `sofa, couch, settee`: a query with one matches all.
+    # - `tee => t shirt`: a query with the left side is searched with the right side instead.
+    # - Empty lines and lines that start with # are left out.
 
-    - `sofa, couch, settee`: a query with one matches all.
-    - `tee => t shirt`: a query with the left side is searched with the right side instead.
-    - Empty lines and lines that start with # are left out.
-
-    Args:
-        same: From a phrase to those that mean the same.
-        instead: From a phrase to those that replace it.
-
-    Example:
-        >>> synonyms = Synonyms.of(["sofa, couch", "tee => t shirt"])
-        >>> synonyms.same["sofa",], synonyms.instead["tee",]
-        ((('couch',),), (('t', 'shirt'),))
-    """
-
-    same: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)
-    instead: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)
+    same: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)  # from a phrase to those that mean the same
+    instead: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)  # from a phrase to those that replace it
     _by_language: dict[str, Synonyms] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def read(cls, path: str | Path) -> Synonyms:
-        """Read a file of rules, in UTF-8.
-
-        Raises:
-            ConfigurationError: There is no such file, or it has faulty lines; the message names them all.
-        """
+        """Read a file of rules, in UTF-8."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8-sig")
@@ -60,15 +45,7 @@ class Synonyms:
 
     @classmethod
     def of(cls, lines: Iterable[str], name: str = "synonyms") -> Synonyms:
-        """Read rules.
-
-        Args:
-            lines: One rule each.
-            name: Where they come from, for messages.
-
-        Raises:
-            ConfigurationError: Lines are faulty; the message names them all. Or they make too many pairs.
-        """
+        """Read rules."""
         same: dict[Phrase, dict[Phrase, None]] = {}
         instead: dict[Phrase, dict[Phrase, None]] = {}
         faults = []

@@ -58,18 +58,10 @@ _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text: runs of letters and digits, in lower case (NFKC, casefold).
-
-    The English possessive 's is removed. Chinese characters and Japanese kana become overlapping pairs, because these
-    scripts do not separate words. A change of this function needs a new version of `TEXT_INDEX`: saved indexes hold
-    what it returned.
-
-    Example:
-        >>> words_of("Men's V-Neck T-SHIRT, 100% cotton")
-        ['men', 'v', 'neck', 't', 'shirt', '100', 'cotton']
-        >>> words_of("红色茶壶")
-        ['红色', '色茶', '茶壶']
-    """
+    """Return the words of a text: runs of letters and digits, in lower case (NFKC, casefold)."""
+    # The English possessive 's is removed. Chinese characters and Japanese kana become overlapping pairs, because these
+    # scripts do not separate words. A change of this function needs a new version of `TEXT_INDEX`: saved indexes hold
+    # what it returned.
     if text.isascii():
         text = text.lower()
     else:
@@ -86,12 +78,7 @@ def _pairs(match: re.Match[str]) -> str:
 
 
 def without_accents(word: str) -> str:
-    """Return a word without the marks on its letters: "crème" and "creme" are one term.
-
-    Example:
-        >>> without_accents("crème")
-        'creme'
-    """
+    """Return a word without the marks on its letters: "crème" and "creme" are one term."""
     if word.isascii():
         return word
     letters = unicodedata.normalize("NFD", word)
@@ -100,21 +87,10 @@ def without_accents(word: str) -> str:
 
 @dataclass(frozen=True)
 class Language:
-    """How words become terms. Words with the same term match each other.
+    """How words become terms. Words with the same term match each other."""
 
-    Args:
-        name: "plural" removes English plural endings (`visir.retrieval.bm25.singular`); "none" compares words as they
-            are; the name of a Snowball stemmer ("english", "german", "french", …) needs the package snowballstemmer.
-
-    Raises:
-        ConfigurationError: There is no such language.
-        MissingPackageError: The package is not installed.
-
-    Example:
-        >>> Language("plural").terms(["dresses", "dress", "crème"])
-        ['dress', 'dress', 'creme']
-    """
-
+    # "plural" removes English plural endings (`visir.retrieval.bm25.singular`); "none" compares words as they are; the
+    # name of a Snowball stemmer ("english", "german", "french", …) needs the package snowballstemmer.
     name: str = "plural"
 
     def __post_init__(self) -> None:

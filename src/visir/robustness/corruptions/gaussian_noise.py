@@ -17,13 +17,11 @@ SIGMA = (0.08, 0.12, 0.18, 0.26, 0.38)
 
 
 def add_noise(picture: Image, random: RandomStream, severity: int) -> Image:
-    """The picture plus independent normal noise for each channel, cut to 0 … 255.
-
-    The grain has the size of one pixel of a 224-pixel input: noise of single pixels on a large photograph would be
-    averaged away as soon as a model scales it down, and the severity would mean something else for every size. A
-    picture whose shorter side is at most 224 gets noise on every pixel. The noise is NumPy's PCG64, whose seed comes
-    from the stream.
-    """
+    """The picture plus independent normal noise for each channel, cut to 0 … 255."""
+    # The grain has the size of one pixel of a 224-pixel input: noise of single pixels on a large photograph would be
+    # averaged away as soon as a model scales it down, and the severity would mean something else for every size. A
+    # picture whose shorter side is at most 224 gets noise on every pixel. The noise is NumPy's PCG64, whose seed comes
+    # from the stream.
     from PIL import Image as Pictures
 
     rng = np.random.Generator(np.random.PCG64(random.below(1 << 63)))

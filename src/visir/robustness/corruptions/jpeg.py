@@ -16,11 +16,9 @@ QUALITY = (25.0, 18.0, 15.0, 10.0, 7.0)
 
 
 def compress(picture: Image, random: RandomStream, severity: int) -> Image:
-    """The picture saved as JPEG and read again, colours halved in resolution (4:2:0), which is Pillow's default.
-
-    At the picture's own size, because that is how pictures are compressed: blocks have 8 × 8 of *its* pixels, and a
-    large photograph that a model sees at 224 pixels loses less than a small one. That is so outside a test, too.
-    """
+    """The picture saved as JPEG and read again, colours halved in resolution (4:2:0), which is Pillow's default."""
+    # At the picture's own size, because that is how pictures are compressed: blocks have 8 × 8 of *its* pixels, and a
+    # large photograph that a model sees at 224 pixels loses less than a small one. That is so outside a test, too.
     from PIL import Image as Pictures
 
     stream = io.BytesIO()

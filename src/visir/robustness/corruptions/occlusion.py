@@ -16,11 +16,9 @@ GREY = (127, 127, 127)
 
 
 def occlude(picture: Image, random: RandomStream, severity: int) -> Image:
-    """The picture with a mid-grey rectangle of its own proportions somewhere on it, wholly inside.
-
-    Where is drawn before the size is known (as two fractions of the room there is), so a higher severity covers about
-    the same place, and more of it.
-    """
+    """The picture with a mid-grey rectangle of its own proportions somewhere on it, wholly inside."""
+    # Where is drawn before the size is known (as two fractions of the room there is), so a higher severity covers about
+    # the same place, and more of it.
     across, down = random.unit(), random.unit()
     width, height = picture.size
     side = (COVERED[severity - 1] / 100) ** 0.5

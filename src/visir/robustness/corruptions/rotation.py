@@ -15,11 +15,9 @@ GREY = (127, 127, 127)
 
 
 def rotate(picture: Image, random: RandomStream, severity: int) -> Image:
-    """The picture turned about its middle, to the left or to the right as drawn, at its size (bicubic).
-
-    What comes in at the corners is mid-grey. The other way, cutting the largest upright rectangle out of the turned
-    picture, would also lose its margin, and a fall of retrieval would not say which of the two it was.
-    """
+    """The picture turned about its middle, to the left or to the right as drawn, at its size (bicubic)."""
+    # What comes in at the corners is mid-grey. The other way, cutting the largest upright rectangle out of the turned
+    # picture, would also lose its margin, and a fall of retrieval would not say which of the two it was.
     from PIL import Image as Pictures
 
     angle = DEGREES[severity - 1] * random.choice((-1, 1))

@@ -6,20 +6,16 @@ from visir.robustness.language.tagging import is_adjective
 
 
 def paper(tokens: TokenColumns) -> Values:
-    """Adjectives in their plain form, tag AJ0: "a big dog" 1, "the bigger dog" 0.
-
-    With comparatives and superlatives, which are few, Flickr30k comes out further off (1.15 | 1.32 for 1.14 | 1.30).
-    "Per identified noun", as the text has it, would give about 0.2 to 0.3: Table 1 counts per caption.
-    """
+    """Adjectives in their plain form, tag AJ0: "a big dog" 1, "the bigger dog" 0."""
+    # With comparatives and superlatives, which are few, Flickr30k comes out further off (1.15 | 1.32 for 1.14 | 1.30).
+    # "Per identified noun", as the text has it, would give about 0.2 to 0.3: Table 1 counts per caption.
     return tokens.sum(tokens.tagged({"AJ0"}))
 
 
 def strict(tokens: TokenColumns) -> Values:
-    """Adjectives, comparatives and superlatives among them, before a noun or after a verb ("the dog is big").
-
-    Another reading counts only those that stand before a noun, as modifiers do; but a caption that says that the dog is
-    big is as detailed as one that says "a big dog".
-    """
+    """Adjectives, comparatives and superlatives among them, before a noun or after a verb ("the dog is big")."""
+    # Another reading counts only those that stand before a noun, as modifiers do; but a caption that says that the dog
+    # is big is as detailed as one that says "a big dog".
     return tokens.sum(tokens.tagged(is_adjective))
 
 

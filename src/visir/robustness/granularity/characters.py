@@ -9,19 +9,15 @@ from visir.robustness.granularity.tokens import TokenColumns, Values
 
 
 def paper(tokens: TokenColumns) -> Values:
-    """Characters of the text as the file has it, spaces at its end and line breaks among them.
-
-    It gives all four values of Table 1 to the last digit, from the captions of Karpathy's JSON. The texts of the VSE++
-    distribution, where such spaces are cut off, give 52.24 for COCO.
-    """
+    """Characters of the text as the file has it, spaces at its end and line breaks among them."""
+    # It gives all four values of Table 1 to the last digit, from the captions of Karpathy's JSON. The texts of the
+    # VSE++ distribution, where such spaces are cut off, give 52.24 for COCO.
     return np.array([len(text) for text in tokens.texts], np.float64)
 
 
 def strict(tokens: TokenColumns) -> Values:
-    """Characters that can be seen: white space counts once between words and not at the ends.
-
-    Letters with accents count once, however they are encoded (Unicode NFC). Another reading leaves all spaces out.
-    """
+    """Characters that can be seen: white space counts once between words and not at the ends."""
+    # Letters with accents count once, however they are encoded (Unicode NFC). Another reading leaves all spaces out.
     return np.array([len(unicodedata.normalize("NFC", " ".join(text.split()))) for text in tokens.texts], np.float64)
 
 

@@ -13,11 +13,9 @@ from visir.robustness.language.wordnet import Pos, wordnet
 
 
 def paper(tokens: TokenColumns) -> Values:
-    """Distinct lemmas of all synsets of all words ("unique synonyms"), divided by tokens, punctuation among them.
-
-    No sense is chosen: "a man in black" has the synonyms of every man and every black there is. So the number says how
-    many meanings the words could have, and common short words, which have most, drive it.
-    """
+    """Distinct lemmas of all synsets of all words ("unique synonyms"), divided by tokens, punctuation among them."""
+    # No sense is chosen: "a man in black" has the synonyms of every man and every black there is. So the number says
+    # how many meanings the words could have, and common short words, which have most, drive it.
     net = wordnet()
     synonyms = [
         frozenset(name for sense in all_senses(form, ("n", "v", "a", "r")) for name in net.lemmas(sense))
@@ -32,12 +30,10 @@ def paper(tokens: TokenColumns) -> Values:
 
 def strict(tokens: TokenColumns) -> Values:
     """Distinct concepts that are named, divided by words (`words`, strict): from 0 to 1, unless a piece between white
-    space names several ("bus/car").
-
-    A concept is the most frequent sense, in the part of speech that it has here, of a noun, adjective or full verb; so
-    "a sofa and a couch" name one, "a man and a guy" two (WordNet has them apart). A word that WordNet does not know
-    names none. Without the division, another reading, it grows with length alone.
-    """
+    space names several ("bus/car")."""
+    # A concept is the most frequent sense, in the part of speech that it has here, of a noun, adjective or full verb;
+    # so "a sofa and a couch" name one, "a man and a guy" two (WordNet has them apart). A word that WordNet does not
+    # know names none. Without the division, another reading, it grows with length alone.
     net = wordnet()
     pair = tokens.form * len(tokens.tags) + tokens.tag
     distinct, inverse = np.unique(pair, return_inverse=True)

@@ -13,10 +13,10 @@ FILE = Path(__file__).parent / "brittleness-table-1.json"
 
 @dataclass(frozen=True)
 class PublishedGranularity:
-    """The printed means: `values[collection][feature]`, rounded to `decimals`, with title and source.
+    """The printed means: `values[collection][feature]`, rounded to `decimals`, with title and source."""
 
-    It has a form of its own because the tables of `visir.evaluation.published` are of systems and directions of search.
-    """
+    # It has a form of its own because the tables of `visir.evaluation.published` are of systems and directions of
+    # search.
 
     title: str
     source: str
@@ -25,10 +25,9 @@ class PublishedGranularity:
 
 
 def table_1() -> PublishedGranularity:
-    """Table 1: MS-COCO and Flickr30k, original and refined ("-FG"), test splits, five captions per image.
-
-    In text taken from the PDF the row of concept depth has slipped one column to the left. The paper does not say which
-    split the means are over; its numbers of characters and words are those of the test splits to the last digit.
-    """
+    """Table 1: MS-COCO and Flickr30k, original and refined ("-FG"), test splits, five captions per image."""
+    # In text taken from the PDF the row of concept depth has slipped one column to the left. The paper does not say
+    # which split the means are over; its numbers of characters and words are those of the test splits to the last
+    # digit.
     content = read_json(FILE)
     return PublishedGranularity(content["title"], content["source"], content["decimals"], content["rows"])

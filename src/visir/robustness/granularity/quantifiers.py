@@ -26,21 +26,18 @@ _DIGITS = re.compile(r"\d[\d,.]*")
 
 
 def paper(tokens: TokenColumns) -> Values:
-    """Numerals (tag CRD), and nothing else: "two dogs" 1, "some dogs" 0.
-
-    Whatever holds "some" or "many" as well comes out at twice Table 1's values or more (strict: 0.23 for COCO's 0.12).
-    """
+    """Numerals (tag CRD), and nothing else: "two dogs" 1, "some dogs" 0."""
+    # Whatever holds "some" or "many" as well comes out at twice Table 1's values or more (strict: 0.23 for COCO's
+    # 0.12).
     return tokens.sum(tokens.tagged({"CRD"}))
 
 
 def strict(tokens: TokenColumns) -> Values:
-    """Words that say how many or how much: "some", "many", "each", …; numerals; "a lot of", "a couple of".
-
-    Numerals are quantifiers here, as in Huddleston & Pullum's grammar (2002, chapter 5): "two dogs" answers *how many*
-    more exactly than "several dogs", so a count that took only the vaguer word would go down where a caption becomes
-    more precise. Digits count before a noun or adjective only: "2 dogs", not "the number 5" or "boeing 747". "One" that
-    is a pronoun ("holding one") does not count, nor do the article "a" and ordinals ("second").
-    """
+    """Words that say how many or how much: "some", "many", "each", …; numerals; "a lot of", "a couple of"."""
+    # Numerals are quantifiers here, as in Huddleston & Pullum's grammar (2002, chapter 5): "two dogs" answers *how
+    # many* more exactly than "several dogs", so a count that took only the vaguer word would go down where a caption
+    # becomes more precise. Digits count before a noun or adjective only: "2 dogs", not "the number 5" or "boeing 747".
+    # "One" that is a pronoun ("holding one") does not count, nor do the article "a" and ordinals ("second").
     words = tokens.tagged({"DT0", "AT0"}) & tokens.written(QUANTIFIERS)
     words |= tokens.written({"many", "several"})  # never adverbs; taggers think they are where no noun is near
     words |= tokens.written({"few"}) & tokens.before(tokens.written({"a"}))

@@ -19,14 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 class TokenColumns:
-    """Captions in columns with a number for each distinct word, so that each word is looked at once only.
-
-    Attributes:
-        texts: (n,) the captions.
-        caption: (m,) the caption of each token, rising.
-        forms: The distinct words in small letters; `form` (m,) which of them each token is.
-        tags: The distinct tags; `tag` (m,) which of them each token has.
-    """
+    """Captions in columns with a number for each distinct word, so that each word is looked at once only."""
 
     def __init__(self, words: TaggedCaptions) -> None:
         self.n = len(words)

@@ -11,18 +11,14 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
 def paper(tokens: TokenColumns) -> Values:
-    """Pieces between single spaces, `len(text.split(" "))`: empty pieces count, at double spaces and at the end.
-
-    It gives all four values of Table 1 to the last digit.
-    """
+    """Pieces between single spaces, `len(text.split(" "))`: empty pieces count, at double spaces and at the end."""
+    # It gives all four values of Table 1 to the last digit.
     return np.array([text.count(" ") + 1 for text in tokens.texts], np.float64)
 
 
 def strict(tokens: TokenColumns) -> Values:
-    """Pieces between white space that hold a letter or a digit: "t-shirt" and "man's" are one word, "-" is none.
-
-    Another reading counts the tagger's tokens, of which "man's" is two in some taggers and one in others.
-    """
+    """Pieces between white space that hold a letter or a digit: "t-shirt" and "man's" are one word, "-" is none."""
+    # Another reading counts the tagger's tokens, of which "man's" is two in some taggers and one in others.
     search = _LETTER_OR_DIGIT.search
     return np.array([sum(search(piece) is not None for piece in text.split()) for text in tokens.texts], np.float64)
 

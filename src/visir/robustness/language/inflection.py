@@ -13,21 +13,11 @@ _PERIPHRASIS = {"JJR": "more", "JJS": "most"}
 
 
 def inflect_like(lemma: str, example: str, tag: str) -> str:
-    """A lemma in the form of another word, and with its capitals.
-
-    Plurals (NN2), comparatives and superlatives (AJC, AJS; "more red-haired" where there is no form of one word) and
-    the forms of verbs; other tags leave the lemma as it is. WordNet's "_" becomes a space; of several words the one
-    that carries the ending is inflected (the last of a noun, but "man of letters": the one before the preposition; the
-    first of a verb). Capitals: "Dog" → "Hound", "DOG" → "HOUND"; otherwise the lemma's own ("Labrador").
-
-    Args:
-        lemma: The lemma, as WordNet writes it.
-        example: The word that it replaces.
-        tag: The part of speech of that word.
-
-    Raises:
-        MissingPackageError: Without the extra `robustness`.
-    """
+    """A lemma in the form of another word, and with its capitals."""
+    # Plurals (NN2), comparatives and superlatives (AJC, AJS; "more red-haired" where there is no form of one word) and
+    # the forms of verbs; other tags leave the lemma as it is. WordNet's "_" becomes a space; of several words the one
+    # that carries the ending is inflected (the last of a noun, but "man of letters": the one before the preposition;
+    # the first of a verb). Capitals: "Dog" → "Hound", "DOG" → "HOUND"; otherwise the lemma's own ("Labrador").
     words = lemma.replace("_", " ")
     form = _FORMS.get(tag)
     if form is not None:

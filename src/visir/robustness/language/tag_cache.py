@@ -20,16 +20,10 @@ FILE = "words.parquet"
 
 
 def cached_words(texts: pa.StringArray, tagger: str, tag: Callable[[pa.StringArray], TaggedCaptions]) -> TaggedCaptions:
-    """The captions, tagged; from the cache folder where the same captions were tagged before.
-
-    The cache (`VISIR_CACHE`/words) can be deleted at any time. Damaged entries are tagged again, with a warning. Where
-    the cache cannot be written there is a warning, and the words are returned all the same.
-
-    Args:
-        texts: (n,) the captions.
-        tagger: The name of the tagger and its version.
-        tag: Tags captions.
-    """
+    """The captions, tagged; from the cache folder where the same captions were tagged before."""
+    # The cache (`VISIR_CACHE`/words) can be deleted at any time. Damaged entries are tagged again, with a warning.
+    # Where the cache cannot be written there is a warning, and the words are returned all the same.
+    # texts: (n,) the captions.
     key = hash_json({"texts": hash_columns([texts], sort=False), "how": tagger})
     store = ContentStore(WORDS)
     if store.find(key) is not None:

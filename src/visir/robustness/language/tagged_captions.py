@@ -13,25 +13,17 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class TaggedCaption:
-    """One caption, cut into tokens.
+    """One caption, cut into tokens."""
 
-    Token i is `text[starts[i] : ends[i]]`. Tokens never overlap and stand in order; what lies between them is white
-    space. So nothing is lost: who changes a token keeps everything around it by writing only between `starts[i]` and
-    `ends[i]`.
+    # Token i is `text[starts[i] : ends[i]]`. Tokens never overlap and stand in order; what lies between them is white
+    # space. So nothing is lost: who changes a token keeps everything around it by writing only between `starts[i]` and
+    # `ends[i]`.
 
-    Args:
-        text: The caption.
-        starts: (m,) where each token begins, in characters.
-        ends: (m,) where it ends.
-        tags: (m,) its part of speech.
-        lemmas: (m,) its lemma.
-    """
-
-    text: str
-    starts: Sequence[int]
-    ends: Sequence[int]
-    tags: Sequence[str]
-    lemmas: Sequence[str]
+    text: str  # the caption
+    starts: Sequence[int]  # (m,) where each token begins, in characters
+    ends: Sequence[int]  # (m,) where it ends
+    tags: Sequence[str]  # (m,) its part of speech
+    lemmas: Sequence[str]  # (m,) its lemma
 
     def tokens(self) -> list[str]:
         """The tokens as they are written."""
@@ -40,23 +32,15 @@ class TaggedCaption:
 
 @dataclass(frozen=True, eq=False)
 class TaggedCaptions:
-    """Many captions, cut into tokens, in columns.
+    """Many captions, cut into tokens, in columns."""
 
-    Args:
-        texts: (n,) the captions.
-        offsets: (n + 1,) int64; the tokens of caption i are those from `offsets[i]` to `offsets[i + 1]`.
-        starts: (m,) int32, where each token begins, in characters of its caption.
-        ends: (m,) int32, where it ends.
-        tags: (m,) its part of speech, dictionary-encoded.
-        lemmas: (m,) its lemma, dictionary-encoded.
-    """
-
-    texts: pa.StringArray
+    texts: pa.StringArray  # (n,) the captions
+    # (n + 1,) int64; the tokens of caption i are those from `offsets[i]` to `offsets[i + 1]`.
     offsets: NDArray[np.int64]
-    starts: NDArray[np.int32]
-    ends: NDArray[np.int32]
-    tags: pa.DictionaryArray
-    lemmas: pa.DictionaryArray
+    starts: NDArray[np.int32]  # (m,) int32, where each token begins, in characters of its caption
+    ends: NDArray[np.int32]  # (m,) int32, where it ends
+    tags: pa.DictionaryArray  # (m,) its part of speech, dictionary-encoded
+    lemmas: pa.DictionaryArray  # (m,) its lemma, dictionary-encoded
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -42,25 +42,11 @@ _KNOWN_AS = {"…": "...", "–": "—", **dict.fromkeys("\"'`“”„«»‘�
 
 
 def cut(texts: Sequence[str] | pa.StringArray) -> TaggedCaptions:
-    """Cut captions into tokens, and give each its part of speech (`tagset`) and its lemma.
-
-    Lemmas are in lower case, but for names. Tagging takes about half a millisecond a caption, so the result is kept in
-    the cache folder (`VISIR_CACHE`), by the texts and the version of the tagger. The words of a caption do not depend
-    on the other captions, nor on their order.
-
-    Args:
-        texts: (n,) the captions; any Unicode text.
-
-    Raises:
-        MissingPackageError: Without the extra `robustness`.
-
-    Example:
-        >>> caption = cut(["Two dogs don't run."]).sentences()[0]
-        >>> list(zip(caption.tokens(), caption.tags))
-        [('Two', 'CRD'), ('dogs', 'NN2'), ('do', 'VDB'), ("n't", 'XX0'), ('run', 'VVI'), ('.', 'PUN')]
-        >>> list(caption.lemmas)
-        ['two', 'dog', 'do', 'not', 'run', '.']
-    """
+    """Cut captions into tokens, and give each its part of speech (`tagset`) and its lemma."""
+    # Lemmas are in lower case, but for names. Tagging takes about half a millisecond a caption, so the result is kept
+    # in the cache folder (`VISIR_CACHE`), by the texts and the version of the tagger. The words of a caption do not
+    # depend on the other captions, nor on their order.
+    # texts: (n,) the captions; any Unicode text.
     require("HanTa", extra="robustness", purpose="finding parts of speech")
     column = strings(texts)
     distinct = pc.unique(column)

@@ -31,12 +31,10 @@ _CLITIC = re.compile(rf"(?:n{_APOSTROPHE}t|{_ENDING})$", re.IGNORECASE)
 
 
 def token_spans(text: str) -> list[tuple[int, int]]:
-    """From where to where (in characters) each token of `text` lies; what is between them is white space, all of it.
-
-    Clitics are tokens of their own, as in the Treebank: "does|n't", "man|'s", "can|not". Words joined by hyphens are
-    one token; so are numbers ("1,000", "10:30", "3/4"). Unlike the Treebank's own rules, a full stop stands apart
-    wherever it is (captions often hold two sentences), and so does a slash between words ("black/white").
-    """
+    """From where to where (in characters) each token of `text` lies; what is between them is white space, all of it."""
+    # Clitics are tokens of their own, as in the Treebank: "does|n't", "man|'s", "can|not". Words joined by hyphens are
+    # one token; so are numbers ("1,000", "10:30", "3/4"). Unlike the Treebank's own rules, a full stop stands apart
+    # wherever it is (captions often hold two sentences), and so does a slash between words ("black/white").
     spans = []
     for match in _TOKEN.finditer(text):
         start, end = match.span()

@@ -33,17 +33,15 @@ _ENDINGS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 class WordNet:
-    """The net: synsets (sets of lemmas that share a meaning) are numbers from 0 to `len(net)` - 1.
+    """The net: synsets (sets of lemmas that share a meaning) are numbers from 0 to `len(net)` - 1."""
 
-    Lemmas are written as WordNet writes them: "New_York", "hot_dog". Nothing here inflects or guesses: whoever has a
-    form of a word asks `morphy` or `base_forms` first. (NLTK's `synsets` does that by itself: what it returns for a
-    word is `[s for base in base_forms(word, pos) for s in synsets(base, pos)]`.)
-
-    The columns, as `scripts/build_wordnet.py` makes them: `lemmas` (a line of text per synset), `kinds` (a letter per
-    synset), `senses` (which sense, from 0, of its lemma a lemma of a synset is; the index is derived from it),
-    `hypernym_counts` and `hypernyms` (4, n: the bytes of little-endian int32), `exceptions_n` and so on (lines "form
-    base …").
-    """
+    # Lemmas are written as WordNet writes them: "New_York", "hot_dog". Nothing here inflects or guesses: whoever has a
+    # form of a word asks `morphy` or `base_forms` first. (NLTK's `synsets` does that by itself: what it returns for a
+    # word is `[s for base in base_forms(word, pos) for s in synsets(base, pos)]`.)
+    # The columns, as `scripts/build_wordnet.py` makes them: `lemmas` (a line of text per synset), `kinds` (a letter per
+    # synset), `senses` (which sense, from 0, of its lemma a lemma of a synset is; the index is derived from it),
+    # `hypernym_counts` and `hypernyms` (4, n: the bytes of little-endian int32), `exceptions_n` and so on (lines "form
+    # base …").
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         text = columns["lemmas"].tobytes().decode()
@@ -76,10 +74,8 @@ class WordNet:
         return len(self._kinds)
 
     def synsets(self, lemma: str, pos: Pos) -> list[int]:
-        """The synsets of a lemma, the most frequent sense first; empty when WordNet does not know it.
-
-        Case does not matter, and "hot dog" is "hot_dog". "a" means all adjectives, satellites included.
-        """
+        """The synsets of a lemma, the most frequent sense first; empty when WordNet does not know it."""
+        # Case does not matter, and "hot dog" is "hot_dog". "a" means all adjectives, satellites included.
         number = self._numbers.get(lemma.lower().replace(" ", "_"))
         if number is None:
             return []
@@ -95,10 +91,8 @@ class WordNet:
         return self._hypernyms[self._first_hypernym[synset] : self._first_hypernym[synset + 1]]
 
     def min_depth(self, synset: int) -> int:
-        """How many steps up, by the shortest way, to a synset that has no hypernym; 0 for that one itself.
-
-        So 0 for every adjective and adverb, which have no hypernyms. The same number as NLTK's `min_depth`.
-        """
+        """How many steps up, by the shortest way, to a synset that has no hypernym; 0 for that one itself."""
+        # So 0 for every adjective and adverb, which have no hypernyms. The same number as NLTK's `min_depth`.
         return self._depths[synset]
 
     def pos_of(self, synset: int) -> Literal["n", "v", "a", "s", "r"]:
@@ -106,18 +100,15 @@ class WordNet:
         return self._kinds[synset]  # type: ignore[return-value]
 
     def morphy(self, form: str, pos: Pos) -> str | None:
-        """The base form of an inflected one ("geese": "goose"), the first that WordNet has, or None.
-
-        A form that is itself a lemma is its own base form: "lenses" gives "lens", but "glasses" gives "glasses".
-        """
+        """The base form of an inflected one ("geese": "goose"), the first that WordNet has, or None."""
+        # A form that is itself a lemma is its own base form: "lenses" gives "lens", but "glasses" gives "glasses".
         forms = self.base_forms(form, pos)
         return forms[0] if forms else None
 
     def base_forms(self, form: str, pos: Pos) -> list[str]:
-        """All lemmas that a form may be of, itself first if it is one ("axes" as a noun: "ax", "axis"), in lower case.
-
-        Morphy, WordNet's own: the list of exceptions, otherwise the endings of `_ENDINGS`, applied once.
-        """
+        """All lemmas that a form may be of, itself first if it is one ("axes" as a noun: "ax", "axis"), in lower
+        case."""
+        # Morphy, WordNet's own: the list of exceptions, otherwise the endings of `_ENDINGS`, applied once.
         form = form.lower().replace(" ", "_")
         candidates = self._exceptions[pos].get(form)
         if candidates is None:

@@ -13,10 +13,8 @@ from visir.robustness.random_stream import RandomStream
 
 
 def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
-    """`severity` swaps of two different neighbouring letters; capitals stay where they are: "Happy" → "Ahppy".
-
-    Two equal letters are no candidates: swapping them would change nothing, and be counted as if it had.
-    """
+    """`severity` swaps of two different neighbouring letters; capitals stay where they are: "Happy" → "Ahppy"."""
+    # Two equal letters are no candidates: swapping them would change nothing, and be counted as if it had.
     text = caption.text
     for place in places(random, text, _fits, severity):
         text = text[:place] + _swapped(text, place) + text[place + 2 :]

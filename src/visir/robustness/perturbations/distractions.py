@@ -13,11 +13,9 @@ _WORD = re.compile(r"\w")
 
 
 def distraction(statement: str) -> Change:
-    """The change that adds " and STATEMENT" before what ends the sentence: "A dog runs!" → "A dog runs and …!"
-
-    Full stops, exclamation and question marks and white space at the end stay where they are, and none is added. Only
-    a caption without a word cannot be distracted from. There is nothing to count: the severity does nothing.
-    """
+    """The change that adds " and STATEMENT" before what ends the sentence: "A dog runs!" → "A dog runs and …!"."""
+    # Full stops, exclamation and question marks and white space at the end stay where they are, and none is added. Only
+    # a caption without a word cannot be distracted from. There is nothing to count: the severity does nothing.
 
     def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text = caption.text

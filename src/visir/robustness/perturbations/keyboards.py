@@ -18,11 +18,9 @@ _OFFSETS = (0.0, 0.25, 0.75)  # in keys
 
 @cache
 def neighbours(keyboard: str) -> Mapping[str, str]:
-    """Of each letter, small and capital, the letters that touch it, in the same case: "a" → "qwsz" on "qwerty".
-
-    Two keys touch when they follow one another in a row, or overlap from one row to the next. Letters only: a typing
-    error with a digit or a comma for a letter is left out.
-    """
+    """Of each letter, small and capital, the letters that touch it, in the same case: "a" → "qwsz" on "qwerty"."""
+    # Two keys touch when they follow one another in a row, or overlap from one row to the next. Letters only: a typing
+    # error with a digit or a comma for a letter is left out.
     if keyboard not in KEYBOARDS:
         raise VisirError(f"unknown keyboard {keyboard!r}", hint=nearest(keyboard, KEYBOARDS))
     keys = {

@@ -13,10 +13,8 @@ from visir.robustness.random_stream import RandomStream
 
 
 def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
-    """`severity` letters left out, of words of two letters or more.
-
-    A word of one letter is no candidate: without it, a word is missing, not a character.
-    """
+    """`severity` letters left out, of words of two letters or more."""
+    # A word of one letter is no candidate: without it, a word is missing, not a character.
     text = caption.text
     for place in reversed(places(random, text, _fits, severity)):
         text = text[:place] + text[place + 1 :]

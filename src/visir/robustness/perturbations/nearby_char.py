@@ -14,10 +14,8 @@ from visir.robustness.random_stream import RandomStream
 
 
 def on(keyboard: str) -> Change:
-    """The change on a keyboard: `severity` letters become one that touches them there, in the same case.
-
-    Letters that the keyboard does not have (é on "qwerty") are no candidates.
-    """
+    """The change on a keyboard: `severity` letters become one that touches them there, in the same case."""
+    # Letters that the keyboard does not have (é on "qwerty") are no candidates.
     near = neighbours(keyboard)
     fits = on_keys(near)
 

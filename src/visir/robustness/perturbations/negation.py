@@ -12,10 +12,8 @@ _WITH_NOT = frozenset({"VBZ", "VBB", "VBD", "VM0"})
 
 
 def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
-    """The first verb is denied: "is not running", "does not run", "not running"; without verb, "no dog".
-
-    Captions that deny something already stay: denied twice, they might be true.
-    """
+    """The first verb is denied: "is not running", "does not run", "not running"; without verb, "no dog"."""
+    # Captions that deny something already stay: denied twice, they might be true.
     words, tags, text = [token.lower() for token in caption.tokens()], caption.tags, caption.text
     if _NEGATED & {*words}:
         return text

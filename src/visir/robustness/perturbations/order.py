@@ -19,11 +19,9 @@ _WORDS = re.compile(r"[^\W_]\S*[^\W_]|[^\W_]")
 
 
 def written_words(text: str) -> list[Span]:
-    """Where the words of a text stand, without the punctuation around them.
-
-    A word ends at white space, not where a tokeniser cuts: what is written together stays together ("mother's",
-    "t-shirt", "black/white"), and punctuation keeps its place between the words.
-    """
+    """Where the words of a text stand, without the punctuation around them."""
+    # A word ends at white space, not where a tokeniser cuts: what is written together stays together ("mother's",
+    # "t-shirt", "black/white"), and punctuation keeps its place between the words.
     spans = [match.span() for match in _WORDS.finditer(text)]
     return spans if text.isascii() else [(start, _behind_marks(text, end)) for start, end in spans]
 
@@ -72,10 +70,8 @@ def kinds(caption: TaggedCaption, spans: Sequence[Span]) -> list[str]:
 
 
 def permuted(caption: TaggedCaption, random: RandomStream, which: Sequence[str]) -> str:
-    """The text with the written words of each of these kinds permuted among their own places, the others kept.
-
-    Each kind comes in an order that differs from its own whenever there is one.
-    """
+    """The text with the written words of each of these kinds permuted among their own places, the others kept."""
+    # Each kind comes in an order that differs from its own whenever there is one.
     text = caption.text
     spans = written_words(text)
     words = words_at(text, spans)

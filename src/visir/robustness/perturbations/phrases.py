@@ -24,10 +24,10 @@ COLOURS = frozenset(
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """Tokens `first` to `last` of a caption, the noun among them last; `head` of a phrase with "of" is the first noun.
+    """Tokens `first` to `last` of a caption, the noun among them last; `head` of a phrase with "of" is the first
+    noun."""
 
-    `plural` is None where it cannot be told ("a group of people").
-    """
+    # `plural` is None where it cannot be told ("a group of people").
 
     first: int
     last: int
@@ -36,14 +36,7 @@ class NounPhrase:
 
 
 def noun_phrases(caption: TaggedCaption) -> list[NounPhrase]:
-    """The noun phrases from left to right: an article, numbers, adjectives, nouns; "a group of people" is one.
-
-    Example:
-        >>> from visir.robustness.language.tagging import cut
-        >>> caption = cut(["Two black dogs run on a beach."]).sentences()[0]
-        >>> [" ".join(caption.tokens()[phrase.first : phrase.last + 1]) for phrase in noun_phrases(caption)]
-        ['Two black dogs', 'a beach']
-    """
+    """The noun phrases from left to right: an article, numbers, adjectives, nouns; "a group of people" is one."""
     phrases: list[NounPhrase] = []
     words = [token.lower() for token in caption.tokens()]
     token = 0
@@ -138,12 +131,7 @@ def raised(words: str) -> str:
 
 
 def fit_article(text: str, before: str) -> str:
-    """ "a" and "an" as the words behind them want, where these are other words than before.
-
-    Args:
-        text: A text of which adjectives changed places.
-        before: The text as it was, of as many words.
-    """
+    """ "a" and "an" as the words behind them want, where these are other words than before."""
     words, old = text.split(" "), before.split(" ")
     for place, (word, following) in enumerate(pairwise(words)):
         if word.lower() in ("a", "an") and following != old[place + 1]:

@@ -22,10 +22,8 @@ _OWN = threading.local()
 
 
 def repeated(once: Callable[[str, random.Random], str]) -> Change:
-    """The change that does `once` as often as the severity says, in numbers that begin anew with every caption.
-
-    It heeds neither seed nor caption id: all captions of one length break at the same place.
-    """
+    """The change that does `once` as often as the severity says, in numbers that begin anew with every caption."""
+    # It heeds neither seed nor caption id: all captions of one length break at the same place.
 
     def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text, numbers = caption.text, _numbers()

@@ -33,12 +33,10 @@ _CLOSING = re.compile(r"[\])}>\"'»”’ ]*(?:\s|$)")
 
 
 def nltk_tokens(text: str) -> tuple[list[Span], list[str]]:
-    """Where the tokens of a text lie, and the tokens, straight quotation marks turned into `` and ''.
-
-    The rules are those of NLTK's `word_tokenize` (the Penn Treebank's, by way of NLTK's NLTKWordTokenizer, Apache
-    2.0), written as one pattern. Sentences, at whose end alone a full stop is a token, end at a full stop that white
-    space follows, unless it belongs to a common abbreviation: a stand-in for NLTK's Punkt, which cuts by statistics.
-    """
+    """Where the tokens of a text lie, and the tokens, straight quotation marks turned into `` and ''."""
+    # The rules are those of NLTK's `word_tokenize` (the Penn Treebank's, by way of NLTK's NLTKWordTokenizer, Apache
+    # 2.0), written as one pattern. Sentences, at whose end alone a full stop is a token, end at a full stop that white
+    # space follows, unless it belongs to a common abbreviation: a stand-in for NLTK's Punkt, which cuts by statistics.
     spans: list[Span] = []
     tokens: list[str] = []
     for match in _TOKEN.finditer(text):
@@ -100,11 +98,9 @@ _NO_APOSTROPHE = {
 
 
 def spacy_tokens(text: str) -> tuple[list[Span], list[str]]:
-    """Where the tokens of a text lie, and the tokens, by spaCy's rules for English as far as captions need.
-
-    Other than NLTK's: hyphens between letters are tokens ("t - shirt"), quotation marks stay as they are, contractions
-    without an apostrophe are cut ("ca nt"), and white space beyond one space is a token of its own.
-    """
+    """Where the tokens of a text lie, and the tokens, by spaCy's rules for English as far as captions need."""
+    # Other than NLTK's: hyphens between letters are tokens ("t - shirt"), quotation marks stay as they are,
+    # contractions without an apostrophe are cut ("ca nt"), and white space beyond one space is a token of its own.
     spans: list[Span] = []
     for match in _SPACY.finditer(text):
         start, end = match.span()
@@ -150,10 +146,8 @@ _PENN_BY_WORD = {
 
 
 def penn_tags(caption: TaggedCaption, spans: Sequence[Span]) -> list[str]:
-    """The tag of each span in Penn's names, from the caption's words: that of the word in which the span begins.
-
-    A few words are of another class to taggers that follow Penn: "several" and "other" are adjectives (JJ).
-    """
+    """The tag of each span in Penn's names, from the caption's words: that of the word in which the span begins."""
+    # A few words are of another class to taggers that follow Penn: "several" and "other" are adjectives (JJ).
     text, starts, ends, tags = caption.text, caption.starts, caption.ends, caption.tags
     penn = []
     word, last = 0, len(ends) - 1

@@ -90,10 +90,8 @@ def _agrees(caption: TaggedCaption, token: int) -> bool:
 
 
 def _is_thing(caption: TaggedCaption, phrase: NounPhrase) -> bool:
-    """Whether a phrase can stand elsewhere.
-
-    Not "in blue", the end of a name, a second noun without article ("a shirt and hat"), or a verb taken for a noun.
-    """
+    """Whether a phrase can stand elsewhere."""
+    # Not "in blue", the end of a name, a second noun without article ("a shirt and hat"), or a verb taken for a noun.
     words = [token.lower() for token in caption.tokens()]
     inside = words[phrase.first : phrase.last + 1]
     before = words[phrase.first - 1] if phrase.first else ""

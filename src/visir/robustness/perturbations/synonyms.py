@@ -17,11 +17,10 @@ Pos = Literal["n", "a"]
 
 
 def synonyms(pos: Pos, is_kind: Callable[[str], bool]) -> Change:
-    """The change that replaces `severity` words of a kind (by their tag) that have a synonym; fewer where fewer have.
-
-    Which of them is drawn; by what is not: see `synonym`. The new word stands in the form and the capitals of the old
-    one. The article before it is left as it is ("an orangish hat", but "a adult male"): it is not what is replaced.
-    """
+    """The change that replaces `severity` words of a kind (by their tag) that have a synonym; fewer where fewer
+    have."""
+    # Which of them is drawn; by what is not: see `synonym`. The new word stands in the form and the capitals of the old
+    # one. The article before it is left as it is ("an orangish hat", but "a adult male"): it is not what is replaced.
 
     def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text = caption.text
@@ -42,13 +41,11 @@ def synonyms(pos: Pos, is_kind: Callable[[str], bool]) -> Change:
 
 @lru_cache(1 << 16)
 def synonym(lemma: str, pos: Pos) -> str | None:
-    """The word that stands in for a lemma: the first other lemma of its first sense, or None.
-
-    WordNet lists the most frequent sense of a word first, and the most frequent word of a sense. Later senses are left
-    out, although more words would find a partner there: the third sense of "jacket" is "crown", the second of "grass"
-    a German novelist. A sense counts as the word's own only in its own capitals ("jersey" is not "New Jersey"), and
-    words with capitals or figures ("Canis familiaris", "H2O") stand in for none without.
-    """
+    """The word that stands in for a lemma: the first other lemma of its first sense, or None."""
+    # WordNet lists the most frequent sense of a word first, and the most frequent word of a sense. Later senses are
+    # left out, although more words would find a partner there: the third sense of "jacket" is "crown", the second of
+    # "grass" a German novelist. A sense counts as the word's own only in its own capitals ("jersey" is not "New
+    # Jersey"), and words with capitals or figures ("Canis familiaris", "H2O") stand in for none without.
     net = wordnet()
     name = lemma.replace(" ", "_")
     for synset in net.synsets(lemma, pos):
@@ -69,11 +66,9 @@ def _in_place_of(word: str, lemma: str, tag: str, pos: Pos) -> str | None:
 
 
 def released(is_kind: Callable[[str], bool]) -> Change:
-    """The released code: the first word of a kind (by Penn's tags) that has `any_synonym`; tokens joined by spaces.
-
-    In the authors' logs the word that was replaced became exactly this, in 10,000 captions out of 10,000. *Which* word
-    that is rests on their tagger, which is not ours. With a severity, so many words from the left.
-    """
+    """The released code: the first word of a kind (by Penn's tags) that has `any_synonym`; tokens joined by spaces."""
+    # In the authors' logs the word that was replaced became exactly this, in 10,000 captions out of 10,000. *Which*
+    # word that is rests on their tagger, which is not ours. With a severity, so many words from the left.
 
     def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         spans, tokens = nltk_tokens(caption.text)
@@ -91,11 +86,9 @@ def released(is_kind: Callable[[str], bool]) -> Change:
 
 @lru_cache(1 << 16)
 def any_synonym(word: str) -> str | None:
-    """The first lemma, in any sense of any part of speech, that is not the word: "black" → "blackness".
-
-    In NLTK's order of synsets: nouns, verbs, adjectives, adverbs; the lemma as WordNet writes it, neither inflected nor
-    in the word's case ("white" → "White person").
-    """
+    """The first lemma, in any sense of any part of speech, that is not the word: "black" → "blackness"."""
+    # In NLTK's order of synsets: nouns, verbs, adjectives, adverbs; the lemma as WordNet writes it, neither inflected
+    # nor in the word's case ("white" → "White person").
     net = wordnet()
     for pos in ("n", "v", "a", "r"):
         for base in net.base_forms(word, pos):

@@ -14,11 +14,10 @@ _TRIES = 6  # most characters of a caption are letters: drawing again is cheaper
 
 
 def places(random: RandomStream, text: str, fits: Fits, count: int) -> list[int]:
-    """At most `count` places where `fits`, in rising order, no two of them side by side; fewer where there are fewer.
-
-    All fitting places are equally likely. Errors that do not touch stay separate errors: no word of two letters loses
-    both, and no swap undoes another.
-    """
+    """At most `count` places where `fits`, in rising order, no two of them side by side; fewer where there are
+    fewer."""
+    # All fitting places are equally likely. Errors that do not touch stay separate errors: no word of two letters loses
+    # both, and no swap undoes another.
     length = len(text)
     if count == 1 and length:
         for _ in range(_TRIES):

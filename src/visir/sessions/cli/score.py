@@ -120,13 +120,9 @@ class _Stop:
 
 
 class _Lines:
-    """The lines of a stream as they come, several at once where several are there.
+    """The lines of a stream as they come, several at once where several are there."""
 
-    A line that is not a row is reported with its number, counted, and left out.
-
-    Attributes:
-        read: How many lines were handed out, or left out.
-    """
+    # A line that is not a row is reported with its number, counted, and left out.
 
     def __init__(self, stream: BinaryIO, rejected: Counter[str], skipped: int) -> None:
         self.read = 0

@@ -8,11 +8,10 @@ from visir.sessions.description.statistic import Statistic
 
 
 def channels(log: SessionLog) -> Statistic:
-    """Shares of all purchase and of all non-purchase sessions, conversion rates, and these standardised over channels.
-
-    The thesis standardises channels with the deviation of a sample (n − 1), it seems, and devices with that of a
-    population; here both are of a population, as its definition has it (section 6.2).
-    """
+    """Shares of all purchase and of all non-purchase sessions, conversion rates, and these standardised over
+    channels."""
+    # The thesis standardises channels with the deviation of a sample (n − 1), it seems, and devices with that of a
+    # population; here both are of a population, as its definition has it (section 6.2).
     return shares_and_rates(
         log, StatisticHeading("table-6-2", "Channels, and how well they convert", "Table 6.2", "channel"), "channel"
     )

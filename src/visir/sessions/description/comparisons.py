@@ -25,12 +25,7 @@ _CUSTOMERS = "(SELECT unit, bool_or(purchase) AS buys, count(DISTINCT device) AS
 
 
 def compare_all(log: SessionLog, suppress: int = 0) -> tuple[GroupDifference, ...]:
-    """Every comparison that the log has data for, with p-values corrected together (Holm).
-
-    Args:
-        log: The sessions.
-        suppress: Comparisons with a count below this are left out; 0 for none.
-    """
+    """Every comparison that the log has data for, with p-values corrected together (Holm)."""
     differences = [
         difference
         for difference in _comparisons(log)

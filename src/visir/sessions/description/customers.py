@@ -11,13 +11,11 @@ from visir.sessions.description.statistic import Statistic, StatisticCell
 
 
 def devices_per_customer(log: SessionLog) -> Statistic:
-    """Shares of purchasers and of non-purchasers by the number of device types of their sessions.
-
-    A purchaser is a customer with at least one purchase session; a non-purchaser one who was identified and never
-    bought (section 6.2). Anonymous sessions are nobody's. The percentages of Table 6.3 are of customers, its caption
-    ("per session") notwithstanding: 2 to 5 devices add up to "> 1 device", and that and "1 device" to 100 %. Customers
-    are independent and count once each.
-    """
+    """Shares of purchasers and of non-purchasers by the number of device types of their sessions."""
+    # A purchaser is a customer with at least one purchase session; a non-purchaser one who was identified and never
+    # bought (section 6.2). Anonymous sessions are nobody's. The percentages of Table 6.3 are of customers, its caption
+    # ("per session") notwithstanding: 2 to 5 devices add up to "> 1 device", and that and "1 device" to 100 %.
+    # Customers are independent and count once each.
     name = ("table-6-3", "How many device types customers use", "Table 6.3")
     if not log.known_counts["customer"]:
         return Statistic.without(*name, "the log names no customer")

@@ -37,17 +37,11 @@ _SMALLEST, _LARGEST, _STEPS = 1e-12, 0.999, 60
 
 @dataclass(frozen=True)
 class Pair:
-    """Sums over the units, of a count y among a count n in two groups.
+    """Sums over the units, of a count y among a count n in two groups."""
 
-    Args:
-        first: Of the first group.
-        second: Of the second group.
-        cross: Σ y₁y₂, Σ y₁n₂, Σ n₁y₂, Σ n₁n₂ over the units.
-    """
-
-    first: Moments
-    second: Moments
-    cross: tuple[float, float, float, float]
+    first: Moments  # of the first group
+    second: Moments  # of the second group
+    cross: tuple[float, float, float, float]  # Σ y₁y₂, Σ y₁n₂, Σ n₁y₂, Σ n₁n₂ over the units
 
     @property
     def correlation(self) -> float:
@@ -61,43 +55,27 @@ class Pair:
 
 @dataclass(frozen=True)
 class GroupDifference:
-    """A comparison of two groups.
+    """A comparison of two groups."""
 
-    Args:
-        section: Of the report.
-        first: The first group, in words.
-        second: The second group.
-        what: What the values are: "share of sessions that end with a purchase".
-        kind: "share" (percent, differences in points) or "mean" (of a quantity per session).
-        values: Of both groups, in percent or in units; None for a group without sessions.
-        cases: Of both groups, (those that count, all).
-        difference: The first value minus the second; None where too few cases leave it open.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        p: Of this comparison alone.
-        corrected: `p` corrected for all comparisons of the description.
-    """
-
-    section: str
-    first: str
-    second: str
-    what: str
-    kind: Kind
+    section: str  # of the report
+    first: str  # the first group, in words
+    second: str  # the second group
+    what: str  # what the values are: "share of sessions that end with a purchase"
+    kind: Kind  # "share" (percent, differences in points) or "mean" (of a quantity per session)
+    # Of both groups, in percent or in units; None for a group without sessions.
     values: tuple[float | None, float | None]
-    cases: tuple[tuple[int, int], tuple[int, int]]
-    difference: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    corrected: float | None = None
+    cases: tuple[tuple[int, int], tuple[int, int]]  # of both groups, (those that count, all)
+    difference: float | None = None  # the first value minus the second; None where too few cases leave it open
+    low: float | None = None  # lower end of its 95 % interval
+    high: float | None = None  # upper end
+    p: float | None = None  # of this comparison alone
+    corrected: float | None = None  # `p` corrected for all comparisons of the description
 
     @property
     def verdict(self) -> Verdict:
-        """What can be concluded.
-
-        "real": shown, also after the correction; "by chance?": the interval leaves 0 out, but among so many comparisons
-        chance does that; "not shown": the interval holds 0; "too few": nothing is tested.
-        """
+        """What can be concluded."""
+        # "real": shown, also after the correction; "by chance?": the interval leaves 0 out, but among so many
+        # comparisons chance does that; "not shown": the interval holds 0; "too few": nothing is tested.
         if self.p is None:
             return "too few"
         if self.p >= ERROR:
@@ -115,17 +93,7 @@ def pair_of(
     where: str = "true",
     by: By = "visitors",
 ) -> Pair:
-    """The sums of a comparison.
-
-    Args:
-        log: The sessions.
-        first: SQL over `source`: whether a session is of the first group.
-        second: SQL over `source`: whether it is of the second.
-        counted: SQL over `source`: what a session counts, an integer or a condition.
-        source: SQL over the view `bucket`, with a column `unit`.
-        where: SQL over `source`: which sessions count.
-        by: What the units are.
-    """
+    """The sums of a comparison."""
     columns = ", ".join(
         f"coalesce(sum(CAST({counted} AS INTEGER)) FILTER (WHERE {group}), 0) AS y{number}, "
         f"count(*) FILTER (WHERE {group}) AS n{number}"
@@ -156,15 +124,7 @@ def pair_of(
 def difference_of(
     section: str, groups: tuple[str, str], what: str, pair: Pair, kind: Kind = "share"
 ) -> GroupDifference:
-    """Compare two groups; too few sessions of either kind, in either group, leave the difference open.
-
-    Args:
-        section: Of the report.
-        groups: Both in words.
-        what: What the values are.
-        pair: Of `pair_of`.
-        kind: Whether the values are shares or means.
-    """
+    """Compare two groups; too few sessions of either kind, in either group, leave the difference open."""
     moments = (pair.first, pair.second)
     scale = 100.0 if kind == "share" else 1.0
     values = tuple(scale * group.y / group.n if group.n else None for group in moments)
@@ -189,10 +149,9 @@ def difference_of(
 
 
 def _is_open(pair: Pair, kind: Kind) -> bool:
-    """Whether there are too few cases: were both groups alike, one would have fewer than five of a kind (Cochran 1954).
-
-    For a mean: whether a group has fewer than five visitors, or nothing was counted at all.
-    """
+    """Whether there are too few cases: were both groups alike, one would have fewer than five of a kind (Cochran
+    1954)."""
+    # For a mean: whether a group has fewer than five visitors, or nothing was counted at all.
     groups = (pair.first, pair.second)
     if any(group.units < 2 for group in groups):
         return True

@@ -36,23 +36,14 @@ DOMINATED = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums over visitors, of a count y among a count n.
+    """Sums over visitors, of a count y among a count n."""
 
-    Args:
-        y: Σ y.
-        yy: Σ y².
-        yn: Σ y·n.
-        n: Σ n.
-        nn: Σ n².
-        units: Visitors with n > 0.
-    """
-
-    y: float
-    yy: float
-    yn: float
-    n: float
-    nn: float
-    units: int
+    y: float  # Σ y
+    yy: float  # Σ y²
+    yn: float  # Σ y·n
+    n: float  # Σ n
+    nn: float  # Σ n²
+    units: int  # visitors with n > 0
 
     @property
     def visitors(self) -> float:
@@ -78,11 +69,9 @@ class Moments:
 
     @property
     def effective(self) -> float:
-        """How many independent sessions the share is worth; no more than there are.
-
-        Where all or none count, or all visitors have the same rate, the variance says nothing: sessions of a visitor
-        are then taken to be all alike.
-        """
+        """How many independent sessions the share is worth; no more than there are."""
+        # Where all or none count, or all visitors have the same rate, the variance says nothing: sessions of a visitor
+        # are then taken to be all alike.
         p = self.y / self.n
         if not 0 < p < 1 or self.variance in (0.0, float("inf")):
             return self.visitors
@@ -95,13 +84,7 @@ class Moments:
 
 
 def dominated_note(moments: Mapping[str, Moments], unit: str = "visitors", of: str = "sessions") -> list[str]:
-    """A warning where a few visitors have most of the sessions, for the notes of a statistic.
-
-    Args:
-        moments: What the intervals are of, by name.
-        unit: What the units are.
-        of: What is counted.
-    """
+    """A warning where a few visitors have most of the sessions, for the notes of a statistic."""
     names = [name for name, group in moments.items() if group.is_dominated]
     if not names:
         return []
@@ -112,13 +95,7 @@ def dominated_note(moments: Mapping[str, Moments], unit: str = "visitors", of: s
 
 
 def share(moments: Moments, *, scale: float = 100.0, confidence: float = CONFIDENCE) -> StatisticCell:
-    """y / n in percent with its interval; no value where n is 0.
-
-    Args:
-        moments: Sums over visitors.
-        scale: 100 for percent.
-        confidence: Of the interval, 0–1.
-    """
+    """y / n in percent with its interval; no value where n is 0."""
     if not moments.n:
         return StatisticCell(None, support=0)
     low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments, confidence))
@@ -126,20 +103,12 @@ def share(moments: Moments, *, scale: float = 100.0, confidence: float = CONFIDE
 
 
 def mean(moments: Moments, *, support: int, confidence: float = CONFIDENCE) -> StatisticCell:
-    """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0.
-
-    The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
-    that many, r² / var, give the mean that much spread. It stays above 0 and is wide where little was counted, where a
-    normal interval would be a point at 0. Where nothing was counted, or all visitors have the same mean, sessions of a
-    visitor are taken to be alike.
-    The counts are lowered by (z / t)², with t as in `share` (Korn and Graubard 1998): a few visitors are no Poisson
-    count.
-
-    Args:
-        moments: Sums over visitors.
-        support: The sessions that the value rests on.
-        confidence: Of the interval, 0–1.
-    """
+    """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0."""
+    # The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over
+    # visitors: that many, r² / var, give the mean that much spread. It stays above 0 and is wide where little was
+    # counted, where a normal interval would be a point at 0. Where nothing was counted, or all visitors have the same
+    # mean, sessions of a visitor are taken to be alike. The counts are lowered by (z / t)², with t as in `share` (Korn
+    # and Graubard 1998): a few visitors are no Poisson count.
     from scipy.special import chdtri
 
     if not moments.n:
@@ -165,21 +134,15 @@ def quantile(moments: Moments | None, confidence: float = CONFIDENCE) -> float:
 
 
 def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
-    """Rates y / n, minus their mean over the groups, divided by their standard deviation over the groups.
-
-    The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That of
-    a sample (n − 1), which Table 6.2 seems to use, would make all values smaller by √((k − 1) / k) of k groups. Mean
-    and deviation are over groups, not over sessions: a rare device counts as much as a common one. So a group whose
-    rate is hardly known (`Moments.is_small`) would move all the others; it is left out and has no value. There are no
-    values where all rates are equal or there is only one group.
-
-    Intervals are of `DRAWS` draws of all rates: each from the Beta distribution of Jeffreys with as many sessions as
-    the rate is worth, the groups independent. The derivatives of z (delta method) would do for common groups, but not
-    where one has hardly any purchases: it moves all the others.
-
-    Args:
-        groups: Sums over visitors, per group.
-    """
+    """Rates y / n, minus their mean over the groups, divided by their standard deviation over the groups."""
+    # The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That
+    # of a sample (n − 1), which Table 6.2 seems to use, would make all values smaller by √((k − 1) / k) of k groups.
+    # Mean and deviation are over groups, not over sessions: a rare device counts as much as a common one. So a group
+    # whose rate is hardly known (`Moments.is_small`) would move all the others; it is left out and has no value. There
+    # are no values where all rates are equal or there is only one group.
+    # Intervals are of `DRAWS` draws of all rates: each from the Beta distribution of Jeffreys with as many sessions as
+    # the rate is worth, the groups independent. The derivatives of z (delta method) would do for common groups, but not
+    # where one has hardly any purchases: it moves all the others.
     standing = [group for group in groups if not group.is_small]
     rates = np.array([group.y / group.n for group in standing])
     if len(rates) < 2 or rates.std() <= 1e-12:

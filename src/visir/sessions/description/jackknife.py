@@ -19,12 +19,7 @@ Values = dict[str, dict[str, dict[str, float]]]
 
 
 def leave_one_out(folder: str | Path, *, threads: int | None = None) -> list[Values]:
-    """The values of all statistics without each group of visitors; fewer than `GROUPS` for a log of few visitors.
-
-    Args:
-        folder: A folder of sessions.
-        threads: Default: one per core.
-    """
+    """The values of all statistics without each group of visitors; fewer than `GROUPS` for a log of few visitors."""
     groups = []
     for group in range(GROUPS):
         with open_log(folder, threads=threads, left_out=(group, GROUPS)) as log:

@@ -35,10 +35,8 @@ _WHAT = (
 
 
 def journeys(log: SessionLog) -> tuple[Statistic, Statistic, Statistic]:
-    """How many sessions a journey has; the channels of its sessions, and its page types, in order.
-
-    In a path, equal neighbours are one step, and the last `MOST_STEPS` steps before the order are given.
-    """
+    """How many sessions a journey has; the channels of its sessions, and its page types, in order."""
+    # In a path, equal neighbours are one step, and the last `MOST_STEPS` steps before the order are given.
     return _sizes(log), _channels(log), _pages(log)
 
 

@@ -20,29 +20,17 @@ _SHORT, _PER_DECADE = 20, 16
 
 @dataclass(frozen=True)
 class LengthCounts:
-    """Sessions of one device and outcome.
+    """Sessions of one device and outcome."""
 
-    Args:
-        lengths: The lengths that occur, ascending.
-        longer_moments: Of the share longer than each of them; the last is of none.
-        every: Of all sessions, as the share longer than nothing.
-    """
-
-    lengths: list[int]
-    longer_moments: list[Moments]
-    every: Moments
+    lengths: list[int]  # the lengths that occur, ascending
+    longer_moments: list[Moments]  # of the share longer than each of them; the last is of none
+    every: Moments  # of all sessions, as the share longer than nothing
 
     @classmethod
     def of(cls, added: Sequence[tuple[int, int, int, int]], visits: tuple[int, int, int]) -> LengthCounts:
-        """The counts of lengths, and of what each of them adds to sums over visitors.
-
-        A visitor with c sessions of at least this length and b longer ones adds c² − b² to Σ y² at this length. So the
-        moments at every length are sums from the longest down.
-
-        Args:
-            added: (length, sessions, what they add to Σ y², what they add to Σ y·n), ascending.
-            visits: Σ n, Σ n² and the number of visitors.
-        """
+        """The counts of lengths, and of what each of them adds to sums over visitors."""
+        # A visitor with c sessions of at least this length and b longer ones adds c² − b² to Σ y² at this length. So
+        # the moments at every length are sums from the longest down.
         sums, longer = (0, 0, 0), []
         for _, *more in reversed(added):
             longer.append(Moments(*sums, *visits))
@@ -68,16 +56,13 @@ class LengthCounts:
 
 
 def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
-    """The share of sessions longer than each length (the figure), and P50 and P90 (a table).
-
-    Length is the number of actions: pages opened, queries, items put into or taken out of the basket (section 6.2); an
-    order does not make a session longer. The CCDF at x is the share *longer* than x, so it starts below 100 % where
-    sessions without an action exist (an order alone, say), and crosses 50 % at P50; "at least x" would be the curve one
-    action further right. P50 is the smallest length that half of the sessions do not exceed.
-
-    Sessions of one visitor are held together at each length for itself: long sessions may be those of a few visitors
-    where short ones are everybody's. Intervals of percentiles are those of the shares, turned around (Woodruff 1952).
-    """
+    """The share of sessions longer than each length (the figure), and P50 and P90 (a table)."""
+    # Length is the number of actions: pages opened, queries, items put into or taken out of the basket (section 6.2);
+    # an order does not make a session longer. The CCDF at x is the share *longer* than x, so it starts below 100 %
+    # where sessions without an action exist (an order alone, say), and crosses 50 % at P50; "at least x" would be the
+    # curve one action further right. P50 is the smallest length that half of the sessions do not exceed.
+    # Sessions of one visitor are held together at each length for itself: long sessions may be those of a few visitors
+    # where short ones are everybody's. Intervals of percentiles are those of the shares, turned around (Woodruff 1952).
     about = ("figure-6-2", "How long sessions are", "Figure 6.2")
     if not log.known_counts["device"]:
         why = "the log names no device"
@@ -183,12 +168,7 @@ def _percentiles(groups: dict[tuple[str, bool], LengthCounts], device: str) -> S
 
 
 def percentile_cell(group: LengthCounts, percentile: float) -> StatisticCell:
-    """A percentile with the interval of the share below it, turned around (Woodruff 1952).
-
-    Args:
-        group: The sessions.
-        percentile: 50 for the median.
-    """
+    """A percentile with the interval of the share below it, turned around (Woodruff 1952)."""
     value = group.percentile(percentile / 100)
     moments = group.longer(value)
     low, high = wilson(percentile / 100, moments.effective, quantile(moments))

@@ -36,15 +36,7 @@ class StatisticHeading:
 def shares_by_outcome(
     log: SessionLog, about: StatisticHeading, column: str, keys: Sequence[int], label: Callable[[int], str]
 ) -> Statistic:
-    """The share of purchase and of non-purchase sessions with each value of a column that is always known.
-
-    Args:
-        log: The sessions.
-        about: Name and title.
-        column: A column of sessions.
-        keys: Its values, in order.
-        label: A value in words.
-    """
+    """The share of purchase and of non-purchase sessions with each value of a column that is always known."""
     shares = log.shares("purchase", column)
     cells = tuple(tuple(share(moments(shares, outcome, key)) for outcome in OUTCOMES) for key in keys)
     return Statistic(
@@ -62,15 +54,8 @@ def shares_by_outcome(
 
 
 def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> Statistic:
-    """Shares of each outcome over the values of a column, conversion rates, and these standardised over the values.
-
-    Sessions without a value are left out, and counted in a note.
-
-    Args:
-        log: The sessions.
-        about: Name and title.
-        column: A column of sessions.
-    """
+    """Shares of each outcome over the values of a column, conversion rates, and these standardised over the values."""
+    # Sessions without a value are left out, and counted in a note.
     names = log.names(column)
     if not names:
         return Statistic.without(about.name, about.title, about.source, f"the log names no {column}")

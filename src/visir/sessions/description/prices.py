@@ -14,12 +14,10 @@ _SEEN = ("page", "query", "add")
 
 
 def prices(log: SessionLog) -> Statistic:
-    """Sessions with a price seen, the median over sessions of the median price seen, and the median order.
-
-    Of each session the median of its prices counts once, so that a long session does not count more than a short one.
-    Intervals of medians are those of the share below, turned around (Woodruff 1952); sessions of one visitor are held
-    together.
-    """
+    """Sessions with a price seen, the median over sessions of the median price seen, and the median order."""
+    # Of each session the median of its prices counts once, so that a long session does not count more than a short one.
+    # Intervals of medians are those of the share below, turned around (Woodruff 1952); sessions of one visitor are held
+    # together.
     about = ("prices", "Which prices sessions see and pay", "Section 6.3")
     events = table_of(*(events for _, events in log.parts))
     kinds = ", ".join(f"'{action}'" for action in _SEEN)

@@ -12,13 +12,11 @@ _NONE = Moments(0, 0, 0, 0, 0, 0)
 
 
 def queries(log: SessionLog) -> Statistic:
-    """Queries per session, and on which devices queries are submitted.
-
-    Queries per session are over *all* sessions of that device and outcome, those without a query included: the row
-    "Avg" of Table 6.5 is all queries over all sessions (its rows weighted by the sessions of Table 6.4 give 3.10 and
-    0.06 where it prints 3.16 and 0.06; their plain means would be 2.0 and 0.03). The percentages are of all queries of
-    the outcome: columns add up to 100 %.
-    """
+    """Queries per session, and on which devices queries are submitted."""
+    # Queries per session are over *all* sessions of that device and outcome, those without a query included: the row
+    # "Avg" of Table 6.5 is all queries over all sessions (its rows weighted by the sessions of Table 6.4 give 3.10 and
+    # 0.06 where it prints 3.16 and 0.06; their plain means would be 2.0 and 0.03). The percentages are of all queries
+    # of the outcome: columns add up to 100 %.
     name = ("table-6-5", "How often sessions search", "Table 6.5")
     for column, reason in (("device", "names no device"), ("query", "records no search")):
         if not log.known_counts[column]:

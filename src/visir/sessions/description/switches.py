@@ -39,20 +39,16 @@ STEPS = """(
 
 
 def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
-    """The probability of each next device, given the device of the session before; self-transitions included.
-
-    Rows are the devices left, columns those gone to, and rows add up to 100 %: from TV, the thesis has 43.75 % to PC
-    and 6.25 % each to tablet and game console, which are 7 and 1 of 16 transitions *from TV*.
-
-    Sessions are a customer's in the order in which they began. "Before a purchase session" is read as the one step from
-    the session before to the purchase session: the thesis explains that TV is hardly ever gone to by how difficult it
-    is *to purchase* on it, and has only 16 transitions from TV (or a multiple).
-
-    The thesis's *journey* is of one wish (a fridge, a present; Figure 6.1), and journeys of a customer interleave. A
-    log does not contain wishes, so there are two readings: all steps that come after one purchase and lead to the next
-    ("journey"), or all consecutive sessions of a customer ("all"). Only the latter is not biased towards the devices
-    that people buy on.
-    """
+    """The probability of each next device, given the device of the session before; self-transitions included."""
+    # Rows are the devices left, columns those gone to, and rows add up to 100 %: from TV, the thesis has 43.75 % to PC
+    # and 6.25 % each to tablet and game console, which are 7 and 1 of 16 transitions *from TV*.
+    # Sessions are a customer's in the order in which they began. "Before a purchase session" is read as the one step
+    # from the session before to the purchase session: the thesis explains that TV is hardly ever gone to by how
+    # difficult it is *to purchase* on it, and has only 16 transitions from TV (or a multiple).
+    # The thesis's *journey* is of one wish (a fridge, a present; Figure 6.1), and journeys of a customer interleave. A
+    # log does not contain wishes, so there are two readings: all steps that come after one purchase and lead to the
+    # next ("journey"), or all consecutive sessions of a customer ("all"). Only the latter is not biased towards the
+    # devices that people buy on.
     name, title, meaning = READINGS[reading]
     names = log.devices
     for column, reason in (("customer", "customer, and a visitor is one browser"), ("device", "device")):

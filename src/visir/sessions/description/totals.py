@@ -8,12 +8,10 @@ from visir.sessions.sql import local_sql
 
 
 def totals(log: SessionLog) -> Statistic:
-    """The rows of Table 6.1, and more: purchases, visitors, the time the log covers.
-
-    Queries are searches submitted (actions). The thesis has two sets of these numbers, in the table and in its text,
-    that do not agree (`docs/background/published-values.md`); the table's own add up, sessions = anonymous +
-    identified, as here.
-    """
+    """The rows of Table 6.1, and more: purchases, visitors, the time the log covers."""
+    # Queries are searches submitted (actions). The thesis has two sets of these numbers, in the table and in its text,
+    # that do not agree (`docs/background/published-values.md`); the table's own add up, sessions = anonymous +
+    # identified, as here.
     name = ("table-6-1", "What the log holds", "Table 6.1")
     known_counts = log.known_counts
     first, last = (f"strftime({local_sql(end, log.zone)}, '%Y-%m-%d %H:%M')" for end in ("min(began)", "max(ended)"))

@@ -11,19 +11,15 @@ TOTAL = "Total"
 
 
 def unique_queries(log: SessionLog) -> Statistic:
-    """Unique queries of each device and outcome: the different texts, and the texts that were submitted only once.
-
-    Texts are compared as the log has them. The percentages are of the sum over the devices, as in the row "Total" of
-    Table 6.6 (180,542 of 489,368 is its 36.89 %), not "of the total number of queries" as its caption says; that share
-    is the column "of its queries" here.
-
-    The thesis does not say what unique means. Different texts are counted here, in each cell for itself, so a text that
-    is asked on two devices counts on both, and the total is a sum, not the number of texts in the log. The other
-    reading, texts submitted once in the whole log, falls into one cell each: it would explain that the totals add up to
-    the 1,302,195 unique queries of section 6.4.5. Both are given.
-
-    They are counts of this log, not estimates: they grow with it, though slower, and have no interval.
-    """
+    """Unique queries of each device and outcome: the different texts, and the texts that were submitted only once."""
+    # Texts are compared as the log has them. The percentages are of the sum over the devices, as in the row "Total" of
+    # Table 6.6 (180,542 of 489,368 is its 36.89 %), not "of the total number of queries" as its caption says; that
+    # share is the column "of its queries" here.
+    # The thesis does not say what unique means. Different texts are counted here, in each cell for itself, so a text
+    # that is asked on two devices counts on both, and the total is a sum, not the number of texts in the log. The other
+    # reading, texts submitted once in the whole log, falls into one cell each: it would explain that the totals add up
+    # to the 1,302,195 unique queries of section 6.4.5. Both are given.
+    # They are counts of this log, not estimates: they grow with it, though slower, and have no interval.
     name = ("table-6-6", "How many different queries there are", "Table 6.6")
     for column, reason in (("device", "names no device"), ("query", "records no search")):
         if not log.known_counts[column]:

@@ -13,11 +13,10 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 
 def weekdays(log: SessionLog) -> Statistic:
-    """Shares of all purchase sessions and of all non-purchase sessions by the day they begin, in the log's time zone.
-
-    The thesis covers 28 days, four of each. A log that has more Mondays than Sundays has more sessions on Mondays for
-    that alone, so the last column counts the days.
-    """
+    """Shares of all purchase sessions and of all non-purchase sessions by the day they begin, in the log's time
+    zone."""
+    # The thesis covers 28 days, four of each. A log that has more Mondays than Sundays has more sessions on Mondays for
+    # that alone, so the last column counts the days.
     about = StatisticHeading("figure-6-3", "On which days sessions begin", "Figure 6.3", "day")
     statistic = shares_by_outcome(log, about, "weekday", range(1, 8), lambda day: DAYS[day - 1])
     day = f"CAST({log.clock} AS DATE)"

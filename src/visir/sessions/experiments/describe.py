@@ -23,18 +23,13 @@ from visir.studies.experiment import ExperimentContext, InsufficientDataError, M
 
 
 class DescribeExperiment(SessionLogExperiment):
-    """One column of a statistic of `visir sessions describe`; labels are its rows, in the words of the thesis.
+    """One column of a statistic of `visir sessions describe`; labels are its rows, in the words of the thesis."""
 
-    A log from which it cannot be computed (no customers, no searches) leaves the cell "not run", with the reason.
-
-    Args:
-        statistic: Its name, "table-6-4".
-        column: "Purchase sessions"; of Figure 6.5 the device that is gone to; of Figure 6.2 "PC, purchase".
-    """
+    # A log from which it cannot be computed (no customers, no searches) leaves the cell "not run", with the reason.
 
     experiment: Literal["describe"] = "describe"
-    statistic: str
-    column: str
+    statistic: str  # its name, "table-6-4"
+    column: str  # "Purchase sessions"; of Figure 6.5 the device that is gone to; of Figure 6.2 "PC, purchase"
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

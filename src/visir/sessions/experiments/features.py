@@ -12,21 +12,16 @@ from visir.studies.experiment import ExperimentContext, Measurement
 
 
 class FeaturesExperiment(SessionLogExperiment):
-    """visir's own feature set beside the ticks of the table: 1 for a tick, 0 for a dash.
+    """visir's own feature set beside the ticks of the table: 1 for a tick, 0 for a dash."""
 
-    Labels: "session: …" and "history: …", as in the table.
-
-    Args:
-        column: "dynamic" or "baseline", the columns.
-        log: A log; a feature then counts as dynamic when its values on `sessions` identified sessions change from one
-            step to another. Without a log, when visir declares it so.
-        sessions: How many sessions.
-    """
+    # Labels: "session: …" and "history: …", as in the table.
 
     experiment: Literal["features"] = "features"
-    column: Literal["dynamic", "baseline"]
+    column: Literal["dynamic", "baseline"]  # "dynamic" or "baseline", the columns
+    # A log; a feature then counts as dynamic when its values on `sessions` identified sessions change from one step to
+    # another. Without a log, when visir declares it so.
     log: str = ""
-    sessions: int = 500
+    sessions: int = 500  # how many sessions
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

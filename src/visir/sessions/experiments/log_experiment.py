@@ -30,25 +30,17 @@ DESCRIPTION = FolderKind("described", "a description of a log")
 
 
 class SessionLogExperiment(Experiment):
-    """A cell of a study about the sessions of a log.
+    """A cell of a study about the sessions of a log."""
 
-    Args:
-        log: "generated:40000" (with `?logs_in_at_checkout=0.7`, or another chance of `Shop`), a name of
-            `data_requirements.toml`, or a file or folder.
-        mapping: How it is read: a preset of `visir sessions make`, or a TOML file. By default a folder that `visir
-            intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
-            its name.
-    """
-
+    # "generated:40000" (with `?logs_in_at_checkout=0.7`, or another chance of `Shop`), a name of
+    # `data_requirements.toml`, or a file or folder.
     log: str
+    # How it is read: a preset of `visir sessions make`, or a TOML file. By default a folder that `visir intent
+    # generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of its name.
     mapping: str = ""
 
     def provenance(self, counts: dict[str, Any]) -> dict[str, str]:
-        """What ran, for the card of the cell.
-
-        Args:
-            counts: The counts.json of the sessions.
-        """
+        """What ran, for the card of the cell."""
         name = f"generated log, {_described(self.log)}" if self.generated else self.log
         return {"system": self.system, "collection": name}
 
@@ -78,11 +70,9 @@ class SessionLogExperiment(Experiment):
 
 
 def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) -> Path:
-    """The folder of an experiment's log; `visir sessions make` wrote its subfolder "log".
-
-    It is named by the log and the mapping and, of a real log, by the names and sizes of its files: another log in the
-    same place has another folder.
-    """
+    """The folder of an experiment's log; `visir sessions make` wrote its subfolder "log"."""
+    # It is named by the log and the mapping and, of a real log, by the names and sizes of its files: another log in the
+    # same place has another folder.
     from visir.sessions import load_mapping, preset, sessionise
     from visir.sessions.simulator import Shop, generate
 

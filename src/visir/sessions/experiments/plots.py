@@ -55,10 +55,8 @@ def over_steps(values: Mapping[str, float], printed: Mapping[str, float], axis: 
 
 
 def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> Plot:
-    """A panel for each measure and setting, two in a row; a colour and a marker for each model.
-
-    Of two settings each has a column; one alone has its measures in both.
-    """
+    """A panel for each measure and setting, two in a row; a colour and a marker for each model."""
+    # Of two settings each has a column; one alone has its measures in both.
     by_measure = {measure: _curves(means, measure) for measure in MEASURES}
     settings = list(dict.fromkeys(key[0] for curves in by_measure.values() for key in curves))
     models = list(dict.fromkeys(key[1] for curves in by_measure.values() for key in curves if key[1] != ALL_BOUGHT))

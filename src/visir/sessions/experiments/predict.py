@@ -27,41 +27,30 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 
 
 class PredictExperiment(SessionLogExperiment):
-    """One curve of the prediction study (`visir sessions predict`): a setting, a model, a feature set.
+    """One curve of the prediction study (`visir sessions predict`): a setting, a model, a feature set."""
 
-    Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
-    setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
-    leaves the cell "not run", with the reason.
-
-    Args:
-        setting: Which sessions are predicted.
-        quantity: "measures" of `model` with `features`, × 100. "all bought": those of calling every session a purchase,
-            to compare F1 with. Of the random forest with the extended set "importance" (percent of the decrease in
-            impurity, mean over steps) or "static share" (that of all static features by step).
-        model: Name of the model.
-        features: The feature set.
-        sessions: At most so many; all by default.
-        min_pages: Pages that a session must have. Fewer pages have fewer steps: the last is two before, and never the
-            eleventh.
-        counted_pages: Which pages count; see `visir.sessions.examples.Sample`. The thesis (6.5.1) leaves out sessions
-            of fewer than twelve pages: "all".
-        setting_from: What the setting follows from. The thesis (6.3) gives a session with a later login to the
-            customer: "session".
-        dwell_times: Which dwell times are known at a step.
-        folds: Of the cross-validation, grouped by person.
-    """
+    # Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
+    # setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
+    # leaves the cell "not run", with the reason.
 
     experiment: Literal["predict"] = "predict"
-    setting: Literal["anonymous", "identified"]
+    setting: Literal["anonymous", "identified"]  # which sessions are predicted
+    # "measures" of `model` with `features`, × 100. "all bought": those of calling every session a purchase, to compare
+    # F1 with. Of the random forest with the extended set "importance" (percent of the decrease in impurity, mean over
+    # steps) or "static share" (that of all static features by step).
     quantity: Literal["measures", "all bought", "importance", "static share"] = "measures"
-    model: Literal["rf", "lr", "knn", "svm", "mlp", "gbdt"] = "rf"
-    features: Literal["baseline", "extended"] = "extended"
-    sessions: Annotated[int, Field(gt=0)] | None = None
+    model: Literal["rf", "lr", "knn", "svm", "mlp", "gbdt"] = "rf"  # name of the model
+    features: Literal["baseline", "extended"] = "extended"  # the feature set
+    sessions: Annotated[int, Field(gt=0)] | None = None  # at most so many; all by default
+    # Pages that a session must have. Fewer pages have fewer steps: the last is two before, and never the eleventh.
     min_pages: Annotated[int, Field(ge=3)] = 12
+    # Which pages count; see `visir.sessions.examples.Sample`. The thesis (6.5.1) leaves out sessions of fewer than
+    # twelve pages: "all".
     counted_pages: CountedPages = "before order"
+    # What the setting follows from. The thesis (6.3) gives a session with a later login to the customer: "session".
     setting_from: SettingFrom = "start"
-    dwell_times: DwellTimes = "left pages"
-    folds: Annotated[int, Field(ge=2)] = 10
+    dwell_times: DwellTimes = "left pages"  # which dwell times are known at a step
+    folds: Annotated[int, Field(ge=2)] = 10  # of the cross-validation, grouped by person
 
     def describe(self) -> str:
         """See `Experiment.describe`."""

@@ -17,13 +17,7 @@ Values = Mapping[str, float | None]
 def curve_draws(
     cells: Sequence[PredictionCell], name: str, read: Callable[[PredictionCell], Values]
 ) -> dict[str, Draws]:
-    """Draws of the mean over folds of each label; a label that some fold lacks has none.
-
-    Args:
-        cells: The grouped folds of one setting.
-        name: Of the study: all curves of it are of the same folds, and their draws are paired.
-        read: Label → value of one fold at one step; the labels of different steps differ.
-    """
+    """Draws of the mean over folds of each label; a label that some fold lacks has none."""
     folds = sorted({cell.fold for cell in cells})
     values: dict[str, dict[int, float]] = {}
     for cell in cells:

@@ -19,11 +19,9 @@ STABLE = 0.25
 
 
 def figure_6_2(means: Means) -> list[TrendCheck]:
-    """Section 6.4.1: purchase sessions are longer and vary less; sessions are shortest on smartphones.
-
-    The thesis says it of the area between P50 and P90, so of both ends of it here; a tie at one of them is none. What
-    varies is read as P90 / P50 of a device, because it is explained by lookers-up and explorers.
-    """
+    """Section 6.4.1: purchase sessions are longer and vary less; sessions are shortest on smartphones."""
+    # The thesis says it of the area between P50 and P90, so of both ends of it here; a tie at one of them is none. What
+    # varies is read as P90 / P50 of a device, because it is explained by lookers-up and explorers.
     ends = {
         (outcome, device): (half, means[f"{outcome}: P90"][device])
         for outcome in OUTCOMES

@@ -22,14 +22,10 @@ SMOOTHING = 1.0
 
 
 def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> FeatureState:
-    """Learn the two chains.
-
-    Args:
-        names: Of the states.
-        before: (n,) the state that each transition leaves, see `states_of`.
-        after: (n,) the state that each transition goes to.
-        buys: (n,) whether it is of a session that buys.
-    """
+    """Learn the two chains."""
+    # before: (n,) the state that each transition leaves, see `states_of`.
+    # after: (n,) the state that each transition goes to.
+    # buys: (n,) whether it is of a session that buys.
     states = len(names) + 3
     counts = np.full((2, states, states - 1), SMOOTHING)  # nothing goes back to the start, which is the last state
     np.add.at(counts, (buys.astype(np.int64), before, after), 1.0)
@@ -39,8 +35,7 @@ def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -
 
 def states_of(names: Sequence[str], words: CodedTexts) -> Ints:
     """The state of each text: its position in `names`, then one state for no text, then one for a text not seen in
-    training.
-    """
+    training."""
     return words.codes_in(names, missing=len(names), unseen=len(names) + 1)
 
 

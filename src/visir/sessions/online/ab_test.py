@@ -33,49 +33,29 @@ Verdict = Literal["better", "worse", "open"]
 
 @dataclass(frozen=True)
 class VariantResult:
-    """One variant.
+    """One variant."""
 
-    Args:
-        name: As the log has it.
-        sessions: Its sessions with an outcome.
-        units: Its visitors (sessions where the log names no visitor).
-        mean: The mean outcome of a unit: the sum over its sessions.
-        positive: Units whose outcome is not 0.
-        decisions: Decision → sessions.
-        without: Sessions without an outcome, which are left out.
-    """
-
-    name: str
-    sessions: int
-    units: int
-    mean: float
-    positive: int
-    decisions: dict[str, int]
-    without: int
+    name: str  # as the log has it
+    sessions: int  # its sessions with an outcome
+    units: int  # its visitors (sessions where the log names no visitor)
+    mean: float  # the mean outcome of a unit: the sum over its sessions
+    positive: int  # units whose outcome is not 0
+    decisions: dict[str, int]  # decision → sessions
+    without: int  # sessions without an outcome, which are left out
 
 
 @dataclass(frozen=True)
 class VariantEffect:
-    """A variant against the control, look by look; the last look is now.
+    """A variant against the control, look by look; the last look is now."""
 
-    Args:
-        variant: The variant.
-        difference: Its mean minus that of the control, now.
-        low: Lower end of the always-valid interval now; None where nothing can be concluded yet.
-        high: Upper end.
-        p: The always-valid p-value.
-        error: What the interval may fail with, after the correction for several variants.
-        decided: The look (units so far) at which the interval first left 0 out; None for never.
-        looks: (units so far, difference, low, high) of every look.
-    """
-
-    variant: str
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    error: float
-    decided: int | None
+    variant: str  # the variant
+    difference: float  # its mean minus that of the control, now
+    low: float | None  # lower end of the always-valid interval now; None where nothing can be concluded yet
+    high: float | None  # upper end
+    p: float  # the always-valid p-value
+    error: float  # what the interval may fail with, after the correction for several variants
+    decided: int | None  # the look (units so far) at which the interval first left 0 out; None for never
+    # (units so far, difference, low, high) of every look.
     looks: tuple[tuple[int, float | None, float | None, float | None], ...]
 
     @property

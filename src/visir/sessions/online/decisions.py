@@ -35,27 +35,16 @@ KEYS = ("session", "visitor", "variant", "decision", "time", "outcome")
 
 @dataclass(slots=True)
 class Decision:
-    """One session of an online test.
+    """One session of an online test."""
 
-    Args:
-        session: Its name.
-        variant: What it saw.
-        visitor: The unit that was assigned; the session where the log names none.
-        decision: What was decided, as a text; "" where nothing is told.
-        time: Microseconds since 1970 (UTC), or the number of its first line where the log has no times.
-        outcome: What came of it; None where nothing is told.
-        line: Its first line.
-        timed: Whether the log has a time for it.
-    """
-
-    session: str
-    variant: str
-    visitor: str
-    decision: str
-    time: int
-    outcome: float | None
-    line: int
-    timed: bool
+    session: str  # its name
+    variant: str  # what it saw
+    visitor: str  # the unit that was assigned; the session where the log names none
+    decision: str  # what was decided, as a text; "" where nothing is told
+    time: int  # microseconds since 1970 (UTC), or the number of its first line where the log has no times
+    outcome: float | None  # what came of it; None where nothing is told
+    line: int  # its first line
+    timed: bool  # whether the log has a time for it
 
 
 def assign(unit: str, variants: Sequence[str], *, test: str = "") -> str:
@@ -128,14 +117,7 @@ class DecisionLog:
 
 
 def read_decisions(path: str | Path) -> list[Decision]:
-    """The sessions of a log of decisions, in the order of time.
-
-    Args:
-        path: A file of JSON lines, also compressed (.gz).
-
-    Raises:
-        VisirError: There is no such file, it has no decision, or lines have faults; all are listed with their numbers.
-    """
+    """The sessions of a log of decisions, in the order of time."""
     faults: list[str] = []
     sessions: dict[str, Decision] = {}
     for number, line in enumerate(iter_lines(path), start=1):

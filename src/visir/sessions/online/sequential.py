@@ -54,19 +54,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sums:
-    """Running sums over the units of a variant: numbers, or arrays with one entry per look.
+    """Running sums over the units of a variant: numbers, or arrays with one entry per look."""
 
-    Args:
-        units: How many.
-        y: Σ of their outcomes.
-        yy: Σ of their squared outcomes.
-        other: Units whose outcome is not 0.
-    """
-
-    units: Floats
-    y: Floats
-    yy: Floats
-    other: Floats
+    units: Floats  # how many
+    y: Floats  # Σ of their outcomes
+    yy: Floats  # Σ of their squared outcomes
+    other: Floats  # units whose outcome is not 0
 
     @property
     def mean(self) -> Floats:
@@ -83,38 +76,18 @@ class Sums:
 
 @dataclass(frozen=True)
 class DifferenceOverTime:
-    """The difference of two variants, look by look.
+    """The difference of two variants, look by look."""
 
-    Args:
-        difference: The mean of the first minus that of the second.
-        low: Lower end of the interval; −∞ where nothing is concluded yet.
-        high: Upper end.
-        p: The smallest p-value up to each look; 1 where nothing is concluded yet.
-    """
-
-    difference: Floats
-    low: Floats
-    high: Floats
-    p: Floats
+    difference: Floats  # the mean of the first minus that of the second
+    low: Floats  # lower end of the interval; −∞ where nothing is concluded yet
+    high: Floats  # upper end
+    p: Floats  # the smallest p-value up to each look; 1 where nothing is concluded yet
 
 
 def difference_over_time(
     first: Sums, second: Sums, *, error: float = ERROR, planned: int = PLANNED
 ) -> DifferenceOverTime:
-    """The always-valid interval of a difference of means at every look, and the p-value.
-
-    Args:
-        first: The variant, look by look.
-        second: The control.
-        error: α: how often the intervals may fail to hold the true difference at some look.
-        planned: t*: units of both variants at which the interval is narrowest. Fix it before the test.
-
-    Example:
-        >>> sums = [Sums(*map(np.float64, ([200], [y], [y], [y]))) for y in (80, 40)]
-        >>> path = difference_over_time(*sums, planned=400)
-        >>> f"{path.difference[0]:.2f} in {path.low[0]:.3f} to {path.high[0]:.3f}, p {path.p[0]:.4f}"
-        '0.20 in 0.064 to 0.336, p 0.0004'
-    """
+    """The always-valid interval of a difference of means at every look, and the p-value."""
     t = first.units + second.units
     rho = (-2 * np.log(error) + np.log1p(-2 * np.log(error))) / planned
     difference = first.mean - second.mean
@@ -148,16 +121,9 @@ def _spreads(first: Sums, second: Sums) -> tuple[Floats, Floats]:
 
 
 def sample_ratio_p(counts: ArrayLike, shares: ArrayLike) -> Floats:
-    """The p-value of the planned shares at every look: the smallest 1 / B so far.
-
-    Args:
-        counts: (looks, variants) units so far.
-        shares: (variants,) planned, adding up to 1.
-
-    Example:
-        >>> sample_ratio_p([[50, 50], [450, 550]], [0.5, 0.5]).round(3).tolist()
-        [1.0, 0.035]
-    """
+    """The p-value of the planned shares at every look: the smallest 1 / B so far."""
+    # counts: (looks, variants) units so far.
+    # shares: (variants,) planned, adding up to 1.
     from scipy.special import gammaln
 
     n, theta = np.asarray(counts, np.float64), np.asarray(shares, np.float64)

@@ -21,15 +21,9 @@ BaseRates = dict[tuple[Setting, int], tuple[int, int]]
 
 
 def base_rates_sql(sessions: str, events: str) -> str:
-    """SQL of the rows step, identified, sessions, purchases.
-
-    A session reaches step k when it opens its k-th page before its first order; every session reaches step 0. It is
-    identified at a step when a customer was known by then.
-
-    Args:
-        sessions: A table expression of sessions, as `sessionise` writes them.
-        events: A table expression of their events.
-    """
+    """SQL of the rows step, identified, sessions, purchases."""
+    # A session reaches step k when it opens its k-th page before its first order; every session reaches step 0. It is
+    # identified at a step when a customer was known by then.
     walk = "PARTITION BY visitor, session ORDER BY place"
     return f"""
 WITH walked AS (
@@ -52,22 +46,7 @@ GROUP BY ALL"""
 
 
 def base_rates(folder: str | Path) -> BaseRates:
-    """Count the sessions of a folder that reach each step, and those of them that buy.
-
-    Args:
-        folder: A folder that `sessionise` wrote.
-
-    Example:
-        >>> import pyarrow as pa, pyarrow.parquet as pq
-        >>> from visir.sessions import preset, sessionise
-        >>> rows = [("ann", 0, "page"), ("ann", 1, "page"), ("ann", 2, "order"), ("bob", 0, "page")]
-        >>> columns = dict(zip(("visitor", "time", "action"), map(list, zip(*rows))))
-        >>> pq.write_table(pa.table(columns), "log.parquet")
-        >>> _ = sessionise("log.parquet", preset("events"), "sessions")
-        >>> rates = base_rates("sessions")
-        >>> [rates["anonymous", step] for step in (0, 1, 2, 3)]
-        [(2, 1), (2, 1), (1, 1), (0, 0)]
-    """
+    """Count the sessions of a folder that reach each step, and those of them that buy."""
     folder = Path(folder)
     counted: Counter[tuple[Setting, int]] = Counter()
     bought: Counter[tuple[Setting, int]] = Counter()
@@ -83,20 +62,9 @@ def base_rates(folder: str | Path) -> BaseRates:
 
 
 def rate_at(rates: BaseRates, settings: tuple[Setting, ...], step: int) -> float | None:
-    """The share of sessions in these settings that buy, of those that reach a step; None when none reaches it.
-
-    Half a purchase and half a session without one are added, so that a share of 0 or 1 of a few sessions is not taken
-    for certainty.
-
-    Args:
-        rates: Those of `base_rates`.
-        settings: The settings whose sessions the model scores.
-        step: The step.
-
-    Example:
-        >>> rate_at({("anonymous", 0): (99, 9)}, ("anonymous",), 0)
-        0.095
-    """
+    """The share of sessions in these settings that buy, of those that reach a step; None when none reaches it."""
+    # Half a purchase and half a session without one are added, so that a share of 0 or 1 of a few sessions is not taken
+    # for certainty.
     sessions = sum(rates[setting, step][0] for setting in settings)
     purchases = sum(rates[setting, step][1] for setting in settings)
     return (purchases + 0.5) / (sessions + 1) if sessions else None

@@ -27,14 +27,10 @@ def for_trees(matrix: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What standardising learnt.
+    """What standardising learnt."""
 
-    Args:
-        means: Mean of each column over the training rows.
-        deviations: Standard deviation of each column over the training rows; 1 for a column without spread.
-    """
-
-    means: tuple[float, ...]
+    means: tuple[float, ...]  # mean of each column over the training rows
+    # Standard deviation of each column over the training rows; 1 for a column without spread.
     deviations: tuple[float, ...]
 
     @classmethod
@@ -61,16 +57,9 @@ class Scaling:
 
 
 def expanded(features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
-    """The columns of features for models that add or measure distances; see the module.
-
-    Args:
-        features: Their kinds decide the columns.
-        states: What each feature learnt.
-        matrix: (n, features) values, NaN where one is missing.
-
-    Returns:
-        (n, columns), NaN where a value is missing.
-    """
+    """The columns of features for models that add or measure distances; see the module."""
+    # matrix: (n, features) values, NaN where one is missing.
+    # Returns: (n, columns), NaN where a value is missing.
     columns: list[Floats] = []
     for feature, state, values in zip(features, states, matrix.T, strict=True):
         if feature.kind == "category":

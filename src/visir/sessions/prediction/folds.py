@@ -37,17 +37,7 @@ class TrainTestSplit:
 
 
 def splits(examples: SessionExamples, scheme: Scheme, *, folds: int = 10, seed: int = 0) -> list[TrainTestSplit]:
-    """The splits of a scheme; one for "temporal".
-
-    Args:
-        examples: n sessions.
-        scheme: "grouped", "temporal" or "ungrouped".
-        folds: How many folds.
-        seed: Of the hash.
-
-    Raises:
-        VisirError: There are fewer people than folds.
-    """
+    """The splits of a scheme; one for "temporal"."""
     if scheme == "temporal":
         return [temporal_split(examples)]
     if scheme == "grouped":
@@ -62,23 +52,14 @@ def splits(examples: SessionExamples, scheme: Scheme, *, folds: int = 10, seed: 
 def temporal_split(
     examples: SessionExamples, *, past: float = PAST, cut: int | None = None, idle_minutes: float = IDLE_MINUTES
 ) -> TrainTestSplit:
-    """Train on sessions that were over when the later ones began, and test on those later ones.
-
-    Args:
-        examples: n sessions.
-        past: The share of sessions, in the order of their beginning, before the moment of the split.
-        cut: The moment itself, µs since 1970 (UTC); by default the one that `past` says.
-        idle_minutes: A session is over so long after its last request.
-    """
+    """Train on sessions that were over when the later ones began, and test on those later ones."""
     cut = int(np.quantile(examples.began, past, method="lower")) if cut is None else cut
     return TrainTestSplit(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
 
 
 def people_of(examples: SessionExamples) -> Ints:
-    """(n,) a number for the person behind each session.
-
-    Visitors and customers that were ever seen together are one person.
-    """
+    """(n,) a number for the person behind each session."""
+    # Visitors and customers that were ever seen together are one person.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -93,18 +74,9 @@ def people_of(examples: SessionExamples) -> Ints:
 
 
 def assign_folds(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed: int) -> Ints:
-    """(n,) the fold of each session.
-
-    Args:
-        groups: (n,) the group of each session; a group is in one fold.
-        names: The names of the groups, in their order; the hash is of these.
-        purchase: (n,) whether each session holds an order.
-        folds: How many folds.
-        seed: Of the hash.
-
-    Raises:
-        VisirError: There are fewer groups than folds.
-    """
+    """(n,) the fold of each session."""
+    # groups: (n,) the group of each session; a group is in one fold.
+    # purchase: (n,) whether each session holds an order.
     if len(names) < folds:
         raise VisirError(f"{len(names):,} people cannot be dealt into {folds} folds.", hint="fewer folds: --folds")
     buys = np.bincount(groups, purchase, minlength=len(names)) > 0

@@ -57,20 +57,13 @@ _PARTS = ("input", "recurrent", "input_bias", "recurrent_bias", "output", "offse
 
 @dataclass(frozen=True, eq=False)
 class GruModel:
-    """A fitted GRU of h hidden units over c columns. Gates are in PyTorch's order: reset, update, new.
+    """A fitted GRU of h hidden units over c columns. Gates are in PyTorch's order: reset, update, new."""
 
-    Args:
-        learnt: Features with what they learnt.
-        scaling: Of their columns.
-        rates: Share of the training sessions that buy, for each step from 0.
-        epochs: How long it was trained.
-        weights: "input" (3h, c), "recurrent" (3h, h), their biases (3h,), "output" (h,) and "offset" ().
-    """
-
-    learnt: LearntFeatures
-    scaling: Scaling
-    rates: tuple[float, ...]
-    epochs: int
+    learnt: LearntFeatures  # features with what they learnt
+    scaling: Scaling  # of their columns
+    rates: tuple[float, ...]  # share of the training sessions that buy, for each step from 0
+    epochs: int  # how long it was trained
+    # "input" (3h, c), "recurrent" (3h, h), their biases (3h,), "output" (h,) and "offset" ().
     weights: dict[str, Floats]
 
     @property
@@ -80,17 +73,8 @@ class GruModel:
 
     @classmethod
     def fit(cls, examples: SessionExamples, rows: Bools, seed: int = 0) -> GruModel:
-        """Learn from sessions.
-
-        Args:
-            examples: n sessions, drawn by `EverySession`.
-            rows: (n,) the training sessions.
-            seed: Of the first weights, the order of the sessions, and dropout.
-
-        Raises:
-            VisirError: The training sessions do not hold both outcomes.
-            MissingPackageError: PyTorch is not installed.
-        """
+        """Learn from sessions."""
+        # rows: (n,) the training sessions.
         require("torch", extra="torch", purpose='The classifier "gru"')
         learnt = LearntFeatures.of(GRU_FEATURES, examples, rows)
         reached, purchase = examples.reached[rows], examples.purchase[rows]
@@ -112,16 +96,9 @@ class GruModel:
         return np.zeros((n, len(self.weights["output"])))
 
     def advance(self, states: Floats, examples: SessionExamples, step: int) -> tuple[Floats, Floats]:
-        """The states after a step, and the chances there.
-
-        Args:
-            states: (n, h) those after the step before.
-            examples: n sessions.
-            step: Of all of them.
-
-        Returns:
-            (n, h) states, (n,) chances.
-        """
+        """The states after a step, and the chances there."""
+        # states: (n, h) those after the step before.
+        # Returns: (n, h) states, (n,) chances.
         values = self.weights
         matrix = self.learnt.matrix(examples, step)
         columns = self.scaling.apply(expanded(self.learnt.features, self.learnt.states, matrix))
@@ -171,20 +148,12 @@ def _sigmoid(values: Floats) -> Floats:
 def _train(
     inputs: Floats, used: Bools, purchase: Bools, rows: Bools, stop: Bools | None, *, seed: int, epochs: int
 ) -> tuple[dict[str, Floats], int]:
-    """Train a network.
-
-    Args:
-        inputs: (n, steps, c) columns.
-        used: (n, steps) the steps that a session reaches; it reaches all before its last.
-        purchase: (n,) outcomes.
-        rows: (n,) the sessions that teach.
-        stop: (n,) those whose log loss says when to stop; None: after `epochs`.
-        seed: Of everything random.
-        epochs: At most so many.
-
-    Returns:
-        The weights after the last epoch, and which epoch had the least log loss.
-    """
+    """Train a network."""
+    # inputs: (n, steps, c) columns.
+    # used: (n, steps) the steps that a session reaches; it reaches all before its last.
+    # purchase: (n,) outcomes.
+    # rows: (n,) the sessions that teach.
+    # stop: (n,) those whose log loss says when to stop; None: after `epochs`.
     import torch
 
     teaching = np.flatnonzero(rows & used[:, 0])

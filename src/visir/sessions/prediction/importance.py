@@ -12,10 +12,8 @@ from visir.sessions.records import Bools, Floats
 
 
 def impurity(fitted: FittedClassifier, features: Sequence[SessionFeature]) -> dict[str, float]:
-    """Share of the decrease in impurity, summing to 1 (the thesis's reading, scikit-learn's default).
-
-    It is measured on training rows and favours features of many values (dwell times over device types).
-    """
+    """Share of the decrease in impurity, summing to 1 (the thesis's reading, scikit-learn's default)."""
+    # It is measured on training rows and favours features of many values (dwell times over device types).
     return {
         feature.name: float(value)
         for feature, value in zip(features, fitted.estimator.feature_importances_, strict=True)
@@ -31,19 +29,11 @@ def permutation(
     *,
     seed: int,
 ) -> dict[str, float]:
-    """By how much ROC-AUC of the predicted sessions falls when a feature is exchanged between them at random.
-
-    Of two features that say the same (device type and its conversion rate) each can replace the other, so both look
-    unimportant.
-
-    Args:
-        fitted: The forest.
-        features: Its features.
-        states: What each feature learnt.
-        matrix: (n, features) of the predicted sessions.
-        purchase: (n,) whether each holds an order.
-        seed: Of the exchange.
-    """
+    """By how much ROC-AUC of the predicted sessions falls when a feature is exchanged between them at random."""
+    # Of two features that say the same (device type and its conversion rate) each can replace the other, so both look
+    # unimportant.
+    # matrix: (n, features) of the predicted sessions.
+    # purchase: (n,) whether each holds an order.
     from sklearn.metrics import roc_auc_score
 
     rng = np.random.default_rng(seed)

@@ -75,25 +75,15 @@ _compared = itemgetter(*(name for name in COLUMNS if name not in ("price", "time
 
 @dataclass(frozen=True)
 class Score:
-    """The chance of a purchase in a visitor's session.
+    """The chance of a purchase in a visitor's session."""
 
-    Args:
-        visitor: The visitor's id.
-        session: Its number among the sessions of the visitor, from 1; again from 1 after 30 days away.
-        began: First request of the session, µs since 1970 (UTC).
-        time: Of the event that brought the score, µs since 1970 (UTC).
-        step: Pages opened so far.
-        setting: Whether the customer was known.
-        probability: That the session ends with a purchase.
-    """
-
-    visitor: str
-    session: int
-    began: int
-    time: int
-    step: int
-    setting: Setting
-    probability: float
+    visitor: str  # the visitor's id
+    session: int  # its number among the sessions of the visitor, from 1; again from 1 after 30 days away
+    began: int  # first request of the session, µs since 1970 (UTC)
+    time: int  # of the event that brought the score, µs since 1970 (UTC)
+    step: int  # pages opened so far
+    setting: Setting  # whether the customer was known
+    probability: float  # that the session ends with a purchase
 
 
 class _Due(NamedTuple):
@@ -437,11 +427,10 @@ def _saved(name: str, session: OpenSession) -> Any:
 
 
 class _Ages:
-    """Names by age: when each was last heard of, by what it is asked with; None for a name that is gone.
+    """Names by age: when each was last heard of, by what it is asked with; None for a name that is gone."""
 
-    Each is once in a heap, with a moment at which it was heard of; what has been heard of since is put back when its
-    turn comes. So what is looked at grows with what is too old, not with what there is.
-    """
+    # Each is once in a heap, with a moment at which it was heard of; what has been heard of since is put back when its
+    # turn comes. So what is looked at grows with what is too old, not with what there is.
 
     def __init__(self, last: Callable[[str], int | None]) -> None:
         self._last = last

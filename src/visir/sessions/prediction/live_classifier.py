@@ -40,16 +40,9 @@ class SequenceClassifier(LiveClassifier, Protocol):
         """(n, hidden) the states of n sessions before step 0."""
 
     def advance(self, states: Floats, examples: SessionExamples, step: int) -> tuple[Floats, Floats]:
-        """The states after a step, and the chances there.
-
-        Args:
-            states: (n, hidden) those after the step before.
-            examples: n sessions.
-            step: Of all of them.
-
-        Returns:
-            (n, hidden) states, (n,) chances.
-        """
+        """The states after a step, and the chances there."""
+        # states: (n, hidden) those after the step before.
+        # Returns: (n, hidden) states, (n,) chances.
 
 
 class ClassifierKind(NamedTuple):

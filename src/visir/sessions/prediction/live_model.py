@@ -27,19 +27,12 @@ from visir.sessions.records import STEPS, Bools, Floats, SessionExamples
 
 @dataclass(frozen=True)
 class LiveModel:
-    """A model of all sessions.
+    """A model of all sessions."""
 
-    Args:
-        learnt: Features with what they learnt.
-        rates: Share of the training sessions that buy, for each step from 0.
-        regressions: For each step; None where there is none.
-        trees: Of all steps; None where there are none.
-    """
-
-    learnt: LearntFeatures
-    rates: tuple[float, ...]
-    regressions: tuple[StepLogistic | None, ...]
-    trees: BoostedTrees | None
+    learnt: LearntFeatures  # features with what they learnt
+    rates: tuple[float, ...]  # share of the training sessions that buy, for each step from 0
+    regressions: tuple[StepLogistic | None, ...]  # for each step; None where there is none
+    trees: BoostedTrees | None  # of all steps; None where there are none
 
     @property
     def steps(self) -> range:
@@ -48,17 +41,8 @@ class LiveModel:
 
     @classmethod
     def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> LiveModel:
-        """Learn from sessions.
-
-        Args:
-            classifier: "blend", "lr" or "gbdt".
-            examples: n sessions, drawn by `EverySession`.
-            rows: (n,) the training sessions.
-            seed: Of folds and trees.
-
-        Raises:
-            VisirError: The training sessions do not hold both outcomes.
-        """
+        """Learn from sessions."""
+        # rows: (n,) the training sessions.
         learnt = LearntFeatures.of(LIVE_FEATURES, examples, rows)
         fold = _folds(examples, rows, seed)
         rates: list[float] = []

@@ -46,63 +46,39 @@ Interval = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class PageReport:
-    """One step.
+    """One step."""
 
-    Args:
-        step: Pages opened.
-        sessions: Later sessions that reach it.
-        purchases: Those of them that buy.
-        measures: Measure → "model", "base rate" or "plain LR" → value and interval; NaN where only one outcome occurs,
-            and for the ends of an interval that too few visitors buy for.
-        less_loss: Reference → its log loss minus the model's: above 0 where the model is better.
-    """
-
-    step: int
-    sessions: int
-    purchases: int
+    step: int  # pages opened
+    sessions: int  # later sessions that reach it
+    purchases: int  # those of them that buy
+    # Measure → "model", "base rate" or "plain LR" → value and interval; NaN where only one outcome occurs, and for the
+    # ends of an interval that too few visitors buy for.
     measures: Mapping[str, Mapping[str, Interval]]
-    less_loss: Mapping[str, Interval]
+    less_loss: Mapping[str, Interval]  # reference → its log loss minus the model's: above 0 where the model is better
 
 
 @dataclass(frozen=True)
 class ReliabilityRow:
-    """Whether chances are as high as the share that buys.
+    """Whether chances are as high as the share that buys."""
 
-    Args:
-        group: "page 3", or "5 pages in all" (not known when the score is given).
-        step: When the sessions are scored.
-        sessions: Of the group.
-        mean_p: The mean chance.
-        rate: The share that buys.
-        difference: Mean chance minus share, with its interval.
-    """
-
-    group: str
-    step: int
-    sessions: int
-    mean_p: float
-    rate: float
-    difference: Interval
+    group: str  # "page 3", or "5 pages in all" (not known when the score is given)
+    step: int  # when the sessions are scored
+    sessions: int  # of the group
+    mean_p: float  # the mean chance
+    rate: float  # the share that buys
+    difference: Interval  # mean chance minus share, with its interval
 
 
 @dataclass(frozen=True)
 class LiveReport:
-    """A model on later sessions.
+    """A model on later sessions."""
 
-    Args:
-        test_from: Sessions that began at this moment or later were scored, µs since 1970 (UTC).
-        sessions: How many.
-        purchases: Those of them that buy.
-        pages: By step.
-        reliability: By step, and at the first page by the length that sessions came to have.
-        less_loss: Reference → its log loss minus the model's, over all scores from the first page on.
-    """
-
-    test_from: int
-    sessions: int
-    purchases: int
-    pages: tuple[PageReport, ...]
-    reliability: tuple[ReliabilityRow, ...]
+    test_from: int  # sessions that began at this moment or later were scored, µs since 1970 (UTC)
+    sessions: int  # how many
+    purchases: int  # those of them that buy
+    pages: tuple[PageReport, ...]  # by step
+    reliability: tuple[ReliabilityRow, ...]  # by step, and at the first page by the length that sessions came to have
+    # Reference → its log loss minus the model's, over all scores from the first page on.
     less_loss: Mapping[str, Interval]
 
     @property
@@ -125,16 +101,9 @@ def live_report(
     test_from: int,
     samples: int = SAMPLES,
 ) -> LiveReport:
-    """Report on later sessions.
-
-    Args:
-        model: Trained on the sessions of `train`.
-        examples: n sessions.
-        train: (n,) those that the references learn from.
-        test: (n,) the later ones; at least one reaches a page.
-        test_from: When they begin.
-        samples: How often visitors are drawn.
-    """
+    """Report on later sessions."""
+    # train: (n,) those that the references learn from.
+    # test: (n,) the later ones; at least one reaches a page.
     visitors, visitor = np.unique(examples.visitor.astype(str), return_inverse=True)
     rng = np.random.default_rng(0)
     tested_visitors = np.unique(visitor[test])
@@ -183,13 +152,10 @@ def log_losses(chance: Floats, purchase: Bools) -> Floats:
 
 
 def weighted_roc_auc(chance: Floats, purchase: Bools, weights: Floats) -> Floats:
-    """(samples,) ROC-AUC under each row of weights; NaN where only one outcome has weight.
-
-    Args:
-        chance: (n,) the chances.
-        purchase: (n,) whether each session holds an order.
-        weights: (samples, n) how often each session was drawn.
-    """
+    """(samples,) ROC-AUC under each row of weights; NaN where only one outcome has weight."""
+    # chance: (n,) the chances.
+    # purchase: (n,) whether each session holds an order.
+    # weights: (samples, n) how often each session was drawn.
     buys, stays, _ = _by_chance(chance, purchase, weights)
     below = np.cumsum(stays, axis=1) - stays
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -209,10 +175,8 @@ def weighted_pr_auc(chance: Floats, purchase: Bools, weights: Floats) -> Floats:
 
 
 def weighted_lift(chance: Floats, purchase: Bools, weights: Floats) -> Floats:
-    """(samples,) share that buys in the tenth with the highest chances, as a multiple of the share of all.
-
-    Sessions of one chance stand for each other: of a group that the limit cuts, a part counts.
-    """
+    """(samples,) share that buys in the tenth with the highest chances, as a multiple of the share of all."""
+    # Sessions of one chance stand for each other: of a group that the limit cuts, a part counts.
     buys, stays, _ = _by_chance(chance, purchase, weights)
     size = (buys + stays)[:, ::-1]
     limit = 0.1 * size.sum(axis=1, keepdims=True)

@@ -24,19 +24,12 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class StepLogistic:
-    """A fitted regression.
+    """A fitted regression."""
 
-    Args:
-        scaling: What standardising learnt.
-        weights: (columns,) of the standardised columns.
-        offset: Log-odds of a session whose columns are all at their means.
-        strength: The one of `STRENGTHS` that was chosen.
-    """
-
-    scaling: Scaling
-    weights: Floats
-    offset: float
-    strength: float
+    scaling: Scaling  # what standardising learnt
+    weights: Floats  # (columns,) of the standardised columns
+    offset: float  # log-odds of a session whose columns are all at their means
+    strength: float  # the one of `STRENGTHS` that was chosen
 
     @classmethod
     def fit(
@@ -47,15 +40,10 @@ class StepLogistic:
         purchase: Bools,
         fold: Ints,
     ) -> StepLogistic:
-        """Choose the strength, then fit all rows.
-
-        Args:
-            features: The features of the columns.
-            states: What each feature learnt.
-            matrix: (n, features) NaN where a value is missing.
-            purchase: (n,) whether each session holds an order; both outcomes must occur.
-            fold: (n,) the fold of each session.
-        """
+        """Choose the strength, then fit all rows."""
+        # matrix: (n, features) NaN where a value is missing.
+        # purchase: (n,) whether each session holds an order; both outcomes must occur.
+        # fold: (n,) the fold of each session.
         columns = expanded(features, states, matrix)
         scaling = Scaling.of(columns)
         scaled = scaling.apply(columns)

@@ -14,18 +14,10 @@ _BINS = 10
 
 
 def measure_predictions(balanced: Floats, share: float, purchase: Bools) -> dict[str, float]:
-    """All `MEASURES`.
-
-    The thesis does not say of which class its F1 is. It is the purchase class here, as usual for a rare class.
-
-    Args:
-        balanced: (n,) chances if half of the sessions bought. F1 counts a chance of one half or more as a purchase.
-        share: The share of purchases in training; chances are brought back to it for Brier score and calibration error.
-        purchase: (n,) whether each session holds an order.
-
-    Returns:
-        Measure → value; NaN for ROC-AUC and PR-AUC where only one outcome occurs.
-    """
+    """All `MEASURES`."""
+    # The thesis does not say of which class its F1 is. It is the purchase class here, as usual for a rare class.
+    # balanced: (n,) chances if half of the sessions bought. F1 counts a chance of one half or more as a purchase.
+    # purchase: (n,) whether each session holds an order.
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     has_both = bool(purchase.any()) and not bool(purchase.all())
@@ -40,15 +32,9 @@ def measure_predictions(balanced: Floats, share: float, purchase: Bools) -> dict
 
 
 def all_bought(share: float) -> dict[str, float]:
-    """What calling every session a purchase scores where `share` of them are: F1 = 2 · share / (1 + share).
-
-    It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off. A model whose
-    F1 is no higher has told nothing of the sessions.
-
-    Example:
-        >>> round(all_bought(0.923)["f1"], 3)
-        0.96
-    """
+    """What calling every session a purchase scores where `share` of them are: F1 = 2 · share / (1 + share)."""
+    # It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off. A model
+    # whose F1 is no higher has told nothing of the sessions.
     return {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
 
 

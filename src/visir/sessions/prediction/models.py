@@ -100,23 +100,15 @@ TITLES = {"rf": "RF", "lr": "LR", "knn": "KNN", "svm": "SVM", "mlp": "neural", "
 
 @dataclass(frozen=True)
 class FittedClassifier:
-    """A classifier of one step.
+    """A classifier of one step."""
 
-    Args:
-        model: One of `MODELS`.
-        estimator: scikit-learn's; None where every feature had one value only.
-        share: The share of training sessions that bought.
-        scaling: What standardising learnt, for models that need it.
-        numbers: Slope and offset of the sigmoid over an SVM's margins.
-        base_rate: The share of sessions that buy where the classifier is used; None where it is used on sessions like
-            those of training.
-    """
-
-    model: str
-    estimator: Any
-    share: float
-    scaling: Scaling | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
+    model: str  # one of `MODELS`
+    estimator: Any  # scikit-learn's; None where every feature had one value only
+    share: float  # the share of training sessions that bought
+    scaling: Scaling | None = None  # what standardising learnt, for models that need it
+    numbers: dict[str, float] = field(default_factory=dict)  # slope and offset of the sigmoid over an SVM's margins
+    # The share of sessions that buy where the classifier is used; None where it is used on sessions like those of
+    # training.
     base_rate: float | None = None
 
     def balanced(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
@@ -140,17 +132,7 @@ class FittedClassifier:
 
 
 def at_share(chance: Floats, share: float, was: float = 0.5) -> Floats:
-    """Bring chances from one share of purchases to another (Bayes: the odds change by a factor).
-
-    Args:
-        chance: Chances where a share `was` buys.
-        share: The share that they are brought to.
-        was: The share that they are from.
-
-    Example:
-        >>> at_share(np.array([0.5]), 0.1).tolist()
-        [0.1]
-    """
+    """Bring chances from one share of purchases to another (Bayes: the odds change by a factor)."""
     buys, buys_not = chance * share / was, (1 - chance) * (1 - share) / (1 - was)
     return buys / (buys + buys_not)
 

@@ -38,54 +38,31 @@ class EndedSession:
 
 @dataclass(slots=True, eq=False)
 class OpenSession:
-    """A session that may go on.
+    """A session that may go on."""
 
-    Args:
-        visitor: The visitor's id.
-        session: Its number among the sessions of the visitor that are remembered, from 1.
-        began: First request, µs since 1970 (UTC).
-        ended: Last request so far, µs since 1970 (UTC).
-        first: "device", "channel", "customer" → the first value and the step at which it became known.
-        pages: Types of the first pages.
-        opened: When they opened.
-        before: (2 × steps so far) items added and searches before each page opened; at 0 by the first request.
-        done: Items added and searches so far.
-        count: Pages opened so far.
-        orders: Orders so far.
-        moment: Events of the last microsecond, to know a repetition: the first `MOST_OF_A_MOMENT`, as keys.
-        hidden: The state of a `SequenceClassifier` after the last step; None before the first, and for other models.
-        quiet: How it counts in the customer's past, since it was found to be quiet for long; None otherwise.
-        is_over: Whether it was closed.
-    """
-
-    visitor: str
-    session: int
-    began: int
-    ended: int
+    visitor: str  # the visitor's id
+    session: int  # its number among the sessions of the visitor that are remembered, from 1
+    began: int  # first request, µs since 1970 (UTC)
+    ended: int  # last request so far, µs since 1970 (UTC)
+    # "device", "channel", "customer" → the first value and the step at which it became known.
     first: dict[str, tuple[str, int]] = field(default_factory=dict)
-    pages: list[str | None] = field(default_factory=list)
-    opened: list[int] = field(default_factory=list)
+    pages: list[str | None] = field(default_factory=list)  # types of the first pages
+    opened: list[int] = field(default_factory=list)  # when they opened
+    # (2 × steps so far) items added and searches before each page opened; at 0 by the first request.
     before: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
-    done: list[int] = field(default_factory=lambda: [0, 0])
-    count: int = 0
-    orders: int = 0
+    done: list[int] = field(default_factory=lambda: [0, 0])  # items added and searches so far
+    count: int = 0  # pages opened so far
+    orders: int = 0  # orders so far
+    # Events of the last microsecond, to know a repetition: the first `MOST_OF_A_MOMENT`, as keys.
     moment: dict[tuple[Any, ...], None] = field(default_factory=dict)
+    # The state of a `SequenceClassifier` after the last step; None before the first, and for other models.
     hidden: list[float] | None = None
+    # How it counts in the customer's past, since it was found to be quiet for long; None otherwise.
     quiet: EndedSession | None = None
-    is_over: bool = False
+    is_over: bool = False  # whether it was closed
 
     def add(self, row: dict[str, Any], time: int, same: tuple[Any, ...], *, begins: bool) -> list[int]:
-        """Take an event of the session.
-
-        Args:
-            row: Its columns.
-            time: Of the event, not before `ended`.
-            same: What makes two events equal.
-            begins: Whether it is the first.
-
-        Returns:
-            The steps that it brings; none after an order.
-        """
+        """Take an event of the session."""
         if time != self.ended:
             self.moment.clear()
         if len(self.moment) < MOST_OF_A_MOMENT:
@@ -124,12 +101,11 @@ class OpenSession:
 
 
 class CustomerSessions:
-    """The sessions of one customer: those that are over, and those that are open.
+    """The sessions of one customer: those that are over, and those that are open."""
 
-    An open session counts as over for a session that began after it had been quiet for long. An id that many share
-    ("guest") has thousands of open ones, so each waits in a heap until it can be that quiet: all costs grow with the
-    events alone. Where more than `MOST_EARLIER` would count, none does; a few more are remembered.
-    """
+    # An open session counts as over for a session that began after it had been quiet for long. An id that many share
+    # ("guest") has thousands of open ones, so each waits in a heap until it can be that quiet: all costs grow with the
+    # events alone. Where more than `MOST_EARLIER` would count, none does; a few more are remembered.
 
     __slots__ = ("_cut", "_number", "_quiet", "_waiting", "open", "over")
 
@@ -224,13 +200,7 @@ def _ended(session: EndedSession) -> int:
 def examples_of(
     sessions: Sequence[OpenSession], pasts: Sequence[Sequence[EndedSession]], zone: ZoneInfo
 ) -> SessionExamples:
-    """The sessions as `draw` would find them.
-
-    Args:
-        sessions: n open sessions; one may occur several times.
-        pasts: For each the customer's sessions that were over when it began, in their order.
-        zone: Of hours and weekdays.
-    """
+    """The sessions as `draw` would find them."""
     unknown = (None, NEVER)
     device, device_step = zip(*(session.first.get("device", unknown) for session in sessions), strict=True)
     channel, channel_step = zip(*(session.first.get("channel", unknown) for session in sessions), strict=True)

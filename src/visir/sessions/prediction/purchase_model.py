@@ -39,15 +39,10 @@ TRUSTED = (
 
 @dataclass(frozen=True)
 class SettingModel:
-    """The model of one setting.
+    """The model of one setting."""
 
-    Args:
-        learnt: Features with what they learnt.
-        steps: A classifier for each step from 0.
-    """
-
-    learnt: LearntFeatures
-    steps: tuple[FittedClassifier, ...]
+    learnt: LearntFeatures  # features with what they learnt
+    steps: tuple[FittedClassifier, ...]  # a classifier for each step from 0
 
     def probability(self, examples: SessionExamples, step: int) -> Floats:
         """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
@@ -114,11 +109,7 @@ class PurchaseModel(Tabular, Plotted, view="visir.sessions.reports.model_view"):
 
 
 def verdict(report: Mapping[str, Any]) -> str:
-    """A report in a sentence: the log loss of each reference against the model's, from the first page on.
-
-    Args:
-        report: `LiveReport.to_json`.
-    """
+    """A report in a sentence: the log loss of each reference against the model's, from the first page on."""
     parts = [
         f"{_number(value)} {_ends(low, high)} less log loss than {name}"
         for name, (value, low, high) in report["less_loss"].items()
@@ -135,11 +126,7 @@ def _ends(low: float | None, high: float | None) -> str:
 
 
 def require_better(model: PurchaseModel) -> None:
-    """Refuse a model that loses to a reference on later sessions.
-
-    Raises:
-        VisirError: It loses, or the later sessions cannot tell; the hint says what can be done.
-    """
+    """Refuse a model that loses to a reference on later sessions."""
     report = model.card.get("report")
     if report is not None and report["purchases"] in (0, report["sessions"]):
         raise VisirError(
@@ -158,17 +145,7 @@ def require_better(model: PurchaseModel) -> None:
 
 
 def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False, even_if_worse: bool = False) -> Path:
-    """Write the folder of a model, complete or not at all.
-
-    Args:
-        model: The model.
-        out: The folder to make.
-        replace: Replace `out` where it exists.
-        even_if_worse: Save a model too that loses to a reference on later sessions.
-
-    Raises:
-        VisirError: `out` exists, the model loses to a reference on later sessions, or these have one outcome.
-    """
+    """Write the folder of a model, complete or not at all."""
     if not even_if_worse:
         require_better(model)
     document: dict[str, Any] = {"visir_purchase_model": VERSION, **model.card, "parts": {}}

@@ -26,21 +26,13 @@ NOT_DRAWN = "not drawn (n)"
 
 @dataclass(frozen=True)
 class PurchaseUse:
-    """What became of the sessions with a purchase. `made` is the sum of `used` and `not_used`.
+    """What became of the sessions with a purchase. `made` is the sum of `used` and `not_used`."""
 
-    Args:
-        made: In the folder of sessions.
-        used: By what for: "train", "test"; or by setting.
-        not_used: By the reason.
-        without_page: Those of `used` that order before a page opens: they teach the chance at step 0 alone.
-        features: That a model has; 0 where it is not of one model.
-    """
-
-    made: int
-    used: dict[str, int]
-    not_used: dict[str, int]
-    without_page: int = 0
-    features: int = 0
+    made: int  # in the folder of sessions
+    used: dict[str, int]  # by what for: "train", "test"; or by setting
+    not_used: dict[str, int]  # by the reason
+    without_page: int = 0  # those of `used` that order before a page opens: they teach the chance at step 0 alone
+    features: int = 0  # that a model has; 0 where it is not of one model
 
     @property
     def wanted(self) -> int:
@@ -80,15 +72,9 @@ class PurchaseUse:
 def use_by_live_model(
     sessions: str | Path, examples: SessionExamples, train: Bools, test: Bools, *, drawn_all: bool
 ) -> PurchaseUse:
-    """What a live model uses of the purchases of a folder.
-
-    Args:
-        sessions: The folder.
-        examples: Those drawn of it.
-        train: (n,) what the model learns from.
-        test: (n,) what it is tested on.
-        drawn_all: Whether all sessions were drawn that can be.
-    """
+    """What a live model uses of the purchases of a folder."""
+    # train: (n,) what the model learns from.
+    # test: (n,) what it is tested on.
     buys, used = examples.purchase, train | test
     made = int(_purchases(sessions)["purchase"].sum())
     missing = ORDERED_FIRST if drawn_all else f"{ORDERED_FIRST}, or {NOT_DRAWN}"
@@ -104,14 +90,7 @@ def use_by_live_model(
 def use_by_samples(
     sessions: str | Path, drawn: Mapping[Setting, SessionExamples], sample: Sample, features: int = 0
 ) -> PurchaseUse:
-    """What samples of long sessions use of the purchases of a folder.
-
-    Args:
-        sessions: The folder.
-        drawn: Setting → its examples.
-        sample: One of the samples: their rule is the same.
-        features: That the model has.
-    """
+    """What samples of long sessions use of the purchases of a folder."""
     columns = _purchases(sessions)
     made, pages = int(columns["purchase"].sum()), columns["pages"][columns["purchase"]]
     used = {str(setting): int(examples.purchase.sum()) for setting, examples in drawn.items()}

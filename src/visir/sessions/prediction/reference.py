@@ -19,14 +19,9 @@ _FIRST_PAGE = ("channel type", "start hour", "week day", "device type", "current
 
 
 def reference_chances(examples: SessionExamples, train: Bools, test: Bools, step: int) -> dict[str, Floats]:
-    """Reference → (tested,) the chances of the test sessions that reach the step.
-
-    Args:
-        examples: n sessions.
-        train: (n,) those to learn from; both outcomes must occur.
-        test: (n,) those to predict.
-        step: Pages opened so far.
-    """
+    """Reference → (tested,) the chances of the test sessions that reach the step."""
+    # train: (n,) those to learn from; both outcomes must occur.
+    # test: (n,) those to predict.
     from sklearn.linear_model import LogisticRegression
 
     reached = examples.reached >= step

@@ -49,34 +49,23 @@ _MOST_FAULTS = 100
 
 @dataclass(frozen=True)
 class ScoreSettings(FrontSettings):
-    """What the front of a service of scores lets in. Sizes are bytes, times are seconds.
+    """What the front of a service of scores lets in. Sizes are bytes, times are seconds."""
 
-    The shop's own servers ask, one for all visitors, so a caller may ask more often than a person does: 200 pages a
-    second are 17 million a day.
+    # The shop's own servers ask, one for all visitors, so a caller may ask more often than a person does: 200 pages a
+    # second are 17 million a day.
 
-    Attributes:
-        rate: Requests a second for one token (or address, without tokens); each further 50 events of a request count
-            as one. 0 sets no limit.
-        burst: How many requests may come at once.
-        queue: Requests that wait until earlier ones are read; further ones are refused for the moment.
-    """
-
+    # Requests a second for one token (or address, without tokens); each further 50 events of a request count as one. 0
+    # sets no limit.
     rate: float = 200.0
-    burst: int = 2_000
-    queue: int = 512
+    burst: int = 2_000  # how many requests may come at once
+    queue: int = 512  # requests that wait until earlier ones are read; further ones are refused for the moment
 
     VERB: ClassVar[str] = VERB
     AT_LEAST: ClassVar[dict[str, float]] = {**FrontSettings.AT_LEAST, "queue": 1}
 
 
 class RefusedError(HttpError):
-    """A request of which no event is read: 422, with all that is wrong (`faults`), up to a hundred.
-
-    Args:
-        faults: What is wrong.
-        hint: The next thing to do.
-        status: Of HTTP.
-    """
+    """A request of which no event is read: 422, with all that is wrong (`faults`), up to a hundred."""
 
     def __init__(self, faults: Sequence[str], hint: str, *, status: int = 422) -> None:
         listed = [fault[:300] for fault in faults[:_MOST_FAULTS]]
@@ -87,18 +76,7 @@ class RefusedError(HttpError):
 
 
 class ScoreService:
-    """A scorer for several callers, and its state on disk. `close` it at the end.
-
-    Args:
-        scorer: The scorer.
-        mapping: How posted rows become events; None where they are events.
-        state: Where the state is saved; None for nowhere.
-        lines: How many events were read before.
-        log: Where it is said that the state could not be saved.
-
-    Attributes:
-        unsaved: Why the state was not saved the last time; None where it was.
-    """
+    """A scorer for several callers, and its state on disk. `close` it at the end."""
 
     def __init__(
         self,
@@ -117,11 +95,7 @@ class ScoreService:
         self.unsaved: VisirError | None = None
 
     def observe(self, rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-        """Read events, and return their scores and what was set aside.
-
-        Raises:
-            RefusedError: Events cannot be used; none was read.
-        """
+        """Read events, and return their scores and what was set aside."""
         with self._lock:
             before = Counter(self.scorer.rejected)
             scores = self.scorer.observe_all(*self._events(rows))
@@ -254,11 +228,11 @@ def create_app(
 
 
 class _Turns:
-    """One request after the other, on a thread of its own. A request whose time is over before its turn is not begun.
+    """One request after the other, on a thread of its own."""
 
-    One that has begun is answered, however late: its events are read, and to post them again would find them set aside
-    as repetitions.
-    """
+    # A request whose time is over before its turn is not begun.
+    # One that has begun is answered, however late: its events are read, and to post them again would find them set
+    # aside as repetitions.
 
     def __init__(self, queue: int, metrics: FrontMetrics) -> None:
         self._queue, self._metrics, self._waiting = queue, metrics, 0

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 class RunningScorer(ServerThread):
-    """A service in a thread of this process. As a context manager it stops at the end of the block.
-
-    Attributes:
-        url: Its address, "http://127.0.0.1:8766".
-    """
+    """A service in a thread of this process. As a context manager it stops at the end of the block."""
 
     def __init__(self, service: ScoreService, settings: ScoreSettings, waiting: socket.socket, log: ServiceLog) -> None:
         from visir.sessions.prediction.service import create_app
@@ -39,11 +35,7 @@ class RunningScorer(ServerThread):
         self.url = self.url.rstrip("/")
 
     def stop(self) -> None:
-        """Take no more requests; return when those that run are answered and the state is saved.
-
-        Raises:
-            VisirError: The state was not saved.
-        """
+        """Take no more requests; return when those that run are answered and the state is saved."""
         super().stop()
         _require_saved(self._service)
 

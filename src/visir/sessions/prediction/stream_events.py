@@ -44,15 +44,7 @@ Fault = tuple[str, str]
 
 
 def fault_of(event: Mapping[str, Any]) -> Fault | None:
-    """Why an event cannot be used; None where it can.
-
-    Args:
-        event: The columns of an event.
-
-    Example:
-        >>> fault_of({"visitor": "ann", "time": 1_740_787_801, "action": "page"})[0]
-        'wrong_unit'
-    """
+    """Why an event cannot be used; None where it can."""
     time, action = event.get("time"), event.get("action")
     if event.get("visitor") in (None, ""):
         return "no_visitor", "an event needs the id of its visitor"
@@ -81,15 +73,7 @@ def _short(value: Any) -> str:
 
 
 def price_of(value: Any) -> float | None:
-    """A price as a number; None where it is none, as in a log.
-
-    Args:
-        value: What an event holds.
-
-    Example:
-        >>> price_of("12.5"), price_of([1])
-        (12.5, None)
-    """
+    """A price as a number; None where it is none, as in a log."""
     try:
         price = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -103,11 +87,7 @@ def _is_whole(value: Any) -> TypeGuard[Integral]:
 
 
 def check_columns(columns: Sequence[str]) -> None:
-    """Check that events have the columns without which none can be scored.
-
-    Raises:
-        ConfigurationError: One is missing.
-    """
+    """Check that events have the columns without which none can be scored."""
     missing = [name for name in ("visitor", "time", "action") if name not in columns]
     if missing:
         raise ConfigurationError(
@@ -117,12 +97,7 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 class MappedStream:
-    """Rows of a stream become events by a mapping, with one engine for all of them. `close` it at the end.
-
-    Args:
-        mapping: How rows become events.
-        rejected: Counts the rows that the mapping rejects, by reason, as `visir sessions make` does.
-    """
+    """Rows of a stream become events by a mapping, with one engine for all of them. `close` it at the end."""
 
     def __init__(self, mapping: LogMapping, rejected: Counter[str]) -> None:
         self._mapping, self._rejected = mapping, rejected
@@ -136,20 +111,12 @@ class MappedStream:
         )
 
     def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Check that rows have the columns that the mapping needs.
-
-        Raises:
-            ConfigurationError: One is missing.
-        """
+        """Check that rows have the columns that the mapping needs."""
         present = list(dict.fromkeys(name for row in rows for name in row))
         rows_sql(self._mapping, "chunk", present, arrival="arrival")
 
     def events(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The events of rows that came together.
-
-        Raises:
-            ConfigurationError: The mapping cannot be applied.
-        """
+        """The events of rows that came together."""
         import duckdb
         import pyarrow as pa
 
@@ -175,17 +142,7 @@ class MappedStream:
 def read_stream(
     rows: Any, mapping: str | Path | LogMapping | None, rejected: Counter[str]
 ) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Events of rows, in their order, some at once.
-
-    Args:
-        rows: Dictionaries, a DataFrame or an Arrow table: events, or rows of a log.
-        mapping: How rows become events; None where they are events.
-        rejected: Counts the rows that the mapping rejects, by reason.
-
-    Raises:
-        ConfigurationError: The first event has an unknown action or a wrong unit, columns are missing, or the mapping
-            does not fit.
-    """
+    """Events of rows, in their order, some at once."""
     columns = getattr(rows, "column_names", None) or getattr(rows, "columns", None)
     if columns is not None:
         if mapping is None:
@@ -200,16 +157,7 @@ def read_stream(
 def read_chunks(
     chunks: Iterable[Sequence[Mapping[str, Any]]], mapping: str | Path | LogMapping | None, rejected: Counter[str]
 ) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """The events of each chunk of rows.
-
-    Args:
-        chunks: Rows that came together; a mapping is applied to them together.
-        mapping: As in `read_stream`.
-        rejected: Likewise.
-
-    Raises:
-        ConfigurationError: As in `read_stream`.
-    """
+    """The events of each chunk of rows."""
     check: Callable[[Sequence[Mapping[str, Any]]], object] = _check_first
     with ExitStack() as at_end:
         mapped = None if mapping is None else MappedStream(mapping_of(mapping), rejected)

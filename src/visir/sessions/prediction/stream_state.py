@@ -20,13 +20,7 @@ _REMEDY = "name another file (--state); the stream begins anew with it"
 
 
 def save_state(scorer: LiveScorer, path: str | Path, *, lines: int) -> None:
-    """Write the state of a stream, in place of an earlier one.
-
-    Args:
-        scorer: The one that reads it.
-        path: The file.
-        lines: How many lines of the stream have been read.
-    """
+    """Write the state of a stream, in place of an earlier one."""
     document = {
         "visir_purchase_stream": VERSION,
         "model": hash_json(scorer.model.card),
@@ -38,18 +32,7 @@ def save_state(scorer: LiveScorer, path: str | Path, *, lines: int) -> None:
 
 
 def restore_state(scorer: LiveScorer, path: str | Path) -> int:
-    """Go on from a saved state.
-
-    Args:
-        scorer: A new one, of the same model.
-        path: The file.
-
-    Returns:
-        How many lines of the stream had been read.
-
-    Raises:
-        VisirError: It is no state, damaged, of another version, or of another model.
-    """
+    """Go on from a saved state."""
     document = read_json(path)
     version = document.get("visir_purchase_stream") if isinstance(document, dict) else None
     check_version(version, VERSION, path, what="state of a stream", remedy=_REMEDY)

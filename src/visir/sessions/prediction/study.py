@@ -44,24 +44,13 @@ UNGROUPED_STEPS = (0, 5, 10)
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What a study computes. Ungrouped folds take only the steps among `UNGROUPED_STEPS`.
+    """What a study computes. Ungrouped folds take only the steps among `UNGROUPED_STEPS`."""
 
-    Args:
-        samples: One per setting.
-        models: Names among `models.MODELS`.
-        folds: How many folds of the cross-validation.
-        schemes: How sessions are split, among `folds.SCHEMES`.
-        seed: Of folds and models.
-
-    Raises:
-        ConfigurationError: Values do not fit; all faults are listed.
-    """
-
-    samples: tuple[Sample, ...]
-    models: tuple[str, ...] = MODELS
-    folds: int = 10
-    schemes: tuple[Scheme, ...] = SCHEMES
-    seed: int = 0
+    samples: tuple[Sample, ...]  # one per setting
+    models: tuple[str, ...] = MODELS  # names among `models.MODELS`
+    folds: int = 10  # how many folds of the cross-validation
+    schemes: tuple[Scheme, ...] = SCHEMES  # how sessions are split, among `folds.SCHEMES`
+    seed: int = 0  # of folds and models
 
     def __post_init__(self) -> None:
         faults = [f"model {model!r}: {nearest(model, MODELS)}" for model in self.models if model not in MODELS]
@@ -75,29 +64,19 @@ class StudyPlan:
 
 @dataclass(frozen=True)
 class PredictionCell:
-    """One step of one fold of one setting.
+    """One step of one fold of one setting."""
 
-    Args:
-        setting: Of the sessions.
-        scheme: How they are split.
-        fold: The number of the fold, from 0.
-        step: Pages opened so far.
-        train: Training sessions.
-        test: Predicted sessions.
-        scores: Model → feature set → measure; None for a measure that is not defined.
-        importance: Kind of importance → feature, of the random forest.
-        seconds: Processor time.
-    """
-
-    setting: Setting
-    scheme: Scheme
-    fold: int
-    step: int
-    train: int = 0
-    test: int = 0
+    setting: Setting  # of the sessions
+    scheme: Scheme  # how they are split
+    fold: int  # the number of the fold, from 0
+    step: int  # pages opened so far
+    train: int = 0  # training sessions
+    test: int = 0  # predicted sessions
+    # Model → feature set → measure; None for a measure that is not defined.
     scores: dict[str, dict[str, dict[str, float | None]]] = field(default_factory=dict)
+    # Kind of importance → feature, of the random forest.
     importance: dict[str, dict[str, float]] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float = 0.0  # processor time
 
     @property
     def file(self) -> str:
@@ -108,19 +87,8 @@ class PredictionCell:
 def run_study(
     sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: int | None = None
 ) -> list[PredictionCell]:
-    """Run what is missing of a study, and return all cells.
-
-    `out`/study.json holds the plan and what it was applied to, `out`/cells the cells.
-
-    Args:
-        sessions: A folder that `sessionise` wrote.
-        plan: What to compute.
-        out: The folder of the study; an interrupted study goes on in it.
-        jobs: Processes; by default one per core.
-
-    Raises:
-        VisirError: `out` holds another study.
-    """
+    """Run what is missing of a study, and return all cells."""
+    # `out`/study.json holds the plan and what it was applied to, `out`/cells the cells.
     require("sklearn", "duckdb", extra="sessions", purpose="The prediction study")
     out, drawn = Path(out), {sample.setting: draw(sessions, sample) for sample in plan.samples}
     card = card_of(plan, drawn, Path(sessions))
@@ -146,11 +114,7 @@ def run_study(
 
 
 def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
-    """The card of a study, and the cells that are finished.
-
-    Raises:
-        VisirError: `out` is not the folder of a study.
-    """
+    """The card of a study, and the cells that are finished."""
     out = Path(out)
     if not (out / "study.json").is_file():
         raise VisirError(
@@ -283,18 +247,7 @@ def _run_cell(cell: PredictionCell) -> PredictionCell:
 def measured_cell(
     cell: PredictionCell, examples: SessionExamples, plan: StudyPlan, split: TrainTestSplit, learnt: LearntFeatures
 ) -> PredictionCell:
-    """Train and measure all models of a cell.
-
-    Args:
-        cell: Which step of which fold.
-        examples: The sessions of its setting.
-        plan: The models and the seed.
-        split: The split of its fold.
-        learnt: The features learnt from the training sessions of that split.
-
-    Returns:
-        The cell with its scores.
-    """
+    """Train and measure all models of a cell."""
     import time
 
     began = time.process_time()

@@ -32,58 +32,34 @@ COMPARED = ("f1", "roc_auc")
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """Means over folds of one model, feature set and step.
+    """Means over folds of one model, feature set and step."""
 
-    Args:
-        setting: Of the sessions.
-        scheme: How they are split.
-        model: Its name.
-        feature_set: The feature set.
-        step: Pages opened so far.
-        folds: How many folds there are.
-        means: Mean of each measure over the folds that have it; None where none has.
-        low: Lower end of the 95 % interval of F1; NaN of one fold.
-        high: Upper end.
-    """
-
-    setting: str
-    scheme: str
-    model: str
-    feature_set: str
-    step: int
-    folds: int
-    means: dict[str, float | None]
-    low: float
-    high: float
+    setting: str  # of the sessions
+    scheme: str  # how they are split
+    model: str  # its name
+    feature_set: str  # the feature set
+    step: int  # pages opened so far
+    folds: int  # how many folds there are
+    means: dict[str, float | None]  # mean of each measure over the folds that have it; None where none has
+    low: float  # lower end of the 95 % interval of F1; NaN of one fold
+    high: float  # upper end
 
 
 @dataclass(frozen=True)
 class FeatureSetComparison:
-    """A measure of the extended set minus that of the baseline, over grouped folds.
+    """A measure of the extended set minus that of the baseline, over grouped folds."""
 
-    At step 0 the anonymous baseline calls everything a purchase, which F1 rewards and ROC-AUC does not.
+    # At step 0 the anonymous baseline calls everything a purchase, which F1 rewards and ROC-AUC does not.
 
-    Args:
-        measure: One of `COMPARED`.
-        setting: Of the sessions.
-        model: Its name.
-        step: Pages opened so far.
-        difference: Mean over folds.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        p: Two-sided, of the corrected t-test; NaN where it cannot be tested.
-        corrected: The same after Holm, over all models, steps and measures of the setting.
-    """
-
-    measure: str
-    setting: str
-    model: str
-    step: int
-    difference: float
-    low: float
-    high: float
-    p: float
-    corrected: float
+    measure: str  # one of `COMPARED`
+    setting: str  # of the sessions
+    model: str  # its name
+    step: int  # pages opened so far
+    difference: float  # mean over folds
+    low: float  # lower end of its 95 % interval
+    high: float  # upper end
+    p: float  # two-sided, of the corrected t-test; NaN where it cannot be tested
+    corrected: float  # the same after Holm, over all models, steps and measures of the setting
 
 
 @dataclass(frozen=True)
@@ -99,26 +75,17 @@ class Optimism:
 
 @dataclass(frozen=True, repr=False)
 class Summary(Tabular, Plotted, view="visir.sessions.reports.summary_view"):
-    """A study in numbers.
+    """A study in numbers."""
 
-    Args:
-        card: Of the study.
-        rows: Means over folds.
-        comparisons: Extended against baseline.
-        optimism: What ungrouped folds show more than grouped ones.
-        importance: Kind → setting → feature → mean over steps and folds of the random forest.
-        static_share: Step → the share of impurity importance that static features have in the anonymous setting (Figure
-            6.6, bottom).
-        seconds: Processor time of all cells.
-    """
-
-    card: dict[str, Any]
-    rows: tuple[SummaryRow, ...]
-    comparisons: tuple[FeatureSetComparison, ...]
-    optimism: tuple[Optimism, ...]
+    card: dict[str, Any]  # of the study
+    rows: tuple[SummaryRow, ...]  # means over folds
+    comparisons: tuple[FeatureSetComparison, ...]  # extended against baseline
+    optimism: tuple[Optimism, ...]  # what ungrouped folds show more than grouped ones
+    # Kind → setting → feature → mean over steps and folds of the random forest.
     importance: dict[str, dict[str, dict[str, float]]]
+    # Step → the share of impurity importance that static features have in the anonymous setting (Figure 6.6, bottom).
     static_share: dict[int, float]
-    seconds: float
+    seconds: float  # processor time of all cells
 
     def __repr__(self) -> str:
         plan = self.card["plan"]
@@ -136,15 +103,10 @@ class Summary(Tabular, Plotted, view="visir.sessions.reports.summary_view"):
 
 
 def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple[float, float]:
-    """Two-sided p, and half of the interval around the mean, of the corrected resampled t-test.
-
-    Folds that all give the same leave no spread to judge chance by: no interval (NaN), and no p unless they all give 0.
-
-    Args:
-        differences: (folds,) a difference per fold.
-        ratio: Test sessions per training session.
-        level: Of the interval.
-    """
+    """Two-sided p, and half of the interval around the mean, of the corrected resampled t-test."""
+    # Folds that all give the same leave no spread to judge chance by: no interval (NaN), and no p unless they all give
+    # 0.
+    # differences: (folds,) a difference per fold.
     from scipy.stats import t as student
 
     folds, mean = len(differences), float(differences.mean())
@@ -156,12 +118,7 @@ def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple
 
 
 def summarise(card: dict[str, Any], cells: Sequence[PredictionCell]) -> Summary:
-    """Summarise the cells of a study. An unfinished study gives means over fewer folds, as `SummaryRow.folds` says.
-
-    Args:
-        card: Of the study.
-        cells: The finished ones.
-    """
+    """Summarise the cells of a study. An unfinished study gives means over fewer folds, as `SummaryRow.folds` says."""
     groups: defaultdict[tuple[str, str, int], list[PredictionCell]] = defaultdict(list)
     for cell in sorted(cells, key=lambda cell: (cell.setting, cell.scheme, cell.step, cell.fold)):
         groups[cell.setting, cell.scheme, cell.step].append(cell)

@@ -34,44 +34,21 @@ from visir.sessions.records import SessionExamples
 
 @dataclass(frozen=True)
 class ThesisProtocol:
-    """What the thesis leaves open, or a study varies.
+    """What the thesis leaves open, or a study varies."""
 
-    Args:
-        settings: "anonymous", "identified", or both: a customer who logs in then changes the model.
-        min_pages: Pages that a session must have (see `examples.Sample`).
-        counted_pages: Which pages count.
-        setting_from: What the setting follows from.
-        features: "baseline" or "extended", the feature set.
-    """
-
+    # "anonymous", "identified", or both: a customer who logs in then changes the model.
     settings: Sequence[Setting] = SETTINGS
-    min_pages: int = MIN_PAGES
-    counted_pages: CountedPages = "before order"
-    setting_from: SettingFrom = "start"
-    features: FeatureSet = "extended"
+    min_pages: int = MIN_PAGES  # pages that a session must have (see `examples.Sample`)
+    counted_pages: CountedPages = "before order"  # which pages count
+    setting_from: SettingFrom = "start"  # what the setting follows from
+    features: FeatureSet = "extended"  # "baseline" or "extended", the feature set
 
 
 def train_thesis(
     sessions: str | Path, model: str, protocol: ThesisProtocol, *, n: int | None = None, seed: int = 0
 ) -> tuple[dict[str, SettingModel], dict[str, Any]]:
-    """Train a classifier for each setting and step.
-
-    A setting of which no session is long enough is left out with a warning, as long as another one can be trained.
-
-    Args:
-        sessions: A folder that `visir.sessions.make` wrote.
-        model: One of `models.MODELS`.
-        protocol: Its choices.
-        n: At most so many sessions for each setting; all by default.
-        seed: Of the sample and the model.
-
-    Returns:
-        Setting → its model, and what belongs on the card.
-
-    Raises:
-        ConfigurationError: An option is unknown.
-        VisirError: In no setting a session qualifies, or all have the same outcome.
-    """
+    """Train a classifier for each setting and step."""
+    # A setting of which no session is long enough is left out with a warning, as long as another one can be trained.
     import sklearn.ensemble  # loads OpenMP, which must be there to be limited
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

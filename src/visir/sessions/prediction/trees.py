@@ -26,35 +26,21 @@ _CHUNK = 20_000
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
-    """t trees of at most m nodes; a leaf leads to itself.
+    """t trees of at most m nodes; a leaf leads to itself."""
 
-    Args:
-        start: Log-odds before the first tree.
-        column: (t, m) the column that a node looks at.
-        threshold: (t, m) a row goes left where its value is not above.
-        left: (t, m) the node to the left.
-        right: (t, m) the node to the right.
-        value: (t, m) log-odds that a leaf adds.
-        depth: Levels of the deepest tree.
-    """
-
-    start: float
-    column: Ints
-    threshold: Floats
-    left: Ints
-    right: Ints
-    value: Floats
-    depth: int
+    start: float  # log-odds before the first tree
+    column: Ints  # (t, m) the column that a node looks at
+    threshold: Floats  # (t, m) a row goes left where its value is not above
+    left: Ints  # (t, m) the node to the left
+    right: Ints  # (t, m) the node to the right
+    value: Floats  # (t, m) log-odds that a leaf adds
+    depth: int  # levels of the deepest tree
 
     @classmethod
     def fit(cls, columns: Floats, purchase: Bools, *, seed: int = 0) -> BoostedTrees:
-        """Fit trees without class weights, so that their answers are chances as they are.
-
-        Args:
-            columns: (n, features) without NaN.
-            purchase: (n,) whether each session holds an order; both outcomes must occur.
-            seed: Of scikit-learn's model.
-        """
+        """Fit trees without class weights, so that their answers are chances as they are."""
+        # columns: (n, features) without NaN.
+        # purchase: (n,) whether each session holds an order; both outcomes must occur.
         import sklearn.ensemble  # loads OpenMP, which must be there to be limited
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -91,11 +77,8 @@ class BoostedTrees:
         return trees
 
     def log_odds(self, columns: Floats) -> Floats:
-        """(n,) log-odds of a purchase.
-
-        Args:
-            columns: (n, features) as in `fit`.
-        """
+        """(n,) log-odds of a purchase."""
+        # columns: (n, features) as in `fit`.
         return np.concatenate(
             [self._log_odds(columns[begin : begin + _CHUNK]) for begin in range(0, max(len(columns), 1), _CHUNK)]
         )

@@ -95,12 +95,7 @@ def effects_table(test: AbTest) -> Table:
 
 
 def plot(test: AbTest, variant: str | None = None) -> Plot:
-    """The difference of a variant and its interval, look by look.
-
-    Args:
-        test: The read-out.
-        variant: The variant; by default the first beside the control.
-    """
+    """The difference of a variant and its interval, look by look."""
     effect = next(each for each in test.effects if variant in (None, each.variant))
     points = [(n, difference, low, high) for n, difference, low, high in effect.looks if low is not None]
     with drawing(7.6, 3.4) as (figure, axes):
@@ -130,14 +125,7 @@ def blocks(test: AbTest) -> list[Block]:
 def write_ab_test_report(
     path: str | Path, test: AbTest, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page of an online test, and return its path.
-
-    Args:
-        path: The HTML file to write.
-        test: The read-out.
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
-    """
+    """Write the page of an online test, and return its path."""
     advice = sentences(test)
     first: list[Block] = [Notice(advice, title="What to do")] if not test.is_trusted else [Paragraph(s) for s in advice]
     figures = [

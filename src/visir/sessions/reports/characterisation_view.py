@@ -33,10 +33,5 @@ def blocks(characterisation: Characterisation) -> list[Block]:
 
 
 def plot(characterisation: Characterisation, statistic: str = "table-6-4") -> Plot:
-    """The plot of one statistic; by default devices.
-
-    Args:
-        characterisation: Of a log.
-        statistic: Its name.
-    """
+    """The plot of one statistic; by default devices."""
     return statistic_plot(characterisation.statistic(statistic))

@@ -11,14 +11,7 @@ _SPACE = "\N{NO-BREAK SPACE}"
 
 
 def findings(characterisation: Characterisation) -> dict[str, tuple[str, ...]]:
-    """The sentences of each section; nothing of what is missing or hidden.
-
-    Args:
-        characterisation: Of a log.
-
-    Returns:
-        Section → sentences.
-    """
+    """The sentences of each section; nothing of what is missing or hidden."""
     sentences = {"length": list(_lengths(characterisation.statistic("figure-6-2-percentiles")))}
     for difference in characterisation.differences:
         if difference.difference is not None:
@@ -73,13 +66,7 @@ WORDS = {
 
 
 def value_words(kind: Kind, value: float | None, cases: tuple[int, int]) -> str:
-    """A value with what it was counted from; of few sessions the counts alone.
-
-    Args:
-        kind: "share" or "mean".
-        value: In percent, or the mean.
-        cases: Those that count, and all.
-    """
+    """A value with what it was counted from; of few sessions the counts alone."""
     y, n = cases
     if kind == "mean":
         return f"{value:.3g} ({y:,} in {n:,})" if value is not None else "none"

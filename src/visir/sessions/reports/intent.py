@@ -38,10 +38,8 @@ _ALL_BOUGHT_NOTE = (
 
 
 def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
-    """F1 in per cent, a row per model and feature set, a column per step; last, calling every session a purchase.
-
-    The last row is of the sessions that were drawn, so the temporal split, which tests a fifth of them, has none.
-    """
+    """F1 in per cent, a row per model and feature set, a column per step; last, calling every session a purchase."""
+    # The last row is of the sessions that were drawn, so the temporal split, which tests a fifth of them, has none.
     rows_by_key = _by_key(summary)
     steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
     rows: list[list[Cell]] = []
@@ -141,14 +139,7 @@ def optimism_table(summary: Summary) -> Table:
 def write_intent_report(
     path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
 ) -> Path:
-    """Write the page of a prediction study and return its path.
-
-    Args:
-        path: The HTML file to write.
-        summary: The study.
-        command: The words of the command line that makes the page again.
-        replace: Whether the page may take the place of any other file.
-    """
+    """Write the page of a prediction study and return its path."""
     settings = plots.settings_of(summary)
     f1_tables = [f1_table(summary, setting) for setting in settings]
     comparisons = [comparison_table(summary, setting, measure) for measure in COMPARED for setting in settings]

@@ -17,10 +17,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def f1_over_steps(summary: Summary, scheme: str = "grouped") -> Plot:
-    """A panel per setting, a colour and marker per model; extended sets solid, baseline sets dashed and hollow.
-
-    Dotted: what calling every session a purchase scores.
-    """
+    """A panel per setting, a colour and marker per model; extended sets solid, baseline sets dashed and hollow."""
+    # Dotted: what calling every session a purchase scores.
     settings = settings_of(summary)
     with drawing(4.6 * len(settings), 4.2, columns=len(settings)) as (figure, several):
         panels = [several] if len(settings) == 1 else list(several)

@@ -33,14 +33,9 @@ _DESCRIBED = (
 
 
 def matrix(logs: Mapping[str, str | Path]) -> Table:
-    """Tables 6.1 to 6.7 and Figures 6.2 to 6.7 by row, logs by column.
-
-    A cell is "yes", with what of the printed rows the log lacks or how little it has; or "no" and the reason. All of it
-    comes from `describe` and `draw`; nothing is known of logs by their names.
-
-    Args:
-        logs: Name → folder of sessions.
-    """
+    """Tables 6.1 to 6.7 and Figures 6.2 to 6.7 by row, logs by column."""
+    # A cell is "yes", with what of the printed rows the log lacks or how little it has; or "no" and the reason. All of
+    # it comes from `describe` and `draw`; nothing is known of logs by their names.
     characterisations = {name: describe(folder) for name, folder in logs.items()}
     rows: list[list[Cell]] = [
         [

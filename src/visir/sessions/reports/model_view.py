@@ -45,11 +45,7 @@ def table(model: PurchaseModel) -> Table:
 
 
 def plot(model: PurchaseModel) -> Plot:
-    """Reliability on later sessions, by page and by the length that sessions came to have.
-
-    Raises:
-        VisirError: A model of the thesis's protocol, which has no report on later sessions.
-    """
+    """Reliability on later sessions, by page and by the length that sessions came to have."""
     if "report" not in model.card:
         raise VisirError(
             f"a model of protocol {model.card['protocol']} has no report on later sessions.",

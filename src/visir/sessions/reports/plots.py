@@ -22,10 +22,8 @@ MOST_LINES = len(SERIES)
 
 
 def survival(statistic: Statistic) -> Plot:
-    """Figure 6.2: the share of sessions longer than x, both axes logarithmic.
-
-    One colour per device, solid for sessions with a purchase and dashed for those without.
-    """
+    """Figure 6.2: the share of sessions longer than x, both axes logarithmic."""
+    # One colour per device, solid for sessions with a purchase and dashed for those without.
     groups = [tuple(name.rsplit(", ", 1)) for name in statistic.columns]
     devices = list(dict.fromkeys(device for device, _ in groups))[:MOST_LINES]
     x = [int(length.replace(",", "")) for length in statistic.rows]
@@ -102,17 +100,8 @@ def lying_bars(
     skip: Sequence[str] = (),
     rates: str = "",
 ) -> Plot:
-    """Two bars for each row, lying, with their intervals.
-
-    Args:
-        statistic: What to draw.
-        columns: Of the bars: with a purchase, and without.
-        labels: Of these columns, in the legend.
-        axis: What the axis shows.
-        skip: Rows that are left out (totals).
-        rates: A column that is drawn beside the bars as dots. The dashed line is its mean over the rows, unless one is
-            hidden.
-    """
+    """Two bars for each row, lying, with their intervals."""
+    # skip: Rows that are left out (totals).
     shown = [(name, row) for name, row in zip(statistic.rows, statistic.cells, strict=True) if name not in skip]
     with drawing(7.6, max(2.2, 1.1 + 0.5 * len(shown)), columns=2 if rates else 1) as (figure, drawn):
         left = drawn[0] if rates else drawn
@@ -142,12 +131,8 @@ def lying_bars(
 
 
 def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], float] | None = None) -> Plot:
-    """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier.
-
-    Args:
-        statistic: The transitions.
-        printed: (row, column) → a published value, written small below the measured one.
-    """
+    """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier."""
+    # printed: (row, column) → a published value, written small below the measured one.
     names = [_short(name) for name in statistic.rows]
     count = len(names)
     with drawing(1.6 + 0.82 * max(count, 3), 0.9 + 0.62 * max(count, 3)) as (figure, axes):
@@ -180,14 +165,8 @@ def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], fl
 
 
 def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> Plot:
-    """Figure 6.5 as the thesis draws it: devices on a circle, arrows as thick as the transition is likely.
-
-    A device's own number is its self-transition; the weakest arrow is dashed.
-
-    Args:
-        statistic: The transitions.
-        threshold: Arrows below so many percent are left out.
-    """
+    """Figure 6.5 as the thesis draws it: devices on a circle, arrows as thick as the transition is likely."""
+    # A device's own number is its self-transition; the weakest arrow is dashed.
     names = [_short(name) for name in statistic.rows]
     count = len(names)
     turn = [pi / 2 - 2 * pi * number / count for number in range(count)]

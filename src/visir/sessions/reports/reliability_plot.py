@@ -20,11 +20,7 @@ _TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 def reliability(report: dict[str, Any]) -> Plot:
-    """Two panels: by pages opened, and by the length that sessions came to have.
-
-    Args:
-        report: `LiveReport.to_json`.
-    """
+    """Two panels: by pages opened, and by the length that sessions came to have."""
     rows = report["reliability"]
     by_page = [row for row in rows if row["group"] == f"page {row['step']}"]
     by_length = [row for row in rows if row not in by_page]

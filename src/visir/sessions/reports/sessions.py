@@ -54,14 +54,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 def write_sessions_report(
     path: str | Path, characterisation: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page of what distinguishes sessions that buy, and return its path.
-
-    Args:
-        path: The HTML file to write.
-        characterisation: The statistics of a log.
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
-    """
+    """Write the page of what distinguishes sessions that buy, and return its path."""
     sentences = findings(characterisation)
     sections: list[Section] = []
     for anchor, heading, names in _SECTIONS:
@@ -134,16 +127,7 @@ def _statistic(statistic: Statistic) -> Group:
 
 
 def write_sessions_tables(change: FolderChange, folder: str, characterisation: Characterisation) -> dict[str, str]:
-    """Write every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value) into a subfolder.
-
-    Args:
-        change: The folder that is written.
-        folder: The name of the subfolder.
-        characterisation: What to write.
-
-    Returns:
-        File → what it is.
-    """
+    """Write every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value) into a subfolder."""
     files: dict[str, str] = {}
     forms: tuple[tuple[str, Callable[[Table], str], Callable[[Statistic], Table]], ...] = (
         ("md", to_markdown, statistic_table),

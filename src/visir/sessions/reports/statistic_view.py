@@ -51,11 +51,7 @@ def arrow(statistic: Statistic) -> pa.Table:
 
 
 def plot(statistic: Statistic) -> Plot:
-    """The first of its plots.
-
-    Raises:
-        VisirError: It is a table that nothing draws, or it cannot be computed from this log.
-    """
+    """The first of its plots."""
     drawn = plots_of(statistic)
     if statistic.unavailable or not drawn:
         raise VisirError(

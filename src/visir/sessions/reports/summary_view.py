@@ -54,10 +54,5 @@ def arrow(summary: Summary) -> pa.Table:
 
 
 def plot(summary: Summary, *, scheme: str = "grouped") -> Plot:
-    """F1 over the steps of a session.
-
-    Args:
-        summary: Of a study.
-        scheme: How sessions were split: "grouped", "temporal" or "ungrouped".
-    """
+    """F1 over the steps of a session."""
     return f1_over_steps(summary, scheme)

@@ -18,17 +18,8 @@ _DIGITS = {"%": 2, "σ": 2}
 
 
 def statistic_table(statistic: Statistic, *, intervals: bool = True) -> Table:
-    """One table or figure as it is printed: each estimate followed by its 95 % interval.
-
-    A value that is not defined is a dash; a hidden one says so.
-
-    Args:
-        statistic: What to print.
-        intervals: Whether to show the intervals.
-
-    Raises:
-        ValueError: The statistic cannot be computed from its log.
-    """
+    """One table or figure as it is printed: each estimate followed by its 95 % interval."""
+    # A value that is not defined is a dash; a hidden one says so.
     if statistic.unavailable:
         raise ValueError(statistic.unavailable)
     columns = [Column(statistic.corner)]

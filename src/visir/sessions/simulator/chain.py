@@ -31,11 +31,9 @@ def page_counts(shop: Shop, intent: int, device: int, outcome: int) -> Floats:
 
 
 def queries(shop: Shop, intent: int, device: int) -> Floats:
-    """(2,) expected queries and different queries of a session (the same for both outcomes).
-
-    The first query is new, each later one with the chance 1 - retype, so unique = (1 - retype) · queries
-    + retype · chance of any.
-    """
+    """(2,) expected queries and different queries of a session (the same for both outcomes)."""
+    # The first query is new, each later one with the chance 1 - retype, so unique = (1 - retype) · queries + retype ·
+    # chance of any.
     causes, stay, typed = shop.intents[intent], _stay(shop, intent, device), shop.typed[device]
     start, chain = np.array(causes.start), np.array(causes.chain)
     submitted = typed * _visits(start, chain, stay)[SEARCH]

@@ -61,18 +61,8 @@ class Dirt:
 
 
 def add_dirt(log: CodedEvents, dirt: Dirt, seed: int) -> tuple[CodedEvents, dict[str, int]]:
-    """Add dirt to a log.
-
-    Whether a row is chosen depends on the seed and the row's own time, not on the rest of the log.
-
-    Args:
-        log: A clean log.
-        dirt: How much of each kind.
-        seed: Of the choice.
-
-    Returns:
-        The log in the order of arrival, and how much of each kind it has.
-    """
+    """Add dirt to a log."""
+    # Whether a row is chosen depends on the seed and the row's own time, not on the rest of the log.
     arrival = log.time + np.where(_chosen(log, dirt, "late", seed), _moments(log, seed), 0)
     parts, arrivals, clean = [log], [arrival], [np.ones(len(log.time), bool)]
     counts = {}

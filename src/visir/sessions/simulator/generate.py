@@ -146,10 +146,8 @@ def simulated_parts(
 
 
 def _mapping(shop: Shop) -> str:
-    """The preset `events` with the shop's time zone, and what reveals dirt: bots name no device, the log has an end.
-
-    The end is a day after the last session begins, so that this session is not cut.
-    """
+    """The preset `events` with the shop's time zone, and what reveals dirt: bots name no device, the log has an end."""
+    # The end is a day after the last session begins, so that this session is not cut.
     columns = "\n".join(f'{name} = "{name}"' for name in EVENTS.names)
     actions = "\n".join(f'{name} = "{name}"' for name in ACTIONS)
     end = shop.begin + timedelta(weeks=shop.weeks, days=1)

@@ -165,10 +165,9 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
 def fill(
     causes: CauseArrays, first: int, last: int, most_sessions: int, rows: SimulationArrays
 ) -> tuple[int, int, int, bool]:
-    """Fill `rows`; returns the next person, the numbers of events and sessions, and whether there was too little room.
-
-    What a session may need at most is free before it begins, so nothing is ever written behind the end.
-    """
+    """Fill `rows`; returns the next person, the numbers of events and sessions, and whether there was too little
+    room."""
+    # What a session may need at most is free before it begins, so nothing is ever written behind the end.
     state = np.zeros(1, np.uint64)
     slots, starts = np.zeros(MOST_SESSIONS, np.int64), np.zeros(MOST_SESSIONS, np.int64)
     busy = np.zeros((causes.device_factors.shape[0], MOST_SESSIONS), np.int64)

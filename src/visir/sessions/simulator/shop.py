@@ -167,10 +167,8 @@ DAY = Cause.of_outcomes(
 
 
 def _switches(share: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    """Chances of going from one device to another that keep the shares as they are (flows are equal both ways).
-
-    Given are the chances away from the rarer device of each pair: those of a TV as section 6.4.4 prints them.
-    """
+    """Chances of going from one device to another that keep the shares as they are (flows are equal both ways)."""
+    # Given are the chances away from the rarer device of each pair: those of a TV as section 6.4.4 prints them.
     chances = {(2, 1): 0.09, (2, 0): 0.08, (3, 0): 0.28, (3, 1): 0.26, (3, 2): 0.01, (1, 0): 0.055}
     chances |= {(4, 1): 0.4375, (4, 0): 0.25, (4, 2): 0.0625, (4, 3): 0.0625}
     matrix = np.zeros((5, 5))

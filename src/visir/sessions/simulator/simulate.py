@@ -19,8 +19,7 @@ from visir.sessions.simulator.kernels import fill
 @dataclass(frozen=True)
 class SimulatedPeople:
     """What a range of people did: arrays of events and of sessions (see `SimulationArrays`), in the order of people and
-    time.
-    """
+    time."""
 
     events: dict[str, NDArray[Any]]
     sessions: dict[str, NDArray[Any]]
@@ -28,14 +27,7 @@ class SimulatedPeople:
 
 
 def simulate(causes: CauseArrays, first: int, last: int, *, most_sessions: int | None = None) -> SimulatedPeople:
-    """Simulate a range of people.
-
-    Args:
-        causes: Of the shop.
-        first: The first person.
-        last: One past the last person.
-        most_sessions: Stop when there are so many sessions or more.
-    """
+    """Simulate a range of people."""
     people = last - first
     limit = np.iinfo(np.int64).max if most_sessions is None else most_sessions
     events, sessions = 24 * people + 10_000, 3 * people + 1_000

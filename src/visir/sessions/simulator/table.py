@@ -54,11 +54,10 @@ _WORDS = pa.array([f"{text:05d}" for text in range(QUERIES)])
 
 @dataclass(frozen=True)
 class CodedEvents:
-    """Events as numbers, -1 for nothing: row i of the log arrives before row i + 1.
+    """Events as numbers, -1 for nothing: row i of the log arrives before row i + 1."""
 
-    `visitor` and `customer` are positions in `visitors` and `people`, the numbers that become names; the others are
-    codes.
-    """
+    # `visitor` and `customer` are positions in `visitors` and `people`, the numbers that become names; the others are
+    # codes.
 
     visitor: NDArray[np.int32]
     customer: NDArray[np.int32]
@@ -73,12 +72,7 @@ class CodedEvents:
     people: NDArray[np.int64]
 
     def rows(self, which: NDArray[Any], **replaced: Any) -> CodedEvents:
-        """Some rows, with other values in some columns.
-
-        Args:
-            which: Indices or a mask.
-            replaced: Column → other values.
-        """
+        """Some rows, with other values in some columns."""
         columns = {name: replaced[name] if name in replaced else getattr(self, name)[which] for name in EVENTS.names}
         return CodedEvents(**columns, visitors=self.visitors, people=self.people)
 
@@ -125,11 +119,9 @@ def events_table(shop: Shop, causes: CauseArrays, log: CodedEvents) -> pa.Table:
 
 
 def planted_table(shop: Shop, causes: CauseArrays, simulated: SimulatedPeople) -> pa.Table:
-    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), one person after the other.
-
-    `visitor` and `began` are those of the session in the events. Nobody can see `regular`, `intent` and `chance` (of a
-    purchase, as the session begins).
-    """
+    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), one person after the other."""
+    # `visitor` and `began` are those of the session in the events. Nobody can see `regular`, `intent` and `chance` (of
+    # a purchase, as the session begins).
     sessions = simulated.sessions
     events = simulated.events["session"]
     began = simulated.events["time"][np.flatnonzero(np.diff(events, prepend=-1))]

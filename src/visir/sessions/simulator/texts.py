@@ -19,19 +19,11 @@ _MOST = 60
 
 
 def different_texts(shop: Shop, sessions: NDArray[np.int64]) -> Floats:
-    """Expected different texts of each outcome and device.
-
-    A text that is submitted on two devices counts on both, as in `describe`. Exact for sessions that are drawn one by
-    one: Σ over words of 1 - (1 - q)ⁿ, q the chance that a session submits the word. No word comes twice among the
-    different ones of a session.
-
-    Args:
-        shop: The causes.
-        sessions: (2, d) how many sessions of each outcome (0 without a purchase) the log has on each device.
-
-    Returns:
-        (2, d) expected numbers.
-    """
+    """Expected different texts of each outcome and device."""
+    # A text that is submitted on two devices counts on both, as in `describe`. Exact for sessions that are drawn one by
+    # one: Σ over words of 1 - (1 - q)ⁿ, q the chance that a session submits the word. No word comes twice among the
+    # different ones of a session.
+    # Returns: (2, d) expected numbers.
     words = _words()
     intents = np.array([shop.intents_of_others, shop.intents_of_purchases])
     expected = np.zeros(sessions.shape)

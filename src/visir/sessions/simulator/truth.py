@@ -187,10 +187,8 @@ def _split(cause: Cause, overall: float) -> CauseShares:
 
 
 def _customers(shop: Shop, relative: Floats) -> tuple[Floats, Floats]:
-    """Devices in use by customers without and with a purchase; conversion after 0, 1, 2+ purchase sessions.
-
-    Followed session by session: the chance of every (device, set of devices so far, purchase sessions so far).
-    """
+    """Devices in use by customers without and with a purchase; conversion after 0, 1, 2+ purchase sessions."""
+    # Followed session by session: the chance of every (device, set of devices so far, purchase sessions so far).
     d = len(shop.devices.share)
     stay = 1 - 1 / shop.customers.mean_sessions
     used = np.zeros((2, d))

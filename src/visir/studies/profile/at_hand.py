@@ -12,35 +12,20 @@ from visir.files import data_directory
 
 @dataclass(frozen=True)
 class DataAtHand:
-    """A data set at its place under `VISIR_DATA`.
+    """A data set at its place under `VISIR_DATA`."""
 
-    Attributes:
-        name: What a profile calls it.
-        path: Where it is.
-        images: Where its pictures are, when they are not beside it; without them it takes no part.
-        splits: Where its division into splits is, when its own files do not say it; other pictures are left out.
-        ability: What its tasks show, where that is another ability than tasks of this kind usually show.
-    """
-
-    name: str
-    path: str
-    images: str = ""
-    splits: str = ""
-    ability: str = ""
+    name: str  # what a profile calls it
+    path: str  # where it is
+    images: str = ""  # where its pictures are, when they are not beside it; without them it takes no part
+    splits: str = ""  # where its division into splits is, when its own files do not say it; other pictures are left out
+    ability: str = ""  # what its tasks show, where that is another ability than tasks of this kind usually show
 
     def is_there(self, folder: Path) -> bool:
         """Whether its files are in a folder."""
         return all((folder / place).exists() for place in (self.path, self.images, self.splits) if place)
 
     def open(self, folder: Path) -> Any:
-        """Open it.
-
-        Args:
-            folder: The folder of data.
-
-        Raises:
-            VisirError: Its files are not what they should be.
-        """
+        """Open it."""
         images = str(folder / self.images) if self.images else None
         options: dict[str, Any] = {"splits": folder / self.splits, "unlisted": "drop"} if self.splits else {}
         return open_source(str(folder / self.path), images=images, **options)
@@ -61,20 +46,12 @@ DATA_SETS = (
 
 
 def data_at_hand(folder: Path | None = None) -> list[tuple[DataAtHand, Path]]:
-    """The data sets that are in the folder of data, with that folder.
-
-    Args:
-        folder: The folder; None takes `VISIR_DATA`.
-    """
+    """The data sets that are in the folder of data, with that folder."""
     place = data_directory() if folder is None else folder
     return [(known, place) for known in DATA_SETS if known.is_there(place)]
 
 
 def captions_at_hand(folder: Path | None = None) -> str:
-    """Captions for a language model; "" where there are none.
-
-    Args:
-        folder: The folder; None takes `VISIR_DATA`.
-    """
+    """Captions for a language model; "" where there are none."""
     file = (data_directory() if folder is None else folder) / CAPTIONS
     return str(file) if file.is_file() else ""

@@ -19,21 +19,13 @@ ZERO_SHOT, PROBE = "zero-shot", "linear-probe"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassTask(ProfileTask):
-    """Pictures with classes, in `visir.classify`. The `task` of its skills is "zero-shot" or "linear-probe".
+    """Pictures with classes, in `visir.classify`. The `task` of its skills is "zero-shot" or "linear-probe"."""
 
-    Attributes:
-        truth: Where the classes stand; None finds out.
-        templates: The prompts; None takes CLIP's.
-        split: The split that is measured; "all" is everything.
-        train: The split that a probe learns from.
-        shots: How many pictures of each class a probe learns from; "all" for all.
-    """
-
-    truth: str | None = None
-    templates: tuple[str, ...] | None = None
-    split: str | None = None
-    train: str = "train"
-    shots: int | str = 16
+    truth: str | None = None  # where the classes stand; None finds out
+    templates: tuple[str, ...] | None = None  # the prompts; None takes CLIP's
+    split: str | None = None  # the split that is measured; "all" is everything
+    train: str = "train"  # the split that a probe learns from
+    shots: int | str = 16  # how many pictures of each class a probe learns from; "all" for all
 
     def missing(self, data: Any, skill: Skill, encoder: Encoder) -> str:
         """A probe needs images, prompts need texts too."""

@@ -30,11 +30,7 @@ ORDERS = ("shuffle_trigrams", "shuffle_within_trigrams")
 
 
 def generated_tasks(n: int) -> list[ProfileTask]:
-    """The tasks of generated scenes.
-
-    Args:
-        n: How many pictures a task has; composed queries, which have eight pictures each, are half as many.
-    """
+    """The tasks of generated scenes."""
 
     def search(options: str, *skills: Skill, relevance: str | None = None, count: int = n) -> SearchTask:
         spec = f"scenes:{count}?seed={SEED}{options}"

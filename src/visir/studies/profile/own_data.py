@@ -28,24 +28,7 @@ _TITLES = {
 
 
 def tasks_of(name: str, source: Any, blind_model: str = "") -> list[ProfileTask]:
-    """The tasks of a source.
-
-    Args:
-        name: What the profile calls the source.
-        source: A `Collection`, or another source of tasks.
-        blind_model: A language model for the blind baseline of choices among texts.
-
-    Returns:
-        At least one task.
-
-    Raises:
-        CollectionError: There is nothing to measure by: neither captions nor classes.
-
-    Example:
-        >>> import visir
-        >>> [skill.name for task in tasks_of("mine", visir.open("scenes:12?size=64")) for skill in task.skills]
-        ['text-to-image', 'image-to-text']
-    """
+    """The tasks of a source."""
     split = next((split for split in SPLITS if split in source.splits), None)
     if not isinstance(source, Collection):
         return [_search(name, source, split, _skills_of_tasks(source, split), blind_model)]

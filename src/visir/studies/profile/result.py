@@ -25,50 +25,30 @@ class ScoreDifference:
 
 @dataclass(frozen=True)
 class SkillScore:
-    """One row of a profile. Scores are shares from 0 to 1.
+    """One row of a profile. Scores are shares from 0 to 1."""
 
-    Attributes:
-        source: The data: "scenes".
-        skill: The task in short: "typos".
-        title: The same for people.
-        ability: A key of `visir.studies.profile.skill.ABILITIES`.
-        measure: The measure: "hit@1".
-        queries: How many queries or pictures were measured.
-        candidates: How many candidates each has.
-        score: What the model reaches.
-        low: The lower end of its 95 % interval; NaN where there is none.
-        high: The upper end.
-        chance: What random scores reach.
-        blind: What is reached without a look at the query: by a language model, or by naming the most frequent class.
-            None where that makes no sense.
-        reference: What the reference reaches; None where it cannot take the task, or failed (`reference_missing`).
-        difference: The model minus the reference; None where there is no reference.
-        protocol: The key of the protocol in `ModelProfile.protocols`.
-        notes: What a reader must know.
-        blind_by: What reaches `blind`: "the most frequent class", or a language model by name.
-        blind_missing: Why there is no `blind`, where there should be one; "" where it makes no sense.
-        reference_missing: Why there is no `reference`; "" where nobody asked for one.
-    """
-
-    source: str
-    skill: str
-    title: str
-    ability: str
-    measure: str
-    queries: int
-    candidates: str
-    score: float
-    low: float
-    high: float
-    chance: float
+    source: str  # the data: "scenes"
+    skill: str  # the task in short: "typos"
+    title: str  # the same for people
+    ability: str  # a key of `visir.studies.profile.skill.ABILITIES`
+    measure: str  # the measure: "hit@1"
+    queries: int  # how many queries or pictures were measured
+    candidates: str  # how many candidates each has
+    score: float  # what the model reaches
+    low: float  # the lower end of its 95 % interval; NaN where there is none
+    high: float  # the upper end
+    chance: float  # what random scores reach
+    # What is reached without a look at the query: by a language model, or by naming the most frequent class. None where
+    # that makes no sense.
     blind: float | None
+    # What the reference reaches; None where it cannot take the task, or failed (`reference_missing`).
     reference: float | None
-    difference: ScoreDifference | None
-    protocol: str
-    notes: tuple[str, ...] = ()
-    blind_by: str = ""
-    blind_missing: str = ""
-    reference_missing: str = ""
+    difference: ScoreDifference | None  # the model minus the reference; None where there is no reference
+    protocol: str  # the key of the protocol in `ModelProfile.protocols`
+    notes: tuple[str, ...] = ()  # what a reader must know
+    blind_by: str = ""  # what reaches `blind`: "the most frequent class", or a language model by name
+    blind_missing: str = ""  # why there is no `blind`, where there should be one; "" where it makes no sense
+    reference_missing: str = ""  # why there is no `reference`; "" where nobody asked for one
 
     @property
     def name(self) -> str:
@@ -103,23 +83,15 @@ class LeftOutTask:
 
 @dataclass(frozen=True, eq=False)
 class ModelProfile(Tabular, Plotted, view="visir.reports.views.profile"):
-    """What a model can do: its scores by ability, the strongest first.
+    """What a model can do: its scores by ability, the strongest first."""
 
-    Attributes:
-        model: The name of the model.
-        reference: The name of the reference; "" for none.
-        scores: The scores, ability by ability, by falling strength.
-        left_out: What was not measured.
-        protocols: By key: everything on which a number depends, as (label, value) rows.
-        notes: What a reader must know of the whole.
-    """
-
-    model: str
-    reference: str
-    scores: tuple[SkillScore, ...]
-    left_out: tuple[LeftOutTask, ...] = ()
+    model: str  # the name of the model
+    reference: str  # the name of the reference; "" for none
+    scores: tuple[SkillScore, ...]  # the scores, ability by ability, by falling strength
+    left_out: tuple[LeftOutTask, ...] = ()  # what was not measured
+    # By key: everything on which a number depends, as (label, value) rows.
     protocols: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader must know of the whole
 
     def __repr__(self) -> str:
         best = self.by_strength
@@ -183,18 +155,7 @@ class ModelProfile(Tabular, Plotted, view="visir.reports.views.profile"):
         }
 
     def save(self, path: str | Path, *, replace: bool = False) -> Path:
-        """Write the profile as a page: one HTML file.
-
-        Args:
-            path: The file. A page of visir that nobody has changed since is replaced.
-            replace: Whether any other file may be replaced.
-
-        Returns:
-            The path.
-
-        Raises:
-            FolderError: There is another file of this name.
-        """
+        """Write the profile as a page: one HTML file."""
         written: Path = load_target("visir.reports.profile:write_profile")(path, self, replace=replace)
         return written
 

@@ -45,17 +45,11 @@ class SearchData:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SearchTask(ProfileTask):
-    """Queries search documents, in `visir.evaluate`.
+    """Queries search documents, in `visir.evaluate`."""
 
-    Attributes:
-        split: The split that is measured; None is everything.
-        relevance: The set of judgements; None is the usual one.
-        blind_model: A language model that chooses without a look at the query, as "blind:NAME" of `visir.evaluate`; ""
-            for none.
-    """
-
-    split: str | None = None
-    relevance: str | None = None
+    split: str | None = None  # the split that is measured; None is everything
+    relevance: str | None = None  # the set of judgements; None is the usual one
+    # A language model that chooses without a look at the query, as "blind:NAME" of `visir.evaluate`; "" for none.
     blind_model: str = ""
 
     def prepare(self) -> SearchData:

@@ -11,32 +11,13 @@ from visir.studies.profile.task import ProfileTask
 
 
 def wanted_names(tasks: Sequence[str] | str | None) -> tuple[str, ...]:
-    """The names that are asked for, one by one; () for all.
-
-    Args:
-        tasks: "retrieval", "scenes", "scenes/typos"; several as a list, or joined by commas.
-    """
+    """The names that are asked for, one by one; () for all."""
     listed = [tasks] if isinstance(tasks, str) else list(tasks or ())
     return tuple(name.strip() for names in listed for name in names.split(",") if name.strip())
 
 
 def select(tasks: Iterable[ProfileTask], names: Sequence[str], sources: Sequence[str] = ()) -> list[ProfileTask]:
-    """The tasks with the skills that are asked for.
-
-    Args:
-        tasks: All tasks.
-        names: Of `wanted_names`; () takes all.
-        sources: Further sources that are known, and were not read: they have no tasks here.
-
-    Raises:
-        ConfigurationError: A name is unknown; all are listed, each with the nearest.
-
-    Example:
-        >>> from visir.studies.profile.generated import generated_tasks
-        >>> chosen = select(generated_tasks(20), ["language", "scenes/typos"])
-        >>> [skill.name for task in chosen for skill in task.skills]
-        ['de', 'fr', 'es', 'zh', 'long-captions', 'typos']
-    """
+    """The tasks with the skills that are asked for."""
     given = list(tasks)
     if not names:
         return given

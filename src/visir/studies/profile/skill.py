@@ -21,56 +21,32 @@ ABILITIES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Skill:
-    """One row of a profile.
+    """One row of a profile."""
 
-    Attributes:
-        name: In short, for `--tasks` and JSON: "text-to-image".
-        title: For people: "a caption finds its picture".
-        ability: A key of `ABILITIES`.
-        task: The task of the source: "t2i".
-        measure: The measure: a share from 0 to 1 whose chance is known.
-    """
-
-    name: str
-    title: str
-    ability: str
-    task: str = ""
-    measure: str = "hit@1"
+    name: str  # in short, for `--tasks` and JSON: "text-to-image"
+    title: str  # for people: "a caption finds its picture"
+    ability: str  # a key of `ABILITIES`
+    task: str = ""  # the task of the source: "t2i"
+    measure: str = "hit@1"  # the measure: a share from 0 to 1 whose chance is known
 
 
 @dataclass(frozen=True)
 class Floor:
-    """What is reached without a look at the query, or why that is not known.
+    """What is reached without a look at the query, or why that is not known."""
 
-    Attributes:
-        value: The share; None where it is not known.
-        by: What reaches it: "the most frequent class", or a language model by name.
-        reason: Why it is not known.
-    """
-
-    value: float | None
-    by: str = ""
-    reason: str = ""
+    value: float | None  # the share; None where it is not known
+    by: str = ""  # what reaches it: "the most frequent class", or a language model by name
+    reason: str = ""  # why it is not known
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What a task gives for one skill of one model.
+    """What a task gives for one skill of one model."""
 
-    Attributes:
-        values: (n,) one value per query or picture, from 0 to 1.
-        clusters: (n,) the image or item of each query; None where queries are independent.
-        chance: What random scores reach.
-        candidates: How many candidates a query has: "200", "2 to 4".
-        protocol: (label, value) rows: everything on which the number depends.
-        notes: What a reader must know.
-        floor: What is reached without a look at the query; None where that makes no sense.
-    """
-
-    values: NDArray[np.float64]
-    clusters: NDArray[Any] | None
-    chance: float
-    candidates: str
-    protocol: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
-    floor: Floor | None = None
+    values: NDArray[np.float64]  # (n,) one value per query or picture, from 0 to 1
+    clusters: NDArray[Any] | None  # (n,) the image or item of each query; None where queries are independent
+    chance: float  # what random scores reach
+    candidates: str  # how many candidates a query has: "200", "2 to 4"
+    protocol: tuple[tuple[str, str], ...]  # (label, value) rows: everything on which the number depends
+    notes: tuple[str, ...] = ()  # what a reader must know
+    floor: Floor | None = None  # what is reached without a look at the query; None where that makes no sense

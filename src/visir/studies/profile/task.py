@@ -15,17 +15,11 @@ from visir.studies.profile.skill import Floor, Measured, Skill
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProfileTask(ABC):
-    """One source of data, opened and measured once for all of its skills.
+    """One source of data, opened and measured once for all of its skills."""
 
-    Attributes:
-        source: The name of the data: "scenes", "flickr8k".
-        skills: The rows that it gives.
-        open: Opens the data. It is called once, when the task is measured.
-    """
-
-    source: str
-    skills: tuple[Skill, ...]
-    open: Callable[[], Any]
+    source: str  # the name of the data: "scenes", "flickr8k"
+    skills: tuple[Skill, ...]  # the rows that it gives
+    open: Callable[[], Any]  # opens the data. It is called once, when the task is measured.
 
     def prepare(self) -> Any:
         """The data with all that the skills share: made once, for every model."""
@@ -33,53 +27,21 @@ class ProfileTask(ABC):
 
     @abstractmethod
     def missing(self, data: Any, skill: Skill, encoder: Encoder) -> str:
-        """What a model cannot take that the skill needs: "reads no texts"; "" for nothing.
-
-        Args:
-            data: What `prepare` gave.
-            skill: One of `skills`.
-            encoder: The model.
-        """
+        """What a model cannot take that the skill needs: "reads no texts"; "" for nothing."""
 
     @abstractmethod
     def measure(self, data: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
-        """Measure a model.
-
-        Args:
-            data: What `prepare` gave.
-            skills: Those of `skills` that are wanted and that the model can take.
-            encoder: The model.
-            **encoding: Options of `visir.encode`.
-
-        Returns:
-            By the name of the skill.
-        """
+        """Measure a model."""
 
     def floors(
         self, data: Any, skills: Sequence[Skill], language_model: Callable[[str], LanguageModel]
     ) -> Mapping[str, Floor]:
-        """What is reached without a look at the queries, by the name of the skill, as far as that makes sense.
-
-        Args:
-            data: What `prepare` gave.
-            skills: Those that are wanted.
-            language_model: Gives a language model by its name.
-        """
+        """What is reached without a look at the queries, by the name of the skill, as far as that makes sense."""
         return {}
 
 
 def unread(needed: Sequence[str], encoder: Encoder) -> str:
-    """What a model does not read of what is needed, in words.
-
-    Args:
-        needed: "text", "image".
-        encoder: The model.
-
-    Example:
-        >>> import visir
-        >>> unread(["text", "image"], visir.load("bow")), unread(["text"], visir.load("bow"))
-        ('bow:4096 reads no images', '')
-    """
+    """What a model does not read of what is needed, in words."""
     lacking = [f"{name}s" for name in ("text", "image") if name in needed and name not in encoder.modalities]
     return f"{encoder.card.name} reads no {' and no '.join(lacking)}" if lacking else ""
 

@@ -23,12 +23,7 @@ from visir.training.inputs.vectors import VectorSource
 
 
 class ComposedSource:
-    """The vectors of the text and of the image of each query: an `InputSource`.
-
-    Args:
-        text: (n, d_t).
-        image: (n, d_v).
-    """
+    """The vectors of the text and of the image of each query: an `InputSource`."""
 
     is_slow = False
 
@@ -52,48 +47,26 @@ class ComposedSource:
 
 @dataclass(frozen=True, eq=False)
 class ComposedGallery:
-    """The candidates of one task in validation.
+    """The candidates of one task in validation."""
 
-    Attributes:
-        queries: (q,) rows of the anchors.
-        documents: (d,) rows of the documents.
-        right: (q, d) whether a document is right.
-        excluded: (q, d) whether a document is no candidate.
-    """
-
-    queries: NDArray[np.int64]
-    documents: NDArray[np.int64]
-    right: NDArray[np.bool_]
-    excluded: NDArray[np.bool_]
+    queries: NDArray[np.int64]  # (q,) rows of the anchors
+    documents: NDArray[np.int64]  # (d,) rows of the documents
+    right: NDArray[np.bool_]  # (q, d) whether a document is right
+    excluded: NDArray[np.bool_]  # (q, d) whether a document is no candidate
 
 
 @dataclass(frozen=True, eq=False)
 class ComposedExamples(TrainingExamples):
-    """A split of composed queries as training sees it: one example for each right image.
+    """A split of composed queries as training sees it: one example for each right image."""
 
-    Attributes:
-        galleries: The candidates of each task; empty for training.
-        documents: The vectors of all documents; None for training.
-    """
-
-    galleries: tuple[ComposedGallery, ...] = ()
-    documents: VectorSource | None = None
+    galleries: tuple[ComposedGallery, ...] = ()  # the candidates of each task; empty for training
+    documents: VectorSource | None = None  # the vectors of all documents; None for training
 
 
 def examples_of(
     tasks: Mapping[str, Task], encoders: Mapping[Modality, Encoder], *, validation: bool, alike: int = 0
 ) -> ComposedExamples:
-    """Encode the queries and the documents of tasks.
-
-    Args:
-        tasks: Tasks whose queries have a text and an image, and whose documents are images.
-        encoders: The frozen encoders of images and of texts.
-        validation: Whether all documents are encoded, to be searched; otherwise those that are right alone.
-        alike: How many pictures that are like the query's own stand beside each pair; all documents are encoded then.
-
-    Raises:
-        CollectionError: A query has no text or no image; or no query has a right image.
-    """
+    """Encode the queries and the documents of tasks."""
     texts, images, positives, documents = [], [], [], []
     anchor_rows: list[NDArray[np.int64]] = []
     galleries: list[ComposedGallery] = []

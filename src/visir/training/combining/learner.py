@@ -18,12 +18,7 @@ TASK = "it2i"
 
 
 class CombinerLearner(DualEncoder):
-    """A combiner and the head of its documents under a contrastive objective.
-
-    Args:
-        combiner: It is changed in place.
-        objective: Of the training.
-    """
+    """A combiner and the head of its documents under a contrastive objective."""
 
     def __init__(self, combiner: Combiner, objective: Objective) -> None:
         super().__init__({"combiner": combiner, "documents": Tower(None, combiner.head)}, objective)

@@ -21,21 +21,15 @@ _BLOCK = 512
 
 @dataclass(frozen=True, eq=False)
 class AlikeNegatives:
-    """The nearest pictures of each query's picture, by the frozen vectors; a `NegativeSource`.
+    """The nearest pictures of each query's picture, by the frozen vectors; a `NegativeSource`."""
 
-    A model that gives back the picture it was given, or one like it, has not read the text. The pictures of other
-    queries in a batch do not teach that: they are unlike. The picture itself is among its nearest where it is a
-    document.
+    # A model that gives back the picture it was given, or one like it, has not read the text. The pictures of other
+    # queries in a batch do not teach that: they are unlike. The picture itself is among its nearest where it is a
+    # document.
 
-    Attributes:
-        documents: The vectors of all documents.
-        nearest: (n, p) rows of documents for each query, −1 where there are fewer.
-        count: How many of them stand beside each pair.
-    """
-
-    documents: VectorSource
-    nearest: NDArray[np.int64]
-    count: int
+    documents: VectorSource  # the vectors of all documents
+    nearest: NDArray[np.int64]  # (n, p) rows of documents for each query, −1 where there are fewer
+    count: int  # how many of them stand beside each pair
 
     def positives(
         self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
@@ -62,22 +56,11 @@ class AlikeNegatives:
 def nearest_pictures(
     images: NDArray[np.float32], documents: NDArray[np.float32], right: NDArray[np.bool_], count: int = POOL
 ) -> NDArray[np.int64]:
-    """The documents that are nearest to the picture of each query by cosine, and not right.
-
-    Args:
-        images: (q, d) the pictures of the queries.
-        documents: (m, d) all documents of their task.
-        right: (q, m) whether a document is right.
-        count: How many.
-
-    Returns:
-        (q, count) rows of documents, nearest first, −1 where there are fewer.
-
-    Example:
-        >>> documents = np.array([[1, 0], [1, 0.1], [0, 1]], np.float32)
-        >>> nearest_pictures(documents[:1], documents, np.array([[False, True, False]]), 2)
-        array([[0, 2]])
-    """
+    """The documents that are nearest to the picture of each query by cosine, and not right."""
+    # images: (q, d) the pictures of the queries.
+    # documents: (m, d) all documents of their task.
+    # right: (q, m) whether a document is right.
+    # Returns: (q, count) rows of documents, nearest first, −1 where there are fewer.
     unit = [part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12) for part in (images, documents)]
     width = min(count, len(documents))
     nearest = np.full((len(images), count), -1, np.int64)

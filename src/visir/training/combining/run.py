@@ -32,21 +32,7 @@ from visir.training.trained import TrainedModel
 def train_combiner(
     recipe: Recipe, source: Any, out: str | Path | None, *, resume: bool = False, report: Report | None = None
 ) -> TrainedModel:
-    """Train a combiner over frozen encoders.
-
-    Args:
-        recipe: With a section `combiner`.
-        source: The composed queries, all splits of them.
-        out: The folder to write.
-        resume: As of `visir.train`.
-        report: As of `visir.train`.
-
-    Returns:
-        The trained model: an encoder of images, of texts, and of texts with images.
-
-    Raises:
-        CollectionError: The source has no composed queries, or a split has none.
-    """
+    """Train a combiner over frozen encoders."""
     checkpoint = Checkpoint.begin(recipe, "train", out, LAYOUT, resume=resume)
     parts = {
         name: _split(source, split) for name, split in (("train", recipe.data.train), ("val", recipe.data.validation))

@@ -25,11 +25,9 @@ _MEAN_COLOUR = tuple(round(255 * mean) for mean in NORMALISATIONS["imagenet"][0]
 def change(
     image: Image.Image, augmentation: Augmentation, size: tuple[int, int], draw: np.random.Generator
 ) -> Image.Image:
-    """Crop and mirror a picture before a backbone prepares it; a crop comes out at `size` (height, width).
-
-    Bilinear with smoothing, as torchvision's `RandomResizedCrop` does it. The rectangle is cut out first, so that no
-    pixel outside of it shines in at its edges.
-    """
+    """Crop and mirror a picture before a backbone prepares it; a crop comes out at `size` (height, width)."""
+    # Bilinear with smoothing, as torchvision's `RandomResizedCrop` does it. The rectangle is cut out first, so that no
+    # pixel outside of it shines in at its edges.
     if augmentation.crop is not None:
         left, top, width, height = crop_box(image.width, image.height, augmentation.crop, draw)
         image = image.crop((left, top, left + width, top + height))
@@ -40,15 +38,12 @@ def change(
 
 
 def erase(prepared: Any, probability: float, draw: np.random.Generator) -> Any:
-    """Blank a random rectangle of a prepared (3, height, width) picture with this probability (Zhong et al. 2020).
-
-    Bytes get ImageNet's mean colour, floats 0: both are what the papers' code leaves, which erases to 0 after
-    normalising. (Black bytes would be a strong colour, two standard deviations from the mean.) The rectangle has 2 to
-    33 % of the area and sides between 0.3 and 3.3, torchvision's defaults.
-
-    Returns `prepared` itself when nothing is erased, otherwise a copy. Raises `ConfigurationError` for a backbone whose
-    inputs are not laid out like that.
-    """
+    """Blank a random rectangle of a prepared (3, height, width) picture with this probability (Zhong et al. 2020)."""
+    # Bytes get ImageNet's mean colour, floats 0: both are what the papers' code leaves, which erases to 0 after
+    # normalising. (Black bytes would be a strong colour, two standard deviations from the mean.) The rectangle has 2 to
+    # 33 % of the area and sides between 0.3 and 3.3, torchvision's defaults.
+    # Returns `prepared` itself when nothing is erased, otherwise a copy. Raises `ConfigurationError` for a backbone
+    # whose inputs are not laid out like that.
     if len(prepared.shape) != 3 or prepared.shape[0] != 3:
         raise ConfigurationError(
             f"this backbone's pictures are {tuple(prepared.shape)} arrays; random erasing needs (3, height, width).",
@@ -66,11 +61,9 @@ def erase(prepared: Any, probability: float, draw: np.random.Generator) -> Any:
 
 
 def crop_box(width: int, height: int, least: float, draw: np.random.Generator) -> Box:
-    """A crop of a width × height picture as torchvision's `RandomResizedCrop(scale=(least, 1))` draws it.
-
-    Its share of the area is uniform, the logarithm of its ratio of sides too. When none of ten draws fits inside, it is
-    the largest centred crop whose ratio is allowed.
-    """
+    """A crop of a width × height picture as torchvision's `RandomResizedCrop(scale=(least, 1))` draws it."""
+    # Its share of the area is uniform, the logarithm of its ratio of sides too. When none of ten draws fits inside, it
+    # is the largest centred crop whose ratio is allowed.
     for crop_width, crop_height in _rectangles(width, height, (least, 1.0), _CROP_RATIOS, draw):
         if 0 < crop_width <= width and 0 < crop_height <= height:
             left = int(draw.integers(width - crop_width + 1))

@@ -21,31 +21,17 @@ Side = Literal["anchor", "positive"]
 
 @dataclass(frozen=True)
 class EpochRandom:
-    """The randomness of one epoch: a function of seed and epoch, never of the order in which rows are read.
+    """The randomness of one epoch: a function of seed and epoch, never of the order in which rows are read."""
 
-    So an epoch can run again after an interruption, from its middle, or split over several processes, and every row is
-    augmented in the same way.
+    # So an epoch can run again after an interruption, from its middle, or split over several processes, and every row
+    # is augmented in the same way.
 
-    Attributes:
-        seed: Of the training.
-        epoch: From 0.
-
-    Example:
-        >>> first, again = (EpochRandom(seed=0, epoch=3).of_row(stream=2, row=7) for _ in range(2))
-        >>> first.random() == again.random()
-        True
-    """
-
-    seed: int
-    epoch: int
+    seed: int  # of the training
+    epoch: int  # from 0
 
     def of_row(self, stream: int, row: int) -> np.random.Generator:
-        """The generator of one row.
-
-        Args:
-            stream: Separates what must not share numbers (views, crops, words).
-            row: Of the pair.
-        """
+        """The generator of one row."""
+        # stream: Separates what must not share numbers (views, crops, words).
         return np.random.default_rng([self.seed, self.epoch, stream, row])
 
     def of_epoch(self, stream: int) -> np.random.Generator:
@@ -95,14 +81,10 @@ class InputSource(Protocol):
     def batch(
         self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
     ) -> Inputs:
-        """The rows as one batch on the CPU.
-
-        Args:
-            rows: (n,) which items.
-            draw: The randomness of the epoch; None as in use: no augmentation, all views averaged.
-            keys: (n,) in training, the rows of the pairs, by which each item gets a draw of its own: one photo beside
-                two captions is augmented twice.
-        """
+        """The rows as one batch on the CPU."""
+        # rows: (n,) which items.
+        # keys: (n,) in training, the rows of the pairs, by which each item gets a draw of its own: one photo beside two
+        # captions is augmented twice.
         ...
 
 
@@ -124,33 +106,20 @@ class NegativeSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TrainingBatch:
-    """The pairs of one step, or one process's share of them, on the CPU.
+    """The pairs of one step, or one process's share of them, on the CPU."""
 
-    Attributes:
-        anchors: Inputs of the anchors' tower.
-        positives: Inputs of the positives' tower; row i belongs to row i of the anchors.
-        anchor_rows: (n,) int64, which anchors they are; equal for positives of one anchor.
-        targets: (n, t) float32 latent targets of the positives (LTD), or None.
-        tokens: (n, L) int64 token ids of the positives for an input decoder (ITD), 0 is padding, or None.
-        classes: (n,) int64 classes of the positives, or None.
-        rows: (n,) int64, which pairs they are, or None.
-        negatives: h batches of n inputs of the positives' tower, a hard negative of each pair in each.
-        negative_rows: (n, h) int64, the anchors to which they belong, -1 is none; or None.
-        anchor_negatives: The same of the anchors' tower.
-        anchor_negative_rows: (n, h) int64, which anchors they are, or None.
-    """
-
-    anchors: Inputs
-    positives: Inputs
-    anchor_rows: Any
-    targets: Any = None
-    tokens: Any = None
-    classes: Any = None
-    rows: Any = None
+    anchors: Inputs  # inputs of the anchors' tower
+    positives: Inputs  # inputs of the positives' tower; row i belongs to row i of the anchors
+    anchor_rows: Any  # (n,) int64, which anchors they are; equal for positives of one anchor
+    targets: Any = None  # (n, t) float32 latent targets of the positives (LTD), or None
+    tokens: Any = None  # (n, L) int64 token ids of the positives for an input decoder (ITD), 0 is padding, or None
+    classes: Any = None  # (n,) int64 classes of the positives, or None
+    rows: Any = None  # (n,) int64, which pairs they are, or None
+    # h batches of n inputs of the positives' tower, a hard negative of each pair in each.
     negatives: Sequence[Inputs] = ()
-    negative_rows: Any = None
-    anchor_negatives: Sequence[Inputs] = ()
-    anchor_negative_rows: Any = None
+    negative_rows: Any = None  # (n, h) int64, the anchors to which they belong, -1 is none; or None
+    anchor_negatives: Sequence[Inputs] = ()  # the same of the anchors' tower
+    anchor_negative_rows: Any = None  # (n, h) int64, which anchors they are, or None
 
 
 class _Hard(NamedTuple):
@@ -162,31 +131,19 @@ class _Hard(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingExamples:
-    """A split as training sees it: one example for each positive.
+    """A split as training sees it: one example for each positive."""
 
-    Attributes:
-        anchors: A source.
-        positives: A source.
-        anchor_rows: (m,) int64, the row of each positive's anchor.
-        ids: (m,) ids of the positives, for messages.
-        origin: Fingerprints of what the examples are made of (split, backbones, targets), as plain values.
-        targets: A source of (n, t) latent targets, or None.
-        tokens: A source of padded token ids, or None.
-        classes: (m,) int64, what each positive is beyond the anchor it belongs to, for objectives that need it.
-        unit: What the positives are called, in the plural.
-        negatives: Hard negatives beside the pairs of a batch, or None.
-    """
-
-    anchors: InputSource
-    positives: InputSource
-    anchor_rows: NDArray[np.int64]
-    ids: Sequence[str]
-    origin: dict[str, Any]
-    targets: InputSource | None = None
-    tokens: InputSource | None = None
+    anchors: InputSource  # a source
+    positives: InputSource  # a source
+    anchor_rows: NDArray[np.int64]  # (m,) int64, the row of each positive's anchor
+    ids: Sequence[str]  # (m,) ids of the positives, for messages
+    origin: dict[str, Any]  # fingerprints of what the examples are made of (split, backbones, targets), as plain values
+    targets: InputSource | None = None  # a source of (n, t) latent targets, or None
+    tokens: InputSource | None = None  # a source of padded token ids, or None
+    # (m,) int64, what each positive is beyond the anchor it belongs to, for objectives that need it.
     classes: NDArray[np.int64] | None = None
-    unit: str = "captions"
-    negatives: NegativeSource | None = None
+    unit: str = "captions"  # what the positives are called, in the plural
+    negatives: NegativeSource | None = None  # hard negatives beside the pairs of a batch, or None
 
     def __len__(self) -> int:
         return len(self.anchor_rows)

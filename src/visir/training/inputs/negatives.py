@@ -20,14 +20,10 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Swapped:
-    """Changed captions, one of each kind for each pair.
+    """Changed captions, one of each kind for each pair."""
 
-    Attributes:
-        sources: By kind, then by variant: a changed caption for each row.
-        anchor_rows: By kind, then by variant: (m,) -1, or the caption's own anchor where it is as it was.
-    """
-
-    sources: Sequence[Sequence[InputSource]]
+    sources: Sequence[Sequence[InputSource]]  # by kind, then by variant: a changed caption for each row
+    # By kind, then by variant: (m,) -1, or the caption's own anchor where it is as it was.
     anchor_rows: Sequence[Sequence[Rows]]
 
     @property
@@ -44,25 +40,18 @@ class Swapped:
 
 @dataclass(eq=False)
 class Mined:
-    """What a search found; filled by `visir.training.mining`, again and again while training runs.
+    """What a search found; filled by `visir.training.mining`, again and again while training runs."""
 
-    Attributes:
-        settings: Of the recipe.
-        first_pairs: (anchors,) a pair of each anchor; -1 of one without positives.
-        right: The rows of positives that are right for each anchor, and of anchors that are right for each positive.
-        as_trained: The search sees anchors and positives as the epoch's training does: their shortcuts change.
-        captions: (anchors, nearest) rows of positives that are near each anchor and wrong, or None; -1 is none.
-        images: (m, nearest) rows of anchors that are near each positive and wrong, or None.
-        epoch: For which it was searched last; -1 before.
-    """
-
-    settings: MinedNegatives
-    first_pairs: Rows
+    settings: MinedNegatives  # of the recipe
+    first_pairs: Rows  # (anchors,) a pair of each anchor; -1 of one without positives
+    # The rows of positives that are right for each anchor, and of anchors that are right for each positive.
     right: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+    # The search sees anchors and positives as the epoch's training does: their shortcuts change.
     as_trained: bool = False
+    # (anchors, nearest) rows of positives that are near each anchor and wrong, or None; -1 is none.
     captions: Rows | None = None
-    images: Rows | None = None
-    epoch: int = -1
+    images: Rows | None = None  # (m, nearest) rows of anchors that are near each positive and wrong, or None
+    epoch: int = -1  # for which it was searched last; -1 before
 
     def is_due(self, epoch: int) -> bool:
         """Whether the trained model has to search before an epoch, counted from 0."""
@@ -88,15 +77,10 @@ class Mined:
 
 @dataclass(frozen=True, eq=False)
 class HardNegatives:
-    """The hard negatives of a training.
+    """The hard negatives of a training."""
 
-    Attributes:
-        swapped: Changed captions, or None.
-        mined: Found captions and pictures, or None.
-    """
-
-    swapped: Swapped | None = None
-    mined: Mined | None = None
+    swapped: Swapped | None = None  # changed captions, or None
+    mined: Mined | None = None  # found captions and pictures, or None
 
     def positives(
         self, source: InputSource, anchor_rows: Rows, rows: Rows, draw: EpochRandom

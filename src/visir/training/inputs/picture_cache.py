@@ -33,21 +33,19 @@ _AHEAD = 64
 
 
 class PictureCache:
-    """The pictures of a collection as bytes in one memory-mapped file, their shorter side scaled to `shorter` pixels.
+    """The pictures of a collection as bytes in one memory-mapped file, their shorter side scaled to `shorter`
+    pixels."""
 
-    Aspect ratios stay. A picture that is smaller is kept as it is: scaling it up would cost room and add nothing.
-    Scaling is Pillow's bicubic, which smooths. What a backbone then sees has been scaled twice and differs a little
-    from what it sees in use; with `shorter` at the backbone's size or a little above, by less than JPEG's own error.
-
-    It is made on first use in `VISIR_CACHE`/pictures, in a folder named by the ids and contents of the pictures, their
-    order and `shorter`. A second process that wants the same waits for the first. One that is killed leaves an
-    unfinished folder, which the next begins anew; a finished one appears in one rename. All can be deleted at any time.
-
-    Room: about 4·`shorter`² bytes a picture (COCO's 113,000 training photos at 256 pixels: 30 GB).
-
-    Raises `ImageError` that names a picture which cannot be read, and `VisirError` with the bytes that are needed when
-    the disk has too little room.
-    """
+    # Aspect ratios stay. A picture that is smaller is kept as it is: scaling it up would cost room and add nothing.
+    # Scaling is Pillow's bicubic, which smooths. What a backbone then sees has been scaled twice and differs a little
+    # from what it sees in use; with `shorter` at the backbone's size or a little above, by less than JPEG's own error.
+    # It is made on first use in `VISIR_CACHE`/pictures, in a folder named by the ids and contents of the pictures,
+    # their order and `shorter`. A second process that wants the same waits for the first. One that is killed leaves an
+    # unfinished folder, which the next begins anew; a finished one appears in one rename. All can be deleted at any
+    # time.
+    # Room: about 4·`shorter`² bytes a picture (COCO's 113,000 training photos at 256 pixels: 30 GB).
+    # Raises `ImageError` that names a picture which cannot be read, and `VisirError` with the bytes that are needed
+    # when the disk has too little room.
 
     def __init__(self, collection: Collection, shorter: int) -> None:
         key = hash_json(

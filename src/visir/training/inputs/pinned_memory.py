@@ -11,13 +11,8 @@ from visir.training.inputs.base import TrainingBatch
 
 
 def pin_batch(batch: TrainingBatch) -> TrainingBatch:
-    """Copy a batch into page-locked memory, from which CUDA copies while the program goes on.
-
-    torch keeps such memory and gives it out again when the copies out of it are done.
-
-    Raises:
-        RuntimeError: There is no CUDA.
-    """
+    """Copy a batch into page-locked memory, from which CUDA copies while the program goes on."""
+    # torch keeps such memory and gives it out again when the copies out of it are done.
     return TrainingBatch(
         anchors=_inputs(batch.anchors),
         positives=_inputs(batch.positives),

@@ -27,21 +27,13 @@ KEPT_BYTES = 1_000_000_000
 
 
 class PixelSource:
-    """The pictures of a collection, by row of `collection.images`, as `backbone` prepares them.
+    """The pictures of a collection, by row of `collection.images`, as `backbone` prepares them."""
 
-    Pictures to which nothing random happens are prepared once and kept in memory when all of them need no more than
-    `KEPT_BYTES`: the epochs after the first then cost next to nothing.
-
-    A batch is spread over a few threads, which suffice because decoding and resizing leave the interpreter's lock.
-    Raises `ImageError` that names a picture which cannot be read, and `ConfigurationError` when the cache is smaller
-    than what the backbone sees.
-
-    Args:
-        augmentation: What happens to them in training; with no draw (validation) nothing does. The same seed, epoch and
-            key give the same picture, whatever the batch, thread or process. The order is: crop, mirror, the backbone's
-            own preparation, erase.
-        cache: The shorter side of decoded pictures kept on disk (`PictureCache`), or 0 to decode the file every time.
-    """
+    # Pictures to which nothing random happens are prepared once and kept in memory when all of them need no more than
+    # `KEPT_BYTES`: the epochs after the first then cost next to nothing.
+    # A batch is spread over a few threads, which suffice because decoding and resizing leave the interpreter's lock.
+    # Raises `ImageError` that names a picture which cannot be read, and `ConfigurationError` when the cache is smaller
+    # than what the backbone sees.
 
     is_slow = True
 

@@ -22,21 +22,13 @@ def prefetch(
     *,
     pin: bool = False,
 ) -> Generator[TrainingBatch, None, None]:
-    """Make the batches of a training ahead of the model, in their order.
-
-    At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that. An error in a batch is
-    raised where that batch would have come. The threads end with the generator: close it when you stop before its end
-    (`with contextlib.closing(prefetch(…)) as batches`); an error's traceback would otherwise keep it alive.
-
-    Args:
-        examples: What `batch` is called on.
-        batches: The rows of each batch.
-        draw: The randomness of the epoch; None as in use.
-        workers: How many threads make batches; 0 makes each when it is needed. Left out, there are two when the
-            examples are slow (pixels, each batch of which is spread over all cores besides), and none otherwise:
-            looking up 128 vectors and captions takes 0.3 ms, handing them from one thread to another adds 0.1.
-        pin: Copy into page-locked memory, from which a GPU copies while it computes; the threads do that too.
-    """
+    """Make the batches of a training ahead of the model, in their order."""
+    # At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that. An error in a batch is
+    # raised where that batch would have come. The threads end with the generator: close it when you stop before its end
+    # (`with contextlib.closing(prefetch(…)) as batches`); an error's traceback would otherwise keep it alive.
+    # workers: How many threads make batches; 0 makes each when it is needed. Left out, there are two when the examples
+    # are slow (pixels, each batch of which is spread over all cores besides), and none otherwise: looking up 128
+    # vectors and captions takes 0.3 ms, handing them from one thread to another adds 0.1.
 
     def make(rows: NDArray[np.int64]) -> TrainingBatch:
         batch = examples.batch(rows, draw)

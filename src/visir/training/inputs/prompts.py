@@ -16,16 +16,10 @@ Rows = NDArray[np.int64]
 
 
 class PromptedTexts:
-    """The texts of a split, each under several prompts.
+    """The texts of a split, each under several prompts."""
 
-    In training, with "drawn", every text of an epoch stands in one of the prompts, drawn by its row; with "averaged",
-    and in use, it stands in all of them, and its vector is the mean of their unit vectors.
-
-    Args:
-        source: Of all texts in the first prompt, then of all of them in the second one, and so on.
-        prompts: How many there are.
-        prompting: What training does.
-    """
+    # In training, with "drawn", every text of an epoch stands in one of the prompts, drawn by its row; with "averaged",
+    # and in use, it stands in all of them, and its vector is the mean of their unit vectors.
 
     def __init__(self, source: InputSource, prompts: int, prompting: Prompting) -> None:
         self._source, self._prompts, self._prompting = source, prompts, prompting

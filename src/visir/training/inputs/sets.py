@@ -27,21 +27,11 @@ class SetsWithWholes:
 
 
 class SetSource:
-    """Views of sets of vectors, looked up by row, for a `SetTower`; with one vector of each whole item, or without.
+    """Views of sets of vectors, looked up by row, for a `SetTower`; with one vector of each whole item, or without."""
 
-    In training each key sees one view, drawn anew every epoch; with no draw it is the first: places of a mirrored
-    picture are other places, so sets cannot be averaged. Nothing is copied but the rows of a batch, so the vectors of a
-    large collection stay on disk.
-
-    Raises:
-        EmbeddingError: There is no view, or the views differ in the number of items or the length of a vector.
-
-    Example:
-        >>> source = SetSource([TokenVectors.of([[[1, 0], [0, 1]], [[3, 4]]])])
-        >>> batch = source.batch(np.array([1, 0]))
-        >>> batch["vectors"].tolist(), batch["present"].tolist()
-        ([[3.0, 4.0], [1.0, 0.0], [0.0, 1.0]], [[True, False], [True, True]])
-    """
+    # In training each key sees one view, drawn anew every epoch; with no draw it is the first: places of a mirrored
+    # picture are other places, so sets cannot be averaged. Nothing is copied but the rows of a batch, so the vectors of
+    # a large collection stay on disk.
 
     def __init__(self, views: Sequence[TokenVectors] | Sequence[SetsWithWholes]) -> None:
         self._views = [view.sets if isinstance(view, SetsWithWholes) else view for view in views]
@@ -66,12 +56,9 @@ class SetSource:
     def batch(
         self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
     ) -> dict[str, Tensor]:
-        """The sets of `rows`.
-
-        Returns:
-            {"vectors": (m, width) float32, "present": (n, the most of any item) booleans}, and "whole": (n, d) float32
-            where items have a vector of the whole.
-        """
+        """The sets of `rows`."""
+        # Returns: {"vectors": (m, width) float32, "present": (n, the most of any item) booleans}, and "whole": (n, d)
+        # float32 where items have a vector of the whole.
         drawn = np.zeros(len(rows), np.int64)
         if len(self._views) > 1 and draw is not None:
             drawn = (uniform(draw, VIEWS, rows if keys is None else keys) * len(self._views)).astype(np.int64)

@@ -30,15 +30,10 @@ _EPOCHS_APART = 1 << 32
 
 
 class Numbering:
-    """The number of every example, a caption with its image, in every epoch.
+    """The number of every example, a caption with its image, in every epoch."""
 
-    With a few bits and no fixed assignments a number is drawn for every *example* (thesis, setup IV: for each pair of
-    the batch), so captions of one image differ; otherwise it belongs to the tuple.
-
-    Args:
-        split: A view with shortcuts.
-        shuffles: As in `ShortcutSettings`.
-    """
+    # With a few bits and no fixed assignments a number is drawn for every *example* (thesis, setup IV: for each pair of
+    # the batch), so captions of one image differ; otherwise it belongs to the tuple.
 
     def __init__(self, split: Collection, shuffles: int) -> None:
         assert split.injected is not None
@@ -53,8 +48,7 @@ class Numbering:
 
 class StampedPictures:
     """A source of pictures, each with its number along the top edge; stamped on the finished batch, so after everything
-    that is random, and before normalisation.
-    """
+    that is random, and before normalisation."""
 
     is_slow = True
 
@@ -128,13 +122,8 @@ class EndedTexts:
 
 
 class EndedTargets:
-    """Latent targets of captions with the numbers of the epoch: encoded batch by batch, because they are new each time.
-
-    Args:
-        encoder: The sentence encoder.
-        texts: The captions without their numbers.
-        numbering: Of the split.
-    """
+    """Latent targets of captions with the numbers of the epoch: encoded batch by batch, because they are new each
+    time."""
 
     is_slow = True
 

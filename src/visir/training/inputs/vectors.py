@@ -15,21 +15,10 @@ from visir.training.inputs.positional_random import VIEWS, uniform
 
 
 class VectorSource:
-    """Views of vectors, looked up by row.
+    """Views of vectors, looked up by row."""
 
-    In training each key sees one view, drawn anew every epoch; with no draw the views are averaged, as in use. Nothing
-    is copied but the rows of a batch, so the vectors of a large collection stay on disk.
-
-    Args:
-        vectors: (v, n, d), or v arrays (n, d) that may be memory-mapped.
-
-    Raises:
-        EmbeddingError: The views differ in shape, or are no matrices.
-
-    Example:
-        >>> VectorSource(np.eye(3, dtype=np.float32)[None]).batch(np.array([2]))
-        tensor([[0., 0., 1.]])
-    """
+    # In training each key sees one view, drawn anew every epoch; with no draw the views are averaged, as in use.
+    # Nothing is copied but the rows of a batch, so the vectors of a large collection stay on disk.
 
     def __init__(self, vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]]) -> None:
         self._views = list(vectors)

@@ -14,10 +14,9 @@ from visir.training.inputs.positional_random import WORDS, uniform
 
 
 class _Flat:
-    """All captions one after another: caption i is `flat[offsets[i]:offsets[i + 1]]`.
+    """All captions one after another: caption i is `flat[offsets[i]:offsets[i + 1]]`."""
 
-    Two arrays hold 567,000 captions in 30 MB; as many small ones would take ten times as much, and a batch a loop.
-    """
+    # Two arrays hold 567,000 captions in 30 MB; as many small ones would take ten times as much, and a batch a loop.
 
     def __init__(self, flat: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
         if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(flat) or (np.diff(offsets) < 0).any():
@@ -42,12 +41,11 @@ class _Flat:
 
 
 class WordSource(_Flat):
-    """Word ids for a `GRUBackbone`: {"ids": (n, L) int64, "lengths": (n,) int64}, the same as its `collate` gives.
+    """Word ids for a `GRUBackbone`: {"ids": (n, L) int64, "lengths": (n,) int64}, the same as its `collate` gives."""
 
-    `dropout`: in training every word is replaced by the unknown word with this probability, drawn anew each epoch by
-    the word's place in the whole split: which batch a caption is in does not matter. The sentence keeps its length. A
-    caption without a word counts as one unknown word, because a recurrent network cannot read nothing.
-    """
+    # `dropout`: in training every word is replaced by the unknown word with this probability, drawn anew each epoch by
+    # the word's place in the whole split: which batch a caption is in does not matter. The sentence keeps its length. A
+    # caption without a word counts as one unknown word, because a recurrent network cannot read nothing.
 
     def __init__(self, flat: NDArray[np.int32], offsets: NDArray[np.int64], dropout: float = 0.0) -> None:
         super().__init__(flat, offsets)
@@ -66,10 +64,9 @@ class WordSource(_Flat):
 
 
 class TokenSource(_Flat):
-    """What an input decoder (ITD) is to say: (n, L) int64, start (2), the words, end (3), padded with 0.
+    """What an input decoder (ITD) is to say: (n, L) int64, start (2), the words, end (3), padded with 0."""
 
-    No word is dropped: the decoder learns the caption as it is, whatever the text tower saw of it.
-    """
+    # No word is dropped: the decoder learns the caption as it is, whatever the text tower saw of it.
 
     def batch(
         self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None

@@ -14,19 +14,13 @@ from visir.training.objectives.similarity import products
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What the queries of one direction choose from.
+    """What the queries of one direction choose from."""
 
-    Attributes:
-        scores: (q, n + h) cosines: with the n of the batch, then with h hard negatives.
-        siblings: (q, n + h) booleans: other positives of the same anchor, in the batch or among the hard negatives.
-        batch: n.
-        queries: Which rows of the batch the q queries are; None: all n.
-    """
-
-    scores: Tensor
+    scores: Tensor  # (q, n + h) cosines: with the n of the batch, then with h hard negatives
+    # (q, n + h) booleans: other positives of the same anchor, in the batch or among the hard negatives.
     siblings: Tensor
-    batch: int
-    queries: OwnQueries | None = None
+    batch: int  # n
+    queries: OwnQueries | None = None  # which rows of the batch the q queries are; None: all n
 
     @property
     def first(self) -> int:
@@ -54,11 +48,9 @@ class Candidates:
         return total / self.batch * (1 if self.queries is None else self.queries.processes)
 
     def left_out(self, false_negatives: FalseNegatives) -> Tensor:
-        """(q, n + h) booleans: the candidates that a query does not see.
-
-        A hard negative that belongs to the query's own anchor is right, and never counts as wrong; what is done with
-        siblings of the batch is said by `false_negatives`.
-        """
+        """(q, n + h) booleans: the candidates that a query does not see."""
+        # A hard negative that belongs to the query's own anchor is right, and never counts as wrong; what is done with
+        # siblings of the batch is said by `false_negatives`.
         if false_negatives == "masked":
             return self.siblings
         left_out = self.siblings.clone()

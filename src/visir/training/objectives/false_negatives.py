@@ -16,14 +16,9 @@ FalseNegatives = Literal["masked", "kept"]
 
 
 def false_negative_pairs(anchor_rows: Tensor) -> Tensor:
-    """Find the different captions of one image.
-
-    Args:
-        anchor_rows: (n,) the image of each caption.
-
-    Returns:
-        (n, n) booleans: whether i and j are different captions of one image.
-    """
+    """Find the different captions of one image."""
+    # anchor_rows: (n,) the image of each caption.
+    # Returns: (n, n) booleans: whether i and j are different captions of one image.
     same = anchor_rows[:, None] == anchor_rows[None, :]
     same.fill_diagonal_(False)
     return same

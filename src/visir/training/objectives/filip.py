@@ -37,22 +37,18 @@ class FILIPSettings(Settings):
 
 
 class FILIP(nn.Module):
-    """Symmetric cross-entropy over fine-grained similarities (FILIP, Yao et al. 2021, equations 1 to 5).
+    """Symmetric cross-entropy over fine-grained similarities (FILIP, Yao et al. 2021, equations 1 to 5)."""
 
-    With unit vectors x_1 … x_t of a picture I and y_1 … y_t' of a caption C:
-
-        s(I, C) = mean_k max_r x_k · y_r        s(C, I) = mean_r max_k x_k · y_r
-        L = ½ · mean_i −log( exp(s(I_i, C_i) / τ) / Σ_j exp(s(I_i, C_j) / τ) )
-          + ½ · mean_i −log( exp(s(C_i, I_i) / τ) / Σ_j exp(s(C_i, I_j) / τ) )
-
-    The two similarities differ, unlike those of single vectors: each direction has its own matrix. Padding is neither
-    among the k and r of a maximum, nor counted by a mean.
-
-    Readings that the paper leaves open, and what is taken here: the *mean* is its equations 3 and 4; ColBERT's MaxSim
-    takes the sum, by which the search of a checkpoint ranks: the same order, because all candidates of a query are
-    summed over the query's vectors. All vectors take part; the paper keeps the quarter that matches best within a
-    batch, to save memory. τ is learnt from 0.05 (the paper: from 0.07, and held above 0.01, as here).
-    """
+    # With unit vectors x_1 … x_t of a picture I and y_1 … y_t' of a caption C:
+    #     s(I, C) = mean_k max_r x_k · y_r        s(C, I) = mean_r max_k x_k · y_r
+    #     L = ½ · mean_i −log( exp(s(I_i, C_i) / τ) / Σ_j exp(s(I_i, C_j) / τ) )
+    #       + ½ · mean_i −log( exp(s(C_i, I_i) / τ) / Σ_j exp(s(C_i, I_j) / τ) )
+    # The two similarities differ, unlike those of single vectors: each direction has its own matrix. Padding is neither
+    # among the k and r of a maximum, nor counted by a mean.
+    # Readings that the paper leaves open, and what is taken here: the *mean* is its equations 3 and 4; ColBERT's MaxSim
+    # takes the sum, by which the search of a checkpoint ranks: the same order, because all candidates of a query are
+    # summed over the query's vectors. All vectors take part; the paper keeps the quarter that matches best within a
+    # batch, to save memory. τ is learnt from 0.05 (the paper: from 0.07, and held above 0.01, as here).
 
     def __init__(
         self, temperature: float = 0.05, *, learnt: bool = True, false_negatives: FalseNegatives = "masked"

@@ -20,17 +20,13 @@ _FIRST, _CEILING = 1.0, 100.0
 
 
 class JoinSettings(Settings):
-    """How an auxiliary loss joins the contrastive one; see `Dual` and `Constraint`.
+    """How an auxiliary loss joins the contrastive one; see `Dual` and `Constraint`."""
 
-    Attributes:
-        join: As a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β.
-        clamp: The constraint's λ is put into [0, 100] at "reading" (as published) or at each "step".
-    """
-
+    # As a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β.
     join: Join = "constraint"
     beta: Positive = 1.0
     bound: Positive
-    clamp: Clamp = "reading"
+    clamp: Clamp = "reading"  # the constraint's λ is put into [0, 100] at "reading" (as published) or at each "step"
 
 
 class Dual(nn.Module):
@@ -46,25 +42,21 @@ class Dual(nn.Module):
 
 
 class Constraint(nn.Module):
-    """A constraint L_rec ≤ η by a Lagrange multiplier: λ · (L_rec / η − 1) (latent target decoding, eq. 8 and 9).
+    """A constraint L_rec ≤ η by a Lagrange multiplier: λ · (L_rec / η − 1) (latent target decoding, eq. 8 and 9)."""
 
-    The weights descend, λ *ascends*: after every update of the weights, `ascend` moves the multiplier along its
-    gradient L_rec / η − 1 by SGD with rate 0.005, momentum 0.9 and dampening 0.9, from 1 on, exactly as
-    `torch.optim.SGD(…, maximize=True)` does (the first gradient enters its velocity undampened). λ ∈ [0, 100].
-
-    The paper says "bounded between 0 and 100"; there are two readings, and they train differently:
-
-    - `clamp="reading"` (default): the multiplier moves freely; λ is its value put into the interval where it is read.
-      The released code does this, and the published trajectories show it: replayed over the published reconstruction
-      losses (every 100th step, interpolated) it follows the published λ of η = 0.2 with correlation 0.9996, the other
-      reading with 0.33. While a constraint is met the multiplier sinks far below zero, and λ stays 0 after L_rec has
-      gone back above η until it has climbed out: in the published run with η = 0.2, λ is 0 for 95 % of training. In
-      effect it is a curriculum, reconstruction first and contrast alone later.
-    - `clamp="step"`: the multiplier itself is put back after each step (projected ascent, what "bounded" says). λ
-      answers within a step when L_rec goes above η, and L_rec is held at η to the end.
-
-    Multiplier, velocity and the number of steps are buffers in float64: they travel with `state_dict`.
-    """
+    # The weights descend, λ *ascends*: after every update of the weights, `ascend` moves the multiplier along its
+    # gradient L_rec / η − 1 by SGD with rate 0.005, momentum 0.9 and dampening 0.9, from 1 on, exactly as
+    # `torch.optim.SGD(…, maximize=True)` does (the first gradient enters its velocity undampened). λ ∈ [0, 100].
+    # The paper says "bounded between 0 and 100"; there are two readings, and they train differently:
+    # - `clamp="reading"` (default): the multiplier moves freely; λ is its value put into the interval where it is read.
+    #   The released code does this, and the published trajectories show it: replayed over the published reconstruction
+    #   losses (every 100th step, interpolated) it follows the published λ of η = 0.2 with correlation 0.9996, the other
+    #   reading with 0.33. While a constraint is met the multiplier sinks far below zero, and λ stays 0 after L_rec has
+    #   gone back above η until it has climbed out: in the published run with η = 0.2, λ is 0 for 95 % of training. In
+    #   effect it is a curriculum, reconstruction first and contrast alone later.
+    # - `clamp="step"`: the multiplier itself is put back after each step (projected ascent, what "bounded" says). λ
+    #   answers within a step when L_rec goes above η, and L_rec is held at η to the end.
+    # Multiplier, velocity and the number of steps are buffers in float64: they travel with `state_dict`.
 
     multiplier: Tensor
     velocity: Tensor

@@ -42,21 +42,17 @@ class MultiPositiveSettings(Settings):
 
 class MultiPositive(nn.Module):
     """Contrast with several positives (SupCon: Khosla et al. 2020, eq. 2 and 3; between two modalities: UniCL, Yang et
-    al. 2022, eq. 2 and 3).
+    al. 2022, eq. 2 and 3)."""
 
-    With P(i) the pairs of the batch whose image is that of pair i, itself among them, and p_ij the softmax over the
-    candidates of image i at temperature τ, p_ij = exp(s_ij / τ) / Σ_k exp(s_ik / τ):
-
-        every:  ℓ_i = −(1/|P(i)|) Σ_{j ∈ P(i)} log p_ij          any:  ℓ_i = −log( (1/|P(i)|) Σ_{j ∈ P(i)} p_ij )
-
-    and for the captions likewise; L is the mean of ℓ over the images plus that over the captions, halved. "every" is
-    SupCon's L_out: smallest where all captions of an image are equally near to it. "any" is its L_in: one caption that
-    is found is nearly enough; its gradient is that of MIL-NCE (Miech et al. 2020, eq. 1). With one caption for an image
-    in the batch both are InfoNCE.
-
-    An image stands in the batch once for each of its captions there, and counts as often. Hard negatives are further
-    candidates, without those that belong to the query's own image.
-    """
+    # With P(i) the pairs of the batch whose image is that of pair i, itself among them, and p_ij the softmax over the
+    # candidates of image i at temperature τ, p_ij = exp(s_ij / τ) / Σ_k exp(s_ik / τ):
+    #     every:  ℓ_i = −(1/|P(i)|) Σ_{j ∈ P(i)} log p_ij          any:  ℓ_i = −log( (1/|P(i)|) Σ_{j ∈ P(i)} p_ij )
+    # and for the captions likewise; L is the mean of ℓ over the images plus that over the captions, halved. "every" is
+    # SupCon's L_out: smallest where all captions of an image are equally near to it. "any" is its L_in: one caption
+    # that is found is nearly enough; its gradient is that of MIL-NCE (Miech et al. 2020, eq. 1). With one caption for
+    # an image in the batch both are InfoNCE.
+    # An image stands in the batch once for each of its captions there, and counts as often. Hard negatives are further
+    # candidates, without those that belong to the query's own image.
 
     def __init__(self, temperature: float = 0.05, *, learnt: bool = False, demand: Demand = "every") -> None:
         super().__init__()

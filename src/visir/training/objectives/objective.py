@@ -16,14 +16,10 @@ from visir.training.objectives.temperature import OwnScale, Temperature
 
 
 class Objective(nn.Module):
-    """L = contrastive + Σ over the auxiliary losses of β · L_rec or λ · (L_rec / η − 1).
+    """L = contrastive + Σ over the auxiliary losses of β · L_rec or λ · (L_rec / η − 1)."""
 
-    `auxiliary` and `joins` have the same keys, which name the parts of the loss. Weights of decoders and a learnt
-    temperature are its parameters; multipliers are buffers. It is no part of the model that is kept.
-
-    Attributes:
-        local_loss: Whether each of several processes computes the contrastive losses of its own pairs only.
-    """
+    # `auxiliary` and `joins` have the same keys, which name the parts of the loss. Weights of decoders and a learnt
+    # temperature are its parameters; multipliers are buffers. It is no part of the model that is kept.
 
     def __init__(
         self,
@@ -40,16 +36,13 @@ class Objective(nn.Module):
         self.joins = nn.ModuleDict(dict(joins or {}))
 
     def forward(self, pairs: VectorPairs, everyone: VectorPairs | None = None, weight: float = 1.0) -> Losses:
-        """The loss of a batch.
-
-        With several processes, `pairs` are those of this one and `everyone` those of all, whose vectors are each
-        other's negatives: the contrastive loss is of everyone, in every process alike (or of the process's own pairs
-        among everyone's, where `everyone.queries` says so), and each reconstruction loss is of `pairs` times `weight`,
-        which is (this process's share of the pairs) × (number of processes). So the mean of total and parts over the
-        processes is what one process with the whole batch computes.
-
-        The parts are "contrastive" and, for each auxiliary loss, `weight` · L_rec before β or λ, all detached.
-        """
+        """The loss of a batch."""
+        # With several processes, `pairs` are those of this one and `everyone` those of all, whose vectors are each
+        # other's negatives: the contrastive loss is of everyone, in every process alike (or of the process's own pairs
+        # among everyone's, where `everyone.queries` says so), and each reconstruction loss is of `pairs` times
+        # `weight`, which is (this process's share of the pairs) × (number of processes). So the mean of total and parts
+        # over the processes is what one process with the whole batch computes.
+        # The parts are "contrastive" and, for each auxiliary loss, `weight` · L_rec before β or λ, all detached.
         total: Tensor = self.contrastive(pairs if everyone is None else everyone)
         parts = {"contrastive": total.detach()}
         for name, reconstruct in self.auxiliary.items():
@@ -59,21 +52,17 @@ class Objective(nn.Module):
         return Losses(total, parts)
 
     def ascend(self, parts: Mapping[str, float]) -> None:
-        """Move every multiplier one step; call it after each update of the weights.
-
-        `parts` are those of `forward`, averaged over the processes and the batches of the update, so that the
-        multiplier is the same in every process.
-        """
+        """Move every multiplier one step; call it after each update of the weights."""
+        # `parts` are those of `forward`, averaged over the processes and the batches of the update, so that the
+        # multiplier is the same in every process.
         for name, join in self.joins.items():
             if isinstance(join, Constraint):
                 join.ascend(parts[name])
 
     def facts(self) -> dict[str, float | Tensor]:
-        """What moves besides the weights, for the log: "temperature", "bias", "ltd multiplier", … when there.
-
-        On a device other than the CPU they are tensors of their own there, which do not move on with the weights: to
-        read them would be to wait for the device.
-        """
+        """What moves besides the weights, for the log: "temperature", "bias", "ltd multiplier", … when there."""
+        # On a device other than the CPU they are tensors of their own there, which do not move on with the weights: to
+        # read them would be to wait for the device.
         facts: dict[str, float | Tensor] = {}
         temperature, bias = getattr(self.contrastive, "temperature", None), getattr(self.contrastive, "bias", None)
         if isinstance(temperature, Temperature):
@@ -96,21 +85,7 @@ def build_objective(
     own_temperature: float | None,
     own_bias: float | None = None,
 ) -> Objective:
-    """The objective that a recipe describes; decoders draw their first weights from torch's global generator.
-
-    Args:
-        contrastive: Settings of the contrastive loss.
-        auxiliary: Settings of the decoders.
-        dimension: Of the common space.
-        target_width: Of the latent targets; None when there are none.
-        vocabulary: How many word ids there are, those of padding, unknown, start and end among them; None when captions
-            come without tokens.
-        own_temperature: τ of the pretrained model; None when it has none.
-        own_bias: The bias of its sigmoid; None when it has none.
-
-    Raises:
-        ConfigurationError: Lists what the settings need and what is not there.
-    """
+    """The objective that a recipe describes; decoders draw their first weights from torch's global generator."""
     faults = []
     if getattr(contrastive, "temperature", None) == "own" and own_temperature is None:
         faults.append(

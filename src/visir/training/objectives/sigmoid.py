@@ -52,19 +52,16 @@ class SigmoidSettings(Settings):
 
 
 class Sigmoid(nn.Module):
-    """The sigmoid loss (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training", eq. 1 and algorithm 1).
+    """The sigmoid loss (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training", eq. 1 and algorithm 1)."""
 
-    With s the cosines, t = exp(t') and b learnt, and z_ij = 1 where image i and caption j belong together, else −1:
-
-        L = −(1/n) Σ_i Σ_j log σ( z_ij (t · s_ij + b) )
-
-    The paper begins with t' = log 10 and b = −10, so that the many negatives do not outweigh the positives in the first
-    steps; t has no upper bound. There is no softmax: the loss of a pair does not depend on the others, one number for
-    both directions. The sum is over all pairs and divided by n, not by n², so the loss grows with the batch.
-
-    Captions of the same image are "masked", "kept" as negatives (the paper's data has one caption for an image) or
-    "positives". Hard negatives are further pairs with z = −1.
-    """
+    # With s the cosines, t = exp(t') and b learnt, and z_ij = 1 where image i and caption j belong together, else −1:
+    #     L = −(1/n) Σ_i Σ_j log σ( z_ij (t · s_ij + b) )
+    # The paper begins with t' = log 10 and b = −10, so that the many negatives do not outweigh the positives in the
+    # first steps; t has no upper bound. There is no softmax: the loss of a pair does not depend on the others, one
+    # number for both directions. The sum is over all pairs and divided by n, not by n², so the loss grows with the
+    # batch.
+    # Captions of the same image are "masked", "kept" as negatives (the paper's data has one caption for an image) or
+    # "positives". Hard negatives are further pairs with z = −1.
 
     def __init__(
         self,

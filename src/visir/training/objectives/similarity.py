@@ -11,10 +11,8 @@ from visir.training.objectives.false_negatives import FalseNegatives, false_nega
 
 
 def cosines(pairs: VectorPairs) -> Tensor:
-    """(n, n) cosines, row the image and column the text; at least in float32, whatever the towers computed in.
-
-    Divided by a temperature of 0.05, the last bit of a cosine near 1 in bfloat16 (2⁻⁸) is worth 0.08 in the exponent.
-    """
+    """(n, n) cosines, row the image and column the text; at least in float32, whatever the towers computed in."""
+    # Divided by a temperature of 0.05, the last bit of a cosine near 1 in bfloat16 (2⁻⁸) is worth 0.08 in the exponent.
     return products(pairs.anchors, pairs.positives)
 
 

@@ -16,15 +16,10 @@ training is unstable."""
 
 @dataclass(frozen=True)
 class OwnScale:
-    """What a pretrained model was trained with; None where it has none.
+    """What a pretrained model was trained with; None where it has none."""
 
-    Attributes:
-        temperature: τ of a softmax, or the inverse of a sigmoid's scale.
-        bias: Of a sigmoid (SigLIP).
-    """
-
-    temperature: float | None = None
-    bias: float | None = None
+    temperature: float | None = None  # τ of a softmax, or the inverse of a sigmoid's scale
+    bias: float | None = None  # of a sigmoid (SigLIP)
 
     def temperature_of(self, setting: float | Literal["own"]) -> float:
         """The temperature that a recipe asks for."""
@@ -34,12 +29,11 @@ class OwnScale:
 
 
 class Temperature(nn.Module):
-    """Divides by τ > 0, which is kept as log(1 / τ) in float64.
+    """Divides by τ > 0, which is kept as log(1 / τ) in float64."""
 
-    Libraries that speak of a *scale* mean 1 / τ. A learnt τ that has passed 0.01 is put back there before the next
-    batch, as CLIP's authors do; clamping inside the graph instead would cut its gradient off and it could never return.
-    With `bounded=False` it may go on (SigLIP).
-    """
+    # Libraries that speak of a *scale* mean 1 / τ. A learnt τ that has passed 0.01 is put back there before the next
+    # batch, as CLIP's authors do; clamping inside the graph instead would cut its gradient off and it could never
+    # return. With `bounded=False` it may go on (SigLIP).
 
     def __init__(self, start: float, *, learnt: bool, bounded: bool = True) -> None:
         super().__init__()

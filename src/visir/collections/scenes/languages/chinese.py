@@ -86,12 +86,7 @@ _WAYS = {
 
 
 def phrase(noun: ChineseNoun, colour: str = "", number: int = 1) -> str:
-    """A noun with its number, measure word and colour.
-
-    Example:
-        >>> phrase(NOUNS["dog"], "red"), phrase(NOUNS["bird"], number=2)
-        ('一只红色的狗', '两只鸟')
-    """
+    """A noun with its number, measure word and colour."""
     return f"{_NUMBERS[number]}{noun.measure}{f'{_COLOURS[colour]}的' if colour else ''}{noun.word}"
 
 

@@ -95,12 +95,7 @@ _WAYS = {
 
 
 def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
-    """A noun with its article; "petit" and "grand" stand before it, all other adjectives behind.
-
-    Example:
-        >>> phrase(NOUNS["turtle"], "large", "green"), phrase(NOUNS["elephant"], definite=True)
-        ('une grande tortue verte', "l'éléphant")
-    """
+    """A noun with its article; "petit" and "grand" stand before it, all other adjectives behind."""
     before = [noun.agreeing(_ADJECTIVES[name]) for name in adjectives if name in ("small", "large")]
     behind = [noun.agreeing(_ADJECTIVES[name]) for name in adjectives if name not in ("small", "large")]
     text = " ".join([*before, noun.word, *behind])
@@ -112,12 +107,7 @@ def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
 
 
 def of(text: str) -> str:
-    """ "de" before a noun phrase or a plural.
-
-    Example:
-        >>> of("le chien"), of("un chien"), of("la tortue"), of("oiseaux"), of("kiwis")
-        ('du chien', "d'un chien", 'de la tortue', "d'oiseaux", 'de kiwis')
-    """
+    """ "de" before a noun phrase or a plural."""
     if text.startswith("le "):
         return f"du {text.removeprefix('le ')}"
     return f"d'{text}" if _begins_with_vowel(text) else f"de {text}"

@@ -112,12 +112,7 @@ _WAYS = {
 
 
 def phrase(noun: GermanNoun, case: Case, *adjectives: str, definite: bool = False, negated: bool = False) -> str:
-    """A noun with its article and adjectives in a case.
-
-    Example:
-        >>> phrase(NOUNS["dog"], "dative", "small", "red"), phrase(NOUNS["cat"], "nominative", "red", definite=True)
-        ('einem kleinen roten Hund', 'die rote Katze')
-    """
+    """A noun with its article and adjectives in a case."""
     column = "mfn".index(noun.gender)
     article = (_DER if definite else _EIN)[case][column]
     ending = (_BEHIND_DER if definite else _BEHIND_EIN)[case][column]

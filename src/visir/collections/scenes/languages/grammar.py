@@ -70,10 +70,9 @@ class Grammar(ABC):
 
 
 class SentenceGrammar(Grammar):
-    """A language that is a table of sentences, and the words of a scene that are put into them.
+    """A language that is a table of sentences, and the words of a scene that are put into them."""
 
-    A sentence may begin with a small letter, and has no full stop; `finish` adds both.
-    """
+    # A sentence may begin with a small letter, and has no full stop; `finish` adds both.
 
     ways: ClassVar[dict[str, tuple[str, ...]]]
     """The ways to say each kind of sentence: each of `KINDS`, and every other method of `Grammar` by its name."""
@@ -82,11 +81,9 @@ class SentenceGrammar(Grammar):
 
     @abstractmethod
     def words(self, scene: Scene) -> dict[str, str]:
-        """What the names in the sentences stand for, where it follows from the scene alone.
-
-        All languages have "thing" and "other", the subject and the companion, and "of_thing" and "of_other", which
-        stand behind a side.
-        """
+        """What the names in the sentences stand for, where it follows from the scene alone."""
+        # All languages have "thing" and "other", the subject and the companion, and "of_thing" and "of_other", which
+        # stand behind a side.
 
     def say(self, kind: str, scene: Scene, draws: Draws, **words: str) -> str:
         """One of the ways of a kind, with the words of the scene and these."""

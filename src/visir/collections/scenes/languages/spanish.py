@@ -93,12 +93,7 @@ _WAYS = {
 
 
 def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
-    """A noun with its article; adjectives stand behind it, the last two joined by "y".
-
-    Example:
-        >>> phrase(NOUNS["turtle"], "large", "red", "striped"), phrase(NOUNS["dog"], definite=True)
-        ('una tortuga grande, roja y a rayas', 'el perro')
-    """
+    """A noun with its article; adjectives stand behind it, the last two joined by "y"."""
     female = noun.gender == "f"
     article = ("la" if female else "el") if definite else ("una" if female else "un")
     words = [noun.agreeing(_ADJECTIVES[name]) for name in adjectives]
@@ -107,12 +102,7 @@ def phrase(noun: GenderedNoun, *adjectives: str, definite: bool = False) -> str:
 
 
 def of(text: str) -> str:
-    """ "de" before a noun phrase.
-
-    Example:
-        >>> of("el perro"), of("un perro")
-        ('del perro', 'de un perro')
-    """
+    """ "de" before a noun phrase."""
     return f"del {text.removeprefix('el ')}" if text.startswith("el ") else f"de {text}"
 
 

@@ -57,10 +57,9 @@ async def current_handle_of(request: Request, library: LibraryName) -> LibraryHa
 
 
 async def known_only(request: Request) -> None:
-    """Refuse a parameter behind the question mark that the path does not have: `?categroy=dogs` would show everything.
-
-    The page and health checks may have any: the page reads its own, and others are there to go round caches.
-    """
+    """Refuse a parameter behind the question mark that the path does not have: `?categroy=dogs` would show
+    everything."""
+    # The page and health checks may have any: the page reads its own, and others are there to go round caches.
     if not request.scope["query_string"]:
         return
     known = [str(parameter.alias) for parameter in request.scope["route"].dependant.query_params]

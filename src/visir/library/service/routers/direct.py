@@ -19,12 +19,11 @@ _IS_ITEM = re.compile(ITEM)
 
 
 class DirectRoute(APIRoute):
-    """A path below a library (`InLibrary`), and perhaps an item (`OfItem`).
+    """A path below a library (`InLibrary`), and perhaps an item (`OfItem`)."""
 
-    FastAPI looks up what an endpoint depends on with each request, which takes as long as a search among thousands of
-    pictures. A request without a question mark leaves it nothing to do: the library and the item stand in the path,
-    all else has its default. Every other request, and one that is to be refused, takes FastAPI's way.
-    """
+    # FastAPI looks up what an endpoint depends on with each request, which takes as long as a search among thousands of
+    # pictures. A request without a question mark leaves it nothing to do: the library and the item stand in the path,
+    # all else has its default. Every other request, and one that is to be refused, takes FastAPI's way.
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What answers a request."""

@@ -192,11 +192,9 @@ def categories(handle: InLibrary) -> Response:
 
 
 def _picture(request: Request, data: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A picture that was found, checked and read for this caller now.
-
-    A browser keeps it, and asks each time before it shows it: a picture that was taken out, or that is not this
-    caller's to see any more, is gone from the browser too.
-    """
+    """A picture that was found, checked and read for this caller now."""
+    # A browser keeps it, and asks each time before it shows it: a picture that was taken out, or that is not this
+    # caller's to see any more, is gone from the browser too.
     tag = f'"{blake2b(data, digest_size=16).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
     if has_already(request, tag):
