@@ -47,6 +47,14 @@ def test_a_module_that_skips_whole_fails_the_run_too(tmp_path: Path) -> None:
     assert done.returncode != 0 and "no_such_package" in done.stdout
 
 
+@pytest.mark.parametrize(("tests", "fixed"), [("complete", "True"), ("", "False")])
+def test_drawn_examples_are_the_same_ones_where_every_part_is_set_up(tests: str, fixed: str) -> None:
+    asked = "import conftest, hypothesis; print(hypothesis.settings.default.derandomize)"
+    done = subprocess.run([sys.executable, "-c", asked], cwd=Path(__file__).parent, text=True, capture_output=True,
+                          env={**os.environ, "VISIR_TESTS": tests}, check=True)  # fmt: skip
+    assert done.stdout.strip() == fixed
+
+
 @pytest.mark.parametrize("reason", ["needs CUDA", "no real data at /nowhere (set VISIR_DATA)"])
 def test_what_is_listed_may_skip(tmp_path: Path, reason: str) -> None:
     assert run(tmp_path, TESTS.format(reason=reason)).returncode == 0

@@ -13,7 +13,8 @@ import visir
 
 PRESS = "import os, signal; os.kill(os.getpid(), signal.SIGINT); [0 for _ in range(1000)]"
 AT_IMPORT = """
-import atexit, sys
+import atexit, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what started the tests may ignore it: work in the background
 class Press:
     def find_spec(self, name, path=None, target=None):
         if name == {name!r}:

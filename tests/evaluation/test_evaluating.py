@@ -12,7 +12,8 @@ from evaluation_toys import embed, make_collection, random_pair
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ProtocolError
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.evaluate import evaluate
-from visir.records import Collection, Embeddings, Gallery, Run
+from visir.evaluation.folds import joined
+from visir.records import Collection, Embeddings, Gallery, Ranks, Run
 from visir.retrieval.exact import search
 
 
@@ -100,6 +101,17 @@ def test_five_folds_equal_five_evaluations() -> None:
             assert value == pytest.approx(np.mean([one[task][name] for one in single]), abs=1e-12), name
     whole_run = evaluate(collection, system).runs
     assert evaluate(collection, whole_run, folds=5).result.aggregates == result.aggregates
+
+
+def test_folds_together_are_as_deep_as_the_shallowest() -> None:
+    def fold(depth: int | None, size: int | None) -> Ranks:
+        return Ranks(pa.array(["q"]), np.array([0, 2]), np.array([1, 0]), np.ones(2, np.float32), depth, size)
+
+    whole = joined([fold(5, 8), fold(None, 9), fold(3, 7)])
+    assert (whole.depth, whole.gallery_size, whole.offsets.tolist()) == (3, 9, [0, 2, 4, 6])
+    assert (joined([fold(None, 8), fold(None, 8)]).depth, joined([fold(5, 8), fold(5, None)]).gallery_size) == (
+        None,
+    ) * 2
 
 
 def test_rsum_is_of_the_named_recall(toy: Collection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from visir.evaluation.classification.accuracy import (
@@ -14,11 +15,13 @@ from visir.evaluation.classification.accuracy import (
     per_class,
     top,
 )
+from visir.evaluation.classification.few_shot import DrawnPictures, FewShotPlan, few_shot
 from visir.evaluation.classification.shot_probe import FIXED, STRENGTHS, probe_scores
 from visir.evaluation.classification.shots import first_of_each, folds_of_shots, shuffled_by_class
 from visir.evaluation.classification.tip_adapter import ALPHA, BETA, cache_scores, tip_scores
 from visir.evaluation.classification.tip_training import key_gradient, trained_keys
 from visir.evaluation.classification.tuning import Shots
+from visir.records import Items
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -48,6 +51,24 @@ def test_shots_follow_from_ids_and_seed_and_lie_in_one_another() -> None:
     assert [len(part) for part in shuffled_by_class(["a"], np.array([2]), 4, 0, 0)] == [0, 0, 1, 0]
     assert first_of_each(rows, None).tolist() == [row for of_class in rows for row in of_class]
     assert folds_of_shots(np.array([0, 0, 1, 0]), 3).tolist() == [0, 1, 0, 2]
+
+
+def test_every_draw_trains_in_an_order_of_its_own() -> None:
+    """Tip-Adapter-F in batches of 256: the same 320 shots in both draws, and yet not the same keys."""
+    vectors, codes = clusters(8, 40, 8, noise=2.0)
+    pictures, truth = clusters(40, 40, 8, seed=1, noise=2.0)
+    ids = pa.array([f"p{row}" for row in range(len(codes))])
+    order = [np.flatnonzero(codes == code) for code in range(40)]
+    training = DrawnPictures(codes, [order, order], vectors, np.arange(len(codes)), Items(ids, ids))
+
+    def predicted(seed: int) -> np.ndarray:
+        plan = FewShotPlan(("tip-adapter-f",), (8,), 2, "fixed", seed)
+        (predictions,) = few_shot(plan, training, None, pictures, truth, None, 40).values()
+        return predictions.predicted
+
+    first, second = predicted(0)
+    assert 0 < (first != second).sum() < len(pictures) / 5
+    assert (second == predicted(1)[0]).all()
 
 
 def test_accuracy_by_hand() -> None:

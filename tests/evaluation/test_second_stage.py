@@ -21,6 +21,7 @@ from visir.evaluation.published import PublishedRow, shipped
 from visir.evaluation.published import load as published
 from visir.evaluation.results import load as load_result
 from visir.evaluation.results import load_evaluation, save
+from visir.evaluation.second_stage import SecondStage
 from visir.evaluation.signatures import ends_early, remarks
 from visir.records import Collection, Embeddings
 
@@ -76,6 +77,13 @@ def test_a_matcher_that_is_right(toy: tuple[Collection, list[Embeddings]]) -> No
     assert second.protocol.rerank == "top 128; nothing behind them"
     assert second.protocol.matcher == "nearness, itm"
     assert second.protocol.depth is None and "re-rank" in second.timing
+
+
+def test_without_k_test_as_many_are_re_ranked_as_for_flickr30k(toy: tuple[Collection, list[Embeddings]]) -> None:
+    """128, ALBEF's and X-VLM's k_test for Flickr30k."""
+    result = evaluate(*toy, tasks=["t2i"], rerank=Nearness()).result
+    assert result.protocol.rerank == "top 128; nothing behind them"
+    assert SecondStage(Nearness()).k == 128
 
 
 @pytest.mark.parametrize("task", ["t2i", "i2t"])

@@ -118,6 +118,11 @@ def test_a_value_within_five_percent_is_reproduced() -> None:
     assert by_key["Ours", "t2i R@5"].state == "not run"
     assert (by_key["VSE++", "i2t R@1"].state, by_key["VSE++", "i2t R@1"].reason) == ("failed", "why not")
     assert [found.count(one) for one in ("reproduced", "not reproduced", "failed", "not run")] == [1, 1, 6, 4]
+    # 29.9 · 1.05 = 31.395 is five percent, and 31.40 more.
+    for ours, state in ((31.395, "reproduced"), (31.40, "not reproduced"), (28.405, "reproduced")):
+        (at_most,) = [one for one in compare_cells("x", study(), "full", [cell("Ours", t2i_R1=ours)]).values
+                      if (one.system, one.label) == ("Ours", "t2i R@1")]  # fmt: skip
+        assert at_most.state == state
     two = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38), cell("Ours", seed=1, i2t_R1=40)])
     value = two.values[0]
     assert (value.ours, value.seeds) == (39.0, 2)

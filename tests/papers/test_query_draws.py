@@ -15,8 +15,8 @@ from visir.records import Collection, Embeddings, EncoderCard, Result
 from visir.studies.draws import unit_means
 
 
-def evaluated(seed: int, noise: float) -> Result:
-    """200 images with three captions each; vectors that are right but for noise."""
+def evaluated(seed: int, noise: float, *, alike: bool = False) -> Result:
+    """200 images with three captions each; vectors that are right but for noise, which captions can share."""
     rng = np.random.default_rng(seed)
     images = [f"i{number:03d}" for number in range(200)]
     captions = [f"{image}#{number}" for image in images for number in range(3)]
@@ -26,7 +26,8 @@ def evaluated(seed: int, noise: float) -> Result:
         captions={"id": captions, "text": captions, "image_id": np.repeat(images, 3).tolist()},
     )
     base = rng.normal(size=(200, 16))
-    said = np.repeat(base, 3, axis=0) + noise * rng.normal(size=(600, 16))
+    off = np.repeat(rng.normal(size=(200, 16)), 3, axis=0) if alike else rng.normal(size=(600, 16))
+    said = np.repeat(base, 3, axis=0) + noise * off
     card = EncoderCard("unit", "imported")
     pair = tuple(
         Embeddings(kind, ids, (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32), card)  # type: ignore[arg-type]
@@ -49,6 +50,15 @@ def test_draws_surround_the_values_that_they_are_of() -> None:
         pytest.approx(low, abs=1),
         pytest.approx(high, abs=1),
     )
+
+
+def test_captions_are_drawn_with_their_image() -> None:
+    # Three captions with one vector: an image has all of them right, or none. 200 images are drawn, not 600 captions.
+    result = evaluated(0, 1.5, alike=True)
+    draws = query_draws(result, None)
+    right = result.mean("t2i", "hit@1")
+    assert 0.2 < right < 0.8
+    assert draws["t2i R@1"].std() == pytest.approx(100 * (right * (1 - right) / 200) ** 0.5, rel=0.1)
 
 
 def test_draws_of_two_systems_on_the_same_images_are_paired() -> None:

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from visir.evaluation.evaluate import evaluate
+from visir.evaluation.results import load_evaluation
 from visir.papers.running import run_study as run
 from visir.papers.study import read_study
+from visir.papers.validation_choice import _validation_rsum
+from visir.studies.experiment import ExperimentContext, FolderLocks
 from visir.training.data import open_whole
 from visir.training.recipe import read_recipe
+from visir.training.run import train
 from visir.training.shipped import find_recipe
 
 STUDY = """
@@ -51,6 +55,18 @@ def test_the_grids_are_those_of_section_4_5(name: str, chosen: set[str]) -> None
     for one in experiments:
         for choice in getattr(one, "choices", ()):
             read_recipe(find_recipe(one.recipe), (*one.set, *choice))  # type: ignore[attr-defined]
+
+
+def test_the_validation_split_is_what_is_searched(tmp_path: Path) -> None:
+    """Fresh heads: they are as good on any split, so what was searched is read from the result that is kept."""
+    recipe = read_recipe(find_recipe("scenes-heads"), ["data.collection=scenes:40?size=64", "optimiser.epochs=1"])
+    train(recipe, out=tmp_path / "checkpoint")
+    context = ExperimentContext(tmp_path / "cell", tmp_path, 0, None, 1, False, FolderLocks())
+    rsum = _validation_rsum(recipe, tmp_path, tmp_path / "validation", context)
+    kept = load_evaluation(tmp_path / "validation").result
+    assert kept.protocol.split == recipe.data.validation != recipe.data.train
+    assert rsum == kept.mean("both", "rsum")
+    assert rsum == _validation_rsum(recipe, Path("nowhere"), tmp_path / "validation", context)  # it is not done again
 
 
 @pytest.mark.nightly

@@ -74,6 +74,9 @@ def test_one_of_seven_two_of_21_and_100_of_179_are_not_the_same_answer_as_a_tent
     # All that counts agrees, and hardly anything counts.
     assert answer_of(found(5, 5, measured=40, high=4.0)) == "partly"
     assert answer_of(found(5, 5, measured=40, high=5.0)) == "undecided"
+    # Half is not most.
+    assert [answer_of(found(5, 5, measured=measured, high=4.0)) for measured in (9, 10)] == ["yes", "partly"]
+    assert [answer_of(found(0, 5, measured=measured, high=5.0)) for measured in (9, 10)] == ["no", "undecided"]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +142,16 @@ def test_a_statement_is_sure_in_as_many_draws_as_it_holds_in() -> None:
         assert first.sure == pytest.approx(np.mean(draws["A", "c", "x"] > draws["B", "c", "x"]))
         assert first.agrees is agrees
         assert (second.holds, second.sure, second.agrees) == (True, None, None), "y has no draws"
+
+
+@pytest.mark.parametrize(("undecided", "sure"), [(0.02, 1.0), (0.1, None)])
+def test_a_statement_that_many_draws_leave_open_is_not_sure(undecided: float, sure: float | None) -> None:
+    def check(means: Means) -> list[TrendCheck]:
+        return [TrendCheck("A is above 0", None if means["A"]["x"] == 0 else means["A"]["x"] > 0, "")]
+
+    draws = np.where(np.arange(DRAWS) < undecided * DRAWS, 0.0, 1.0)
+    (found,) = sure_checks(check, {("A", "c", "x"): 1.0}, {("A", "c", "x"): draws})
+    assert (found.holds, found.sure) == (True, sure)
 
 
 def test_the_verdicts_by_the_data_they_rest_on() -> None:
@@ -221,6 +234,21 @@ def test_seeds_are_samples_beside_queries() -> None:
     assert paired is not None
     np.testing.assert_allclose(paired - draws, 1.0, atol=1e-9)  # seed by seed the difference is 1, for certain
     assert mean_draws([cell("Ours", i2t_R1=1, error=None)], "i2t R@1") is None
+
+
+def test_folds_have_the_chance_of_their_queries_in_them() -> None:
+    """Five folds 1 to 5, a test part a quarter of the others: 3 ± 2.776 · √(2.5 · (1/5 + 1/4)), t with 4 degrees."""
+
+    def folds(error: float | None) -> np.ndarray:
+        cells = [cell("Ours", seed=seed, i2t_R1=1.0 + seed, error=error) for seed in range(5)]
+        cells = [replace(one, measured=replace(one.measured, fold_ratio=0.25)) for one in cells]
+        draws = mean_draws(cells, "i2t R@1")
+        assert draws is not None
+        return draws
+
+    half = 2.776 * (2.5 * (1 / 5 + 1 / 4)) ** 0.5
+    assert np.quantile(folds(None), [0.025, 0.975]).tolist() == pytest.approx([3 - half, 3 + half], abs=0.2)
+    np.testing.assert_array_equal(folds(50.0), folds(None))  # they are not added once more
 
 
 def test_draws_of_a_cell_are_kept_beside_it_and_come_back(tmp_path: Any) -> None:

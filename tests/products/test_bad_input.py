@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from visir.errors import CollectionError, ImageError, VisirError
-from visir.products import open_catalogue
+from visir.products import load_categories_model, open_catalogue, train
 from visir.products.cli import app
 from visir.products.encoding import encode_catalogue
 from visir.products.evaluation import evaluate
@@ -103,6 +103,22 @@ def test_a_broken_picture_stops_encoding_by_name_or_counts_as_absent(shop: Path)
     assert np.flatnonzero(~vectors.titles.present).tolist() == [14]
     assert np.flatnonzero(~vectors.attributes.present).tolist() == [12, 13]
     assert np.isfinite(vectors.images.vectors).all()
+
+
+def test_a_training_stops_at_a_broken_picture_unless_it_may_skip_it(tmp_path: Path) -> None:
+    for row in range(24):
+        Image.new("RGB", (16, 16), ("red", "green", "blue")[row % 3]).save(tmp_path / f"{row}.jpg")
+    (tmp_path / "8.jpg").write_text("no picture")
+    rows = [
+        {"id": f"p{row}", "title": f"{row}", "category_path": ["Shop", KINDS[row % 3]], "image": f"{row}.jpg"}
+        for row in range(24)
+    ]
+    few: dict[str, Any] = {"image": "pixels", "text": "bow:64", "folds": 2, "epochs": 1, "changes": {"dimension": 8}}
+    source = f"products:{lines(tmp_path / 'shop.jsonl', *rows)}"
+    with pytest.raises(ImageError, match=r"8\.jpg"):
+        train(source, out=tmp_path / "first", **few)
+    folder = train(source, out=tmp_path / "second", skip_broken=True, **few)
+    assert "images" in load_categories_model(folder).cards
 
 
 @pytest.mark.nightly

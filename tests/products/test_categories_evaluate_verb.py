@@ -17,7 +17,7 @@ from visir.products.cli.search import search
 from visir.products.cli.train import train
 from visir.products.generated import generate_catalogue
 from visir.products.saved_models import trained_systems
-from visir.products.split import Split, folds
+from visir.products.split import Split, folds, seen_categories
 
 
 def test_tables_and_files(tmp_path: Path) -> None:
@@ -113,3 +113,16 @@ def test_models_are_tested_on_the_fold_they_have_not_seen(tmp_path: Path) -> Non
     assert named == ["clip-ita, seed 0", "clip-ita, seed 1"]
     with pytest.raises(ConfigurationError, match="two models of clip-ita for fold 1 of 2, seed 0, setting all"):
         trained_systems([models[0], models[0]], catalogue, cut)
+
+
+def test_a_model_has_seen_the_categories_that_its_own_seed_drew(tmp_path: Path) -> None:
+    small = {"dimension": 8, "category.head.hidden": [8], "product.head.hidden": [8], "seed": 3}
+    model = visir.products.train("generated:60", image="pixels", text="bow:64", out=tmp_path / "model", folds=2,
+                                 epochs=1, changes=small)  # fmt: skip
+    catalogue = generate_catalogue(60).catalogue
+    first, second = folds(catalogue, 2)
+    (system,) = trained_systems([model], catalogue, [first, second])
+    (member,) = system.members.values()
+    assert member.trained_on is not None
+    seen = [seen_categories(catalogue, first, "all", seed) for seed in (0, 3)]
+    assert (member.trained_on == seen[1]).all() and (member.trained_on != seen[0]).any()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ir_measures
 import numpy as np
 import pyarrow as pa
@@ -12,11 +14,12 @@ from scipy.stats import ttest_1samp
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products import CategoryTree
-from visir.products.evaluation import TABLE, CategoryEvaluation, evaluate
+from visir.products.evaluation import TABLE, CategoryEvaluation, evaluate, evaluate_task
 from visir.products.first_answers import first_answers, hits
 from visir.products.generated import generate_catalogue
 from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25, TrainedSystem
+from visir.products.task import category_task
 from visir.products.tree import TreeErrors
 from visir.records import Catalogue, Embeddings, EncoderCard
 
@@ -82,6 +85,31 @@ def by_hand(rankings: dict[str, str], split: Split = ALL_TEST) -> CategoryVector
         Embeddings("text", pa.array(ids), vectors, CARD),
         Embeddings("text", pa.array(list("abcd")), np.eye(4, dtype=np.float32), CARD),
     )
+
+
+def test_judgements_are_those_that_were_asked_for(small: Catalogue) -> None:
+    split = folds(small, 3)[0]
+    systems = [dense(small, skill=0.5)]
+    found = {
+        relevance: evaluate(small, systems, [split], settings=["all"], relevance=relevance)  # type: ignore[arg-type]
+        for relevance in ("path", "drawn")
+    }
+    for relevance, evaluation in found.items():
+        task = category_task(small, split, "all", relevance=relevance)  # type: ignore[arg-type]
+        (trial,) = evaluation.trials["dense", "all"]
+        assert trial.task.judgements().to_dict() == task.judgements().to_dict()
+        assert trial.mean("mrr") == evaluate_task(systems[0], task).mean("mrr")
+    assert found["path"].spread("dense", "all", "mrr") != found["drawn"].spread("dense", "all", "mrr")
+
+
+def test_all_folds_or_some_of_them_are_tested(small: Catalogue) -> None:
+    def names(**options: Any) -> list[str]:
+        evaluation = evaluate(small, [dense(small)], settings=["general"], **options)
+        return [trial.task.fold.name for trial in evaluation.trials["dense", "general"]]
+
+    assert names() == [f"fold {number} of 5, seed 0" for number in range(1, 6)]
+    assert names(folds=3, fold=[3, 1], split_seed=2) == ["fold 1 of 3, seed 2", "fold 3 of 3, seed 2"]
+    assert names(fold=2) == ["fold 2 of 5, seed 0"]
 
 
 def test_three_settings_by_hand() -> None:

@@ -47,6 +47,12 @@ def test_grades_by_hand() -> None:
         click_judgements(log, HALF, min_clicks=9)
 
 
+def test_a_half_is_rounded_up() -> None:
+    log = rows(("q", "a", 1, 20, 20), ("q", "b", 1, 20, 10), ("q", "c", 1, 20, 9))
+    assert click_judgements(log, "none", levels=1).qrels.to_dict() == {"q": {"a": 1.0, "b": 1.0, "c": 0.0}}
+    assert click_judgements(log, "none", levels=5).qrels.to_dict() == {"q": {"a": 5.0, "b": 3.0, "c": 2.0}}
+
+
 def test_em_finds_the_ratio_where_it_is_exact() -> None:
     """Two products at both positions: θ₂ / θ₁ is the ratio of their click rates."""
     log = rows(("q", "a", 1, 1000, 400), ("q", "a", 2, 1000, 100), ("q", "b", 1, 1000, 800), ("q", "b", 2, 1000, 200))

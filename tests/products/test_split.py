@@ -31,6 +31,19 @@ def test_products_that_are_added_move_no_other() -> None:
             assert (getattr(large, part)[some] == getattr(small, part)).all()
 
 
+def test_a_product_stays_in_its_part_for_ever() -> None:
+    """A model is tested on the fold that it was not trained on: folds cut by another release have to be the same."""
+    catalogue = Catalogue.of("some", ids=[f"p{number}" for number in range(30)], paths=[["Toys"]] * 30)
+
+    def numbers(mask: np.ndarray) -> list[int]:
+        return np.flatnonzero(mask).tolist()
+
+    first, second = folds(catalogue, 2)
+    assert numbers(first.test) == [0, 1, 2, 6, 7, 10, 11, 14, 16, 18, 19, 23, 25, 26]
+    assert numbers(second.test) == [3, 4, 5, 8, 9, 12, 13, 15, 17, 20, 21, 22, 24, 27, 28, 29]
+    assert numbers(first.validation | second.validation) == [17, 18, 24]
+
+
 def test_another_seed_is_another_cut() -> None:
     catalogue = generate_catalogue(400).catalogue
     assert (folds(catalogue, seed=0)[0].test != folds(catalogue, seed=1)[0].test).mean() > 0.2

@@ -114,7 +114,13 @@ def test_tables(study: Stress) -> None:
     first = queries.slice(0, 48)  # of missing_char, which costs something
     assert first["rsum_before"].to_pylist() == list(study.effects[0].before)
     assert sum(first["rsum_before"].to_pylist()) > sum(first["rsum_after"].to_pylist())
-    assert as_dict(study)["family"] == 4
+    values = as_dict(study)
+    assert values["family"] == 4
+    effect = study.effect("missing_char").overall
+    overall = next(one for one in values["effects"] if one["name"] == "missing_char")["overall"]  # type: ignore[attr-defined]
+    assert (overall["rsum_before"], overall["rsum_after"]) == (effect.before, effect.after)
+    assert overall["rsum_before"] + overall["points"] == pytest.approx(overall["rsum_after"])
+    assert overall["percent"] < 0 < overall["kept_percent"] < 100
 
 
 def test_the_contact_sheet_shows_them_all() -> None:

@@ -225,6 +225,12 @@ def test_the_sample_ratio_errs_less_than_promised() -> None:
     assert wrong / 300 <= 0.05
 
 
+def test_a_wrong_ratio_is_not_forgotten_when_later_units_make_up_for_it() -> None:
+    early, late = sample_ratio_p([[30, 70], [500, 500]], [0.5, 0.5])
+    assert early == late < 0.03
+    assert sample_ratio_p([[500, 500]], [0.5, 0.5]) == 1
+
+
 def test_sums_of_a_small_log_by_hand(tmp_path: Path) -> None:
     log = DecisionLog(tmp_path / "log.jsonl")
     # v1 buys in one of two sessions; v2 once; v3 saw both variants and counts for the first; v4's outcome is not known.

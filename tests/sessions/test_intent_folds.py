@@ -64,6 +64,15 @@ def test_the_past_was_over_before_the_future_began(drawn: SessionExamples) -> No
     assert split.test.sum() == pytest.approx(len(drawn) / 5, abs=2)
 
 
+def test_sessions_that_are_not_over_train_nothing(drawn: SessionExamples) -> None:
+    # The moment is 10:00, and a session is over half an hour after its last request.
+    clock = [(8, 0, 8, 30), (9, 0, 9, 29), (9, 0, 9, 31), (9, 50, 10, 20), (10, 0, 10, 5), (11, 0, 11, 1)]
+    began, ended = (np.array([60 * row[at] + row[at + 1] for row in clock]) * 60_000_000 for at in (0, 2))
+    split = temporal_split(replace(drawn, began=began, ended=ended), cut=10 * 60 * 60_000_000)
+    assert split.train.tolist() == [True, True, False, False, False, False]
+    assert split.test.tolist() == [False, False, False, False, True, True]
+
+
 def test_measures_by_hand() -> None:
     said, bought = np.array([1, 1, 1, 0, 0], bool), np.array([1, 0, 1, 1, 0], bool)
     assert f1(said, bought) == pytest.approx(4 / 6)  # 2 · 2 / (3 + 3)

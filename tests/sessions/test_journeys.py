@@ -75,6 +75,18 @@ def test_prices_seen_and_paid(description: Characterisation) -> None:
     assert paid == [30.0, None]
 
 
+def test_what_costs_nothing_is_no_price_and_orders_of_a_session_are_added(tmp_path: Path) -> None:
+    rows = [
+        visit("a", events=(page("item", 0.0), page("item", 8.0), page("item", -1.0))),
+        visit("b", events=(page("item", 0.0),)),
+        visit("c", purchase=True, events=(page("item", 4.0), page("ordered", 10.0, "order"), ORDER)),
+    ]
+    seen, median, paid = describe(folder(tmp_path / "log", rows)).statistic("prices").cells
+    assert [cell.value for cell in seen] == [100, 50]
+    assert [cell.value for cell in median] == [4.0, 8.0]
+    assert paid[0].value == 40.0
+
+
 def test_a_log_without_pages_prices_and_purchases(tmp_path: Path) -> None:
     description = describe(folder(tmp_path / "log", [visit("a", channel=None)]))
     told = {name: description.statistic(name).unavailable for name in ("journeys", "journeys-channels", "prices")}

@@ -85,6 +85,8 @@ def test_what_was_not_kept_is_never_said() -> None:
     weights = wide(VALIDATION.texts)
     assert weights.shape[1] == len(PIECES) and wide.usable.equal(model.usable)
     never = [term for term in range(len(PIECES)) if term not in (DOG, CAR, TREE)]
+    unlearnt = [term for term in never if model.usable[term]]
+    assert (wide.bias[unlearnt] == -1).all() and (wide.words[unlearnt] == 0).all()  # a logit of -1: far from a weight
     assert (weights[:, never] == 0).all() and (weights[:, [DOG, CAR, TREE]] > 0).any()
     torch.testing.assert_close(weights[:, [DOG, CAR, TREE]], fitted.learner.head(VALIDATION.texts))
     # What it finds is what the narrow head found.

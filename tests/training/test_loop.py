@@ -76,6 +76,22 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
     assert not same_bits(one, trained(recipe(optimiser=SHORT, seed=1)))
 
 
+def test_the_seed_of_a_training_is_that_of_its_dropout() -> None:
+    # Pairs that are all alike: no order of them makes a difference, only what is dropped does.
+    one = np.ones((1, 40, IMAGE), np.float32), np.ones((1, 40, TEXT), np.float32)
+    alike = TrainingExamples(*map(VectorSource, one), np.arange(40), [f"c{row}" for row in range(40)], {})
+
+    def curve(seed: int, dropout: float) -> list[float]:
+        settings = recipe(optimiser={"epochs": 2, "batch": 40}, seed=seed)
+        learner = DualEncoder(towers(hidden=(32,), dropout=dropout), objective(settings))
+        return [epoch.losses["loss"] for epoch in fit(settings, learner, alike, VALIDATION).curve]
+
+    assert curve(1, 0.0) == pytest.approx(curve(2, 0.0))
+    assert curve(1, 0.5) == curve(1, 0.5)
+    assert abs(curve(1, 0.5)[0] - curve(2, 0.5)[0]) > 1e-3
+    assert curve(1, 0.5)[0] != pytest.approx(curve(0, 0.5)[0])
+
+
 def test_training_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from planted import TEXT, objective, recipe, towers
 
 import visir
 from visir.encoders.towers.base import PromptInputs
 from visir.errors import ConfigurationError
+from visir.training.dual_encoder import DualEncoder
 from visir.training.inputs.base import EpochRandom
 from visir.training.inputs.prompts import PromptedTexts
 from visir.training.inputs.vectors import VectorSource
+from visir.training.precision import Precision
 
 SMALL: dict[str, Any] = {"data": "scenes:40?size=64", "epochs": 2, "batch": 24}
 PROMPTS = ["a photo of {}", "{}", "a picture: {}!"]
@@ -46,10 +49,10 @@ def test_averaged_and_in_use_all_prompts_are_there(draw: EpochRandom | None) -> 
 
 
 @pytest.mark.parametrize("prompting", ["drawn", "averaged"])
-@pytest.mark.parametrize("recipe", ["scenes-heads", "scenes-vse"])
-def test_the_checkpoint_averages_as_validation_did(recipe: str, prompting: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["scenes-heads", "scenes-vse"])
+def test_the_checkpoint_averages_as_validation_did(name: str, prompting: str, tmp_path: Path) -> None:
     changes = {"text.prompts": PROMPTS, "text.prompting": prompting}
-    run = visir.train(recipe, out=tmp_path / "run", set=changes, **SMALL)
+    run = visir.train(name, out=tmp_path / "run", set=changes, **SMALL)
     model = visir.load(run)
     assert model.card.text_preprocessing["prompts"] == PROMPTS
     rule = run.recipe["data"]["split_by"]
@@ -66,6 +69,18 @@ def test_the_checkpoint_averages_as_validation_did(recipe: str, prompting: str, 
         vectors = plain.embed_texts([prompt.replace("{}", "two red circles")])
         units.append(vectors / np.linalg.norm(vectors))
     np.testing.assert_allclose(model.embed_texts(["two red circles"]), np.mean(units, axis=0), rtol=0, atol=1e-6)
+
+
+def test_the_mean_over_prompts_is_a_unit_vector_again() -> None:
+    learner = DualEncoder(towers(), objective(recipe()))
+    learner.prepare(Precision("float32", torch.device("cpu")))
+    texts = torch.randn(5, TEXT, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        first, second = learner.vectors("positive", texts), learner.vectors("positive", -2 * texts + 1)
+        mean = learner.vectors("positive", PromptInputs({"0": texts, "1": -2 * texts + 1}))
+    assert float((first + second).norm(dim=1).max()) < 1.9  # they point apart
+    torch.testing.assert_close(mean.norm(dim=1), torch.ones(5))
+    torch.testing.assert_close(mean, torch.nn.functional.normalize(first + second, dim=1))
 
 
 def test_faults(tmp_path: Path) -> None:

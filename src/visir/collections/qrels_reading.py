@@ -17,7 +17,6 @@ from visir.collections.readers.sniffing import plain_name, plain_stem
 from visir.errors import CollectionError
 from visir.files import is_comment, read_bytes
 from visir.records import Qrels
-from visir.records.qrels import not_negative
 from visir.remote import local_path
 
 QUERY_IDS = ("query_id", "query-id", "qid", "q_id", "query", "topic")
@@ -297,10 +296,9 @@ def _grade(value: Any, place: str) -> float:
     if value is None or value == "":
         return 1.0
     try:
-        grade = float(value)
+        return float(value)
     except (TypeError, ValueError):
         raise CollectionError(f"{place}: the grade {str(value)[:40]!r} is not a number.") from None
-    return grade if grade != grade else not_negative(grade)
 
 
 def _check_once(where: str, places: list[str], queries: list[str], documents: list[str]) -> None:

@@ -88,6 +88,14 @@ def test_several_one_after_the_other() -> None:
     assert both.description == "synonym_adj+distraction_true"
 
 
+def test_a_step_draws_what_it_draws_alone() -> None:
+    texts, keys = ["a large dog runs over rocks"] * 8, list("12345678")
+    first = perturb_texts(texts, keys, "nearby_char:azerty", seed=3)
+    both = perturb_texts(texts, keys, "nearby_char:azerty+char_swap", seed=3)
+    assert both.texts == perturb_texts(first.texts, keys, "char_swap", seed=3).texts
+    assert len(set(both.texts.to_pylist())) == 8
+
+
 def test_perturbed_twice_is_refused(collection: Collection) -> None:
     with pytest.raises(
         ConfigurationError,

@@ -12,7 +12,7 @@ from visir.errors import CollectionError
 from visir.files import read_json
 
 
-def read(path: Path, *, restval: str = "train") -> Draft:
+def read(path: Path, *, restval: str) -> Draft:
     """Read `dataset_{coco,flickr30k,flickr8k}.json`."""
     # - Image ids: `cocoid` where there is one (so that CxC, ECCV Caption and COCO's own annotations fit), else
     #   `filename`.

@@ -30,7 +30,7 @@ OF_THE_PAGE = frozenset(
 ("#13 in Radio Antennas"), so a model that read it would be told the answer."""
 
 
-def read(path: Path, *, pictures: str = "id", page_facts: str = "drop") -> ProductDraft:
+def read(path: Path, *, pictures: str, page_facts: str) -> ProductDraft:
     """Read a file of metadata (`metadata_us_Electronics.json.gz`, `meta_Electronics.jsonl`): one object per line."""
     # - id: `asin`; in 2023 `parent_asin`. Path: `categories`, in 2018 `category`: names from the most general on; in
     #   2014 a list of such lists. Many products of 2023 have none.
