@@ -1,4 +1,4 @@
-"""Every example runs, in an empty folder, and prints what it says: those of docstrings, and those of internals beside."""
+"""Every example runs, in an empty folder, and prints what it says: in docstrings, and for internals in files beside."""
 
 from __future__ import annotations
 
