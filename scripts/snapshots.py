@@ -138,7 +138,20 @@ def recipes() -> Iterator[str]:
             yield f"{kind.__qualname__}.{name}{': required' if field.is_required() else f' = {shown}'}"
 
 
-SNAPSHOTS: dict[str, Callable[[], Iterator[str]]] = {"signatures": signatures, "options": options, "recipes": recipes}
+def passed_on() -> Iterator[str]:
+    """Where the value of each option of each verb arrives."""
+    from passed_on import lines
+    from visir.cli.main import app
+
+    return lines(app)
+
+
+SNAPSHOTS: dict[str, Callable[[], Iterator[str]]] = {
+    "signatures": signatures,
+    "options": options,
+    "recipes": recipes,
+    "passed-on": passed_on,
+}
 
 
 def main() -> None:
