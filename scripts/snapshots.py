@@ -140,10 +140,11 @@ def recipes() -> Iterator[str]:
 
 def passed_on() -> Iterator[str]:
     """Where the value of each option of each verb arrives."""
-    from passed_on import lines
+    from passed_on import lines, verbs
     from visir.cli.main import app
 
-    return lines(app)
+    for path, function in verbs(app):
+        yield from lines(path, function)
 
 
 SNAPSHOTS: dict[str, Callable[[], Iterator[str]]] = {

@@ -1,6 +1,7 @@
 """Every option of every verb is passed on: none is dropped, so that its default would be taken in its place.
 
-`scripts/passed_on.py` says how. Where each arrives is in `tests/snapshots/passed-on.txt`, which another test compares.
+`scripts/passed_on.py` says how. Where each arrives is in `tests/snapshots/passed-on.txt`, which is written anew by
+`python scripts/snapshots.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from passed_on import WAY, passed_on, verbs
+from passed_on import NOWHERE, WAY, lines, passed_on, verbs
 from visir.cli.main import app
 
 OWN = {
@@ -25,14 +26,22 @@ OWN = {
 }
 """Options that a verb takes for itself."""
 VERBS = dict(verbs(app))
+KNOWN = (Path(__file__).parents[1] / "snapshots" / "passed-on.txt").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("path", VERBS)
 def test_every_option_arrives(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    dropped = {f"{path} {name}" for name, places in passed_on(path, VERBS[path]).items() if not places}
-    assert dropped == {name for name in OWN if name.rpartition(" ")[0] == path}
+    now = list(lines(path, VERBS[path]))
+    nowhere = {line.partition(":")[0] for line in now if line.endswith(NOWHERE)}
+    assert nowhere == {option for option in OWN if option.rpartition(" ")[0] == path}
+    known = [line for line in KNOWN if line.partition(":")[0].rpartition(" ")[0] == path]
+    assert now == known, "meant so? python scripts/snapshots.py"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_known_line_is_of_a_verb() -> None:
+    assert {line.partition(":")[0].rpartition(" ")[0] for line in KNOWN} <= VERBS.keys()
 
 
 def _verb(module: str, body: str) -> Callable[..., Any]:
