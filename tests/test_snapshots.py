@@ -1,6 +1,7 @@
 """Defaults of public functions, of options and of recipes are those of the snapshot: none changes by accident.
 
-What verbs pass on is compared verb by verb in `cli/test_what_verbs_pass.py`. What changed on purpose is written anew by `python scripts/snapshots.py`, and read in the diff.
+What changed on purpose is written anew by `python scripts/snapshots.py`, and read in the diff. What verbs pass on is
+compared verb by verb, in `cli/test_what_verbs_pass.py`.
 """
 
 from __future__ import annotations
