@@ -16,11 +16,12 @@ from folder_toys import BOX, BUSY, make, tree
 
 from visir.encoders.pair_store import pair_store
 from visir.records import EncoderCard
-from visir.storage import MANIFEST, FolderError, SharedFolder, changing, claims, new_folder
+from visir.storage import MANIFEST, ContentStore, FolderError, SharedFolder, changing, claims, new_folder
 from visir.storage.creation import new_file
 from visir.storage.disk import to_disk
 from visir.storage.manifest import LOG
 from visir.storage.removal import files_below
+from visir.storage.scratch import PREFIX, sweep
 
 
 @pytest.fixture
@@ -148,6 +149,44 @@ def test_a_folder_that_may_not_be_read_stops_nothing_and_a_file_does(tmp_path: P
     to_disk(tmp_path)
     with pytest.raises(PermissionError):
         to_disk(tmp_path / "file")
+
+
+# What a writer leaves, and whose it is
+
+
+def test_who_may_read_a_folder_may_read_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box").chmod(0o755)
+    with changing(tmp_path / "box", BOX, busy=BUSY) as change:
+        change.file("one").write_text("1")
+        (tmp_path / "box" / "one").chmod(0o600)  # as some libraries write
+    modes = {name: (tmp_path / "box" / name).stat().st_mode & 0o777 for name in ("one", MANIFEST)}
+    assert modes == {"one": 0o644, MANIFEST: 0o644}
+
+
+def test_what_a_killed_writer_left_in_an_entry_goes_when_it_is_found(tmp_path: Path) -> None:
+    store = ContentStore(BOX, tmp_path)
+    with store.writing("a" * 32, waiting="wait") as change:
+        change.file("one").write_text("1")
+    entry = store.path("a" * 32)
+    with claims.Claims.take(entry, busy=BUSY) as log:
+        log.add("two")
+        (entry / "two").write_text("begun")
+    assert store.find("a" * 32) is not None
+    assert tree(entry) == {"one": b"1"} and not (entry / LOG).exists()
+
+
+def test_what_another_user_left_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = tmp_path / f"{PREFIX}left"
+    left.mkdir()
+    with claims.Claims.take(left, busy=BUSY) as log:
+        log.add("part")
+        (left / "part").write_text("begun")
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    assert sweep(tmp_path) == [] and (left / "part").is_file()
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    assert sweep(tmp_path) == [] and not left.exists()
 
 
 # Writers at once
