@@ -138,7 +138,21 @@ def recipes() -> Iterator[str]:
             yield f"{kind.__qualname__}.{name}{': required' if field.is_required() else f' = {shown}'}"
 
 
-SNAPSHOTS: dict[str, Callable[[], Iterator[str]]] = {"signatures": signatures, "options": options, "recipes": recipes}
+def passed_on() -> Iterator[str]:
+    """Where the value of each option of each verb arrives."""
+    from passed_on import lines, verbs
+    from visir.cli.main import app
+
+    for path, function in verbs(app):
+        yield from lines(path, function)
+
+
+SNAPSHOTS: dict[str, Callable[[], Iterator[str]]] = {
+    "signatures": signatures,
+    "options": options,
+    "recipes": recipes,
+    "passed-on": passed_on,
+}
 
 
 def main() -> None:

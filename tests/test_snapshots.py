@@ -1,6 +1,7 @@
 """Defaults of public functions, of options and of recipes are those of the snapshot: none changes by accident.
 
-What changed on purpose is written anew by `python scripts/snapshots.py`, and read in the diff.
+What changed on purpose is written anew by `python scripts/snapshots.py`, and read in the diff. What verbs pass on is
+compared verb by verb, in `cli/test_what_verbs_pass.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 SCRIPT: Any = importlib.import_module("snapshots")
 
 
-@pytest.mark.parametrize("name", SCRIPT.SNAPSHOTS)
+@pytest.mark.parametrize("name", [name for name in SCRIPT.SNAPSHOTS if name != "passed-on"])
 def test_what_is_public_is_as_before(name: str) -> None:
     before = (SCRIPT.FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     now = list(SCRIPT.SNAPSHOTS[name]())

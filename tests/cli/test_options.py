@@ -16,6 +16,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from verbs import say
+from visir.cli import output
 from visir.cli.completion import (
     complete_index_kind,
     complete_published,
@@ -161,3 +163,13 @@ def test_help_fits_the_terminal(columns: str) -> None:
         shown = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": columns, "TERM": "dumb"}).output
         text = [line for line in shown.splitlines() if not line.startswith("  $ visir ")]
         assert max(map(len, text)) <= int(columns), verb
+
+
+def test_quiet_leaves_notes_out_and_json_leaves_only_the_value() -> None:
+    def told(name: str) -> None:
+        output.line(f"hello {name}")
+        output.note("a note")
+
+    assert say(told, "anna").text == "hello anna\na note\n"
+    assert say(told, "anna", "--quiet").text == "hello anna\n"
+    assert say(told, "anna", "--json").json == {"lines": ["hello anna"]}

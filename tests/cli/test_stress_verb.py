@@ -11,7 +11,7 @@ import pytest
 from test_train import RECIPE
 
 from verbs import say
-from visir.cli.stress import stress
+from visir.cli.stress import _listed, stress
 from visir.cli.train import train
 from visir.files import read_json
 
@@ -127,3 +127,8 @@ def test_faults(tmp_path: Path) -> None:
         assert part in said.text, said.text
     said = say(stress, SCENES, "--runs", tmp_path)
     assert said.status == 2 and "no run: none.trec" in said.text
+
+
+def test_none_and_all_are_words_of_their_own() -> None:
+    assert (_listed("none", None), _listed("all", []), _listed(None, [])) == ([], None, [])
+    assert _listed(" typos, ,blur ", None) == ["typos", "blur"]

@@ -33,6 +33,19 @@ def test_a_hash_by_hand() -> None:
     assert perceptual_hash(Image.fromarray(half)) == "4444" + "0" * 60
 
 
+def test_a_hash_of_stripes_by_hand() -> None:
+    """Columns white and black in turns, at the size of the hash: of the first row every odd frequency is positive."""
+    stripes = np.zeros((64, 64, 3), np.uint8)
+    stripes[:, ::2] = 255
+    assert perceptual_hash(Image.fromarray(stripes)) == "5555" + "0" * 60
+
+
+def test_near_are_up_to_48_bits() -> None:
+    first = int("5" * 64, 16)
+    hashes = Hashes(["a", "b", "c"], [f"{first ^ (2**bits - 1):064x}" for bits in (0, 48, 98)])
+    assert hashes.near("a") == [("b", 48)] and hashes.near("c") == []
+
+
 def test_distances_are_bits() -> None:
     words = words_of(["0" * 64, "f" + "0" * 63, "0" * 63 + "3"])
     assert distances(words[0], words).tolist() == [0, 4, 2]

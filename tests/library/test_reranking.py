@@ -76,3 +76,10 @@ def test_a_picture_that_was_away_has_its_score_when_it_is_back() -> None:
     assert [(hit.id, "matching" in hit.parts) for hit in away] == [("b", True), ("a", False)]
     back = reranker.reranked(model, library(a=40, b=20), "cat", hits("a", "b"), 2)  # type: ignore[arg-type]
     assert scores(back) == [("a", 120.0), ("b", 60.0)]
+
+
+def test_the_rest_begins_a_unit_below_the_last_that_was_scored() -> None:
+    reranker, photos = Reranker(), library(a=0, b=20)
+    ranked = reranker.reranked(Scoring(), photos, "cat", hits("a", "b", "c", "d"), 2)  # type: ignore[arg-type]
+    assert [hit.id for hit in ranked] == ["b", "a", "c", "d"] and [hit.rank for hit in ranked] == [1, 2, 3, 4]
+    assert [hit.score for hit in ranked] == [60.0, 0.0, -1.0, -1.0 - 1 / 3 + 1 / 4]

@@ -21,6 +21,12 @@ def test_ranked_sorts_by_score_and_breaks_ties_by_document_id() -> None:
     assert run.cut(50).depth == run.depth == 3  # no deeper than it was searched
 
 
+def test_a_run_is_as_deep_as_its_longest_answer() -> None:
+    gallery = Gallery.of("image", ["a", "b"])
+    assert Run.ranked("toy", "t2i", ["p", "q", "q"], ["a", "a", "b"], [1, 1, 0.5], gallery).depth == 2
+    assert Run.ranked("toy", "t2i", ["p"], ["a"], [1], gallery, depth=7).depth == 7
+
+
 def test_a_run_reads_like_a_dictionary_of_answers() -> None:
     run = Run.ranked("r", "t2i", ["q", "q", "p"], ["c", "b", "a"], [0.5, 0.75, 0.5], GALLERY)
     assert list(run) == ["p", "q"]

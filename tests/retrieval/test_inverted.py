@@ -17,7 +17,7 @@ from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.folder import IndexFolderError
 from visir.retrieval.kinds import open_index
 from visir.retrieval.parts import SPARSE
-from visir.retrieval.sparse.inverted import InvertedIndex
+from visir.retrieval.sparse.inverted import InvertedIndex, InvertedSettings, _shares
 from visir.retrieval.sparse.lists import INVERTED, lists_of
 from visir.retrieval.sparse.oracle import OracleIndex
 
@@ -181,6 +181,23 @@ def test_two_stages() -> None:
     assert index.search(expanded, 1, first=plain, candidates=1).answer("q") == [("b", 2.0)]
     with pytest.raises(EmbeddingError, match="1 queries to retrieve with and 1 to score with are not the same"):
         index.search(expanded, first=vectors("text", [[1, 0, 0]], ["other"]))
+
+
+@pytest.mark.parametrize(("k", "settings", "wanted"), [(3, {}, 100), (30, {}, 300), (3, {"candidates": 7}, 7)])
+def test_two_stages_retrieve_ten_times_as_many(k: int, settings: dict[str, int], wanted: int) -> None:
+    """The document that scores best is the `wanted`-th of the first stage, and the one behind it is not seen."""
+    matrix = [[400 - row, 0] for row in range(400)]
+    matrix[wanted - 1][1], matrix[wanted][1] = 10, 20
+    index = InvertedIndex.build(vectors("image", matrix, [f"i{row:03}" for row in range(400)]))
+    plain, expanded = vectors("text", [[1, 0]], ["q"]), vectors("text", [[1, 1000]], ["q"])
+    run = index.search(expanded, k, first=plain, **settings)
+    assert run.answer("q")[0][0] == f"i{wanted - 1:03}"
+
+
+def test_a_budget_looks_at_twice_as_many_and_one_for_800_postings() -> None:
+    assert _shares(InvertedSettings(budget=8000), 10, 1.0) == (8000, 30)
+    assert _shares(InvertedSettings(budget=8000), 10, 0.25) == (2000, 15)
+    assert _shares(InvertedSettings(budget=8000, candidates=12), 10, 1.0) == (8000, 12)
 
 
 def test_two_stages_score_as_one_does() -> None:

@@ -223,13 +223,17 @@ class FolderChange:
         """
         content = self.content if content is None else dict(content)
         records: dict[str, FileRecord] = {}
+        folders: set[PurePosixPath] = set()
         for name in self._present():
             path, record = self.folder / name, self.manifest.files.get(name)
             if record is None or self._below + name in self._claims:
                 to_disk(path)
                 give_to_owner(path, self.folder)
                 record = FileRecord.of(path)
+                folders.update(PurePosixPath(name).parents[:-1])
             records[name] = record
+        for inner in sorted(folders, reverse=True):  # a file is found after a power cut where its folder names it
+            to_disk(self.folder / inner)
         manifest = Manifest(self.kind.name, content, records, self.manifest.generation + 1, self.kind.version)
         gone = [name for name in sorted(set(self.manifest.files) - set(records)) if self._is_ours(name)]
         # No manifest names them when the next one counts; should that never come to be, they stay.

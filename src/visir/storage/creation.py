@@ -159,6 +159,7 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
                 _replace(path, target)
             else:
                 move_to_new(path, target)
+            to_disk(target.parent)
         except OSError as fault:
             if _is_no_room(fault) or not path.is_file():
                 raise

@@ -57,14 +57,15 @@ def _refusal(place: Path, error: type[VisirError], fault: OSError, progress: str
 
 def to_disk(path: Path) -> None:
     """Wait until the bytes are on disk: a rename that overtakes them leaves an empty file after a power cut."""
-    if path.is_dir() and os.name == "nt":
+    is_folder = path.is_dir()
+    if is_folder and os.name == "nt":
         return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError) if path.is_dir() else contextlib.nullcontext():
+    with contextlib.suppress(OSError) if is_folder else contextlib.nullcontext():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def is_mount(folder: Path) -> bool:

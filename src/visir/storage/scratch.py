@@ -318,6 +318,7 @@ def swap(scratch: Scratch, target: Path) -> None:
     except BaseException:
         finish_swap(path, scratch.claims)
         raise
+    to_disk(target.parent)
     _remove_old(path / OLD, target)
 
 
