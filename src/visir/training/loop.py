@@ -38,8 +38,8 @@ class TrainingError(VisirError):
         ids: The ids of the batch at which it stopped.
     """
 
-    def __init__(self, message: str, *, hint: str = "", ids: Sequence[str] = ()) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, hint: str = "", ids: Sequence[str] = (), code: str = "") -> None:
+        super().__init__(message, hint=hint, code=code)
         self.ids = tuple(ids)
 
 
