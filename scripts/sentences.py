@@ -1,8 +1,8 @@
 """Every sentence of visir's errors, warnings, notes and help, read from the source, as templates.
 
 `python scripts/snapshots.py` writes them to `tests/snapshots/messages.txt`, without names of modules and numbers of
-lines: moving code changes nothing there. In a template `{…}` is a value, `'…'` a quoted one, `{a|b}` one of two wordings;
-` → ` stands before the next action, `[code]` before the sentence.
+lines: moving code changes nothing there. In a template `{…}` is a value, `'…'` a quoted one, `{a|b}` one of two
+wordings; ` → ` stands before the next action, `[code]` before the sentence.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ QUOTED = "'…'"
 ANY = "error of the caller's class"
 """The class of faults that the caller names: `error(…)`."""
 PARTS = "parts of messages, notes and warnings"
-_SAYS = frozenset(
-    ["add", "append", "cannot", "clear", "echo", "fault", "lacks", "line", "note", "print", "refuse", "reject"]
-    + ["reject_row", "say", "section", "told", "warn", "without"]
-)
+_SAYS = {"add", "append", "cannot", "clear", "echo", "fault", "lacks", "line", "note", "print", "refuse", "reject"}
+_SAYS |= {"reject_row", "say", "section", "told", "warn", "without"}
 """Functions and methods whose texts people read."""
 _SAYS_KEYWORDS = frozenset(["busy", "elsewhere", "hint", "obtain", "purpose", "reason", "remedy", "waiting"])
 _WORD = re.compile(r"(?<![\w{])[A-Za-z][a-z]*(?![\w}])")
@@ -61,17 +59,17 @@ class Module:
         self.nodes = list(ast.walk(self.tree))
         self.parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
-    def function(self, node: ast.AST) -> ast.AST | None:
-        """The function that a node stands in."""
+    def above(self, node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
+        """The nearest function, or class, that a node stands in."""
         while node in self.parents:
             node = self.parents[node]
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(node, kinds):
                 return node
         return None
 
     def assigned(self, node: ast.AST) -> dict[str, list[ast.expr | None]]:
         """What each name of the function around a node is set to; None is anything."""
-        function = self.function(node)
+        function = self.above(node, ast.FunctionDef, ast.AsyncFunctionDef)
         if function not in self._assigned:
             self._assigned[function] = self._assignments(function)
         return self._assigned[function]
@@ -141,30 +139,31 @@ class Source:
     def _sites(self) -> Iterator[Site]:
         for path, module in self.modules.items():
             for node in module.nodes:
-                if not isinstance(node, ast.Call):
-                    continue
-                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-                keywords = {keyword.arg: keyword.value for keyword in node.keywords}
-                arguments = list(node.args)
-                after = ""
-                if name == "raise_faults" and len(arguments) >= 2:
-                    name = arguments[0].id if isinstance(arguments[0], ast.Name) else "error"
-                    arguments, after = arguments[1:], f" ({GAP} {{fault|faults}}):\\n{GAP}"
-                if name == "error" and not after and not keywords.keys() & {"hint", "code"} and len(arguments) != 1:
-                    continue
-                if (name not in self.kinds and name != "error") or not arguments or name == "MissingPackageError":
-                    continue
-                self._take(node)
-                message = self.template(arguments[0], module) + after
-                if not _prose(message, 1) and name == "error":
-                    continue
-                hint = self.template(keywords["hint"], module) if "hint" in keywords else ""
-                code = self.template(keywords["code"], module) if "code" in keywords else ""
-                yield Site(path, node, ANY if name == "error" or name not in self.kinds else name, message, hint, code)
+                if isinstance(node, ast.Call) and node.args:
+                    yield from self._site(path, module, node)
 
-    def _take(self, node: ast.AST) -> None:
-        """What stands in a template is no part of its own."""
+    def _site(self, path: Path, module: Module, node: ast.Call) -> Iterator[Site]:
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+        argument, after = node.args[0], ""
+        if name == "raise_faults" and len(node.args) > 1:
+            name = argument.id if isinstance(argument, ast.Name) else "error"
+            argument, after = node.args[1], f" ({GAP} {{fault|faults}}):\\n{GAP}"
+        elif name == "__init__" and not isinstance(argument, ast.Name):
+            above = module.above(node, ast.ClassDef)
+            name = above.name if isinstance(above, ast.ClassDef) else ""
+        elif name == "MissingPackageError" or (name == "error" and len(node.args) > 1):
+            return
+        if name == "error" or (after and name not in self.kinds):
+            name = ANY
+        elif name not in self.kinds:
+            return
+        message = self.template(argument, module) + after
+        if name == ANY and not _prose(message, 1):
+            return
         self._taken.update(ast.walk(node))
+        hint, code = (self.template(keywords[key], module) if key in keywords else "" for key in ("hint", "code"))
+        yield Site(path, node, name, message, hint, code)
 
     def template(self, node: ast.expr, module: Module, depth: int = 0) -> str:
         """An expression as a sentence with gaps."""
@@ -194,7 +193,7 @@ class Source:
         if values:
             for value in values:
                 if value is not None and not isinstance(value, ast.Call):
-                    self._take(value)
+                    self._taken.update(ast.walk(value))
             return _either([GAP if value is None else self.template(value, module, depth + 1) for value in values])
         if node.id in module.constants:
             return self.template(module.constants[node.id], module, depth + 1)

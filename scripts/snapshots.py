@@ -2,8 +2,8 @@
 
     python scripts/snapshots.py          # write tests/snapshots/*.txt anew; read what changed with `git diff`
 
-A default that changes by accident changes results, and no other test may notice. Sentences (errors, notes, help) are read
-here as prose, and no other test repeats them. `tests/test_snapshots.py` compares.
+A default that changes by accident changes results, and no other test may notice. Sentences (errors, notes,
+help) are read here as prose, and no other test repeats them. `tests/test_snapshots.py` compares.
 """
 
 from __future__ import annotations
