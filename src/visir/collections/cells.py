@@ -177,5 +177,5 @@ def _cell_bytes(value: Any, path: Path, name: str) -> bytes:
             return bytes(beside.read_bytes())
         value = value.get("bytes")
     if value is None:
-        raise ImageError(f"{path}: {name!r} is null.")
+        raise ImageError(f"{path}: {name!r} is null.", code="is-null")
     return bytes(value)

@@ -209,6 +209,7 @@ def header(
                 f"{where}: to decode it takes {size:,} bytes of memory, over the limit of {max_bytes:,}.",
                 hint="make it smaller, or save it as a JPEG",
                 lasting=True,
+                code="decode-takes-bytes-memory",
             )
         yield Undecoded(image, pixels, size, data, where)
 
@@ -403,7 +404,9 @@ def _faults(data: bytes, where: str) -> Iterator[None]:
         raise
     except UnidentifiedImageError as fault:
         likeness, remedy = looks_like(data)
-        raise ImageError(f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN, lasting=True) from fault
+        raise ImageError(
+            f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN, lasting=True, code="not-image"
+        ) from fault
     except Exception as fault:
         # Decoders fed damaged bytes raise nearly anything (OSError, SyntaxError, struct.error, ValueError, KeyError…);
         # whatever it is, this image cannot be had.
@@ -481,4 +484,5 @@ def _bomb(where: str, size: str, pixels: int, limit: int) -> ImageError:
         hint=f"if the picture is meant, raise the limit: {LIMIT_VARIABLE}={pixels} before the command, or in Python "
         f'os.environ["{LIMIT_VARIABLE}"] = "{pixels}"' if own else "make it smaller",
         lasting=True,
+        code="over-limit-pixels-decompression",
     )  # fmt: skip

@@ -321,7 +321,9 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         stream = path.open("rb")
     except OSError as fault:
-        raise CollectionError(f"{path}: cannot be read ({fault.strerror}).", hint="check its permissions") from fault
+        raise CollectionError(
+            f"{path}: cannot be read ({fault.strerror}).", hint="check its permissions", code="cannot-read"
+        ) from fault
     with stream:
         yield stream
 

@@ -130,7 +130,7 @@ def _fill(
     for key, value in source.items():
         part = _OF_KEY.get(str(key).lower())
         if part is None:
-            raise CollectionError(f"a task has no part {key!r}.", hint=nearest(str(key), _OF_KEY))
+            raise CollectionError(f"a task has no part {key!r}.", hint=nearest(str(key), _OF_KEY), code="task-no-part")
         if part in parts:
             raise CollectionError(f"{key!r} and another name say the {part} of the task.", hint="leave one of them")
         if value is not None:

@@ -360,7 +360,9 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         """The error for an input of a kind that this encoder does not take."""
         accepted = " and ".join(PLURALS[kind] for kind in sorted(self.modalities))
         hint = how_to_compose(self.modalities, self.card.name) if modality == "text+image" else where_to_begin()
-        return EncoderError(f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint)
+        return EncoderError(
+            f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint, code="encodes-no"
+        )
 
 
 class _Wrapped(Encoder):

@@ -151,6 +151,7 @@ def encode_parts(
         [named(name, reason) for name, reason in sorted(worker.failed.items())],
         hint="mend them (broken pictures: --skip-broken), and run the same again: finished files are skipped; "
         "one that cannot be mended is left out by --give-up FILE (in Python: Parts(place).give_up)",
+        code="could-not-encoded",
     )
     return worker.result
 

@@ -121,7 +121,9 @@ class Parts:
         if is_url(place) and "?" in str(place) and is_parts(str(place)):
             address, _, options = str(place).partition("?")
             raise EmbeddingError(
-                f"{address}: a folder of parts takes no options ({options}).", hint=f"name it without them: {address}"
+                f"{address}: a folder of parts takes no options ({options}).",
+                hint=f"name it without them: {address}",
+                code="folder-parts-takes-no",
             )
         self._place = open_place(place) if isinstance(place, str | Path) else place
         plan = read_plan(self._place)

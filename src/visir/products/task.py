@@ -252,7 +252,9 @@ class CatalogueTasks(Displayed):
         for fold in self.folds:
             if fold.name == name:
                 return replace(self, part=fold)
-        raise CollectionError(f"{self.name}: unknown split {name!r}", hint=nearest(name, self.splits))
+        raise CollectionError(
+            f"{self.name}: unknown split {name!r}", hint=nearest(name, self.splits), code="unknown-split"
+        )
 
 
 def _drawn(part: Catalogue, tree: CategoryTree, setting: Setting, seed: int) -> Qrels:

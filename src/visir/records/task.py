@@ -46,6 +46,7 @@ def check_task_name(name: str) -> None:
         raise CollectionError(
             f"{name[:100]!r} cannot be the name of a task.",
             hint="up to 80 letters, digits and ._+-() that do not begin with a dot",
+            code="cannot-name-task",
         )
 
 
@@ -247,7 +248,10 @@ class Task(Displayed, view="visir.reports.views.task"):
                 unknown = pc.invert(pc.is_in(ids, items.ids))
                 if pc.any(unknown).as_py():
                     first = ids.filter(unknown)[0].as_py()
-                    raise CollectionError(f"{where}: the {title} name the {role} {first!r}, which is not in the task.")
+                    raise CollectionError(
+                        f"{where}: the {title} name the {role} {first!r}, which is not in the task.",
+                        code="name-not-task",
+                    )
 
     def __repr__(self) -> str:
         candidates = self.candidates

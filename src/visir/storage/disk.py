@@ -93,7 +93,9 @@ def check_writable(place: Path, error: type[VisirError]) -> None:
     while not place.exists() and place.parent != place:
         place = place.parent
     if not os.access(place, os.W_OK | os.X_OK):
-        raise error(f"{place}: cannot be written.", hint="name another place, or change its rights")
+        raise error(
+            f"{place}: cannot be written.", hint="name another place, or change its rights", code="cannot-written"
+        )
 
 
 def give_to_owner(path: Path, folder: Path) -> None:

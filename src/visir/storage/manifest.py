@@ -182,7 +182,7 @@ class Manifest:
             raise error(f"{path}: does not describe a folder that visir made.", hint=remedy)
         check_version(values["visir"], FORMAT, path, what=f"layout of {MANIFEST}", remedy=remedy, error=error)
         if values.pop("checksum", None) != hash_json(values):
-            raise error(f"{path}: damaged: it is not as visir wrote it.", hint=remedy)
+            raise error(f"{path}: damaged: it is not as visir wrote it.", hint=remedy, code="damaged-not-visir-wrote")
         wrong = _wrong_field(values)
         if wrong:
             raise error(f"{path}: damaged: {wrong} is not what visir writes there.", hint=remedy)
@@ -285,7 +285,9 @@ def _mode_behind(path: Path) -> int | None:
 
 def _check_kind(name: str, version: int, path: str, kind: FolderKind) -> None:
     if name != (kind.name or name):
-        raise kind.error(f"{path}: of a folder of kind {name!r}, not {kind.title}.", hint=kind.remedy)
+        raise kind.error(
+            f"{path}: of a folder of kind {name!r}, not {kind.title}.", hint=kind.remedy, code="folder-kind-not-2"
+        )
     check_version(version, kind.version, path, what=kind.name or name, remedy=kind.remedy, error=kind.error)
 
 

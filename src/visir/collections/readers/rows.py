@@ -156,7 +156,9 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
     if not columns and on_fault is None:
         raise CollectionError(f"{path}: empty; expected a header line.")
     if len(set(columns)) != len(columns):
-        raise CollectionError(f"{path}, line 1: a column is named twice: {', '.join(columns)}.")
+        raise CollectionError(
+            f"{path}, line 1: a column is named twice: {', '.join(columns)}.", code="column-named-twice"
+        )
     for start, values in cells:
         if len(values) != len(columns):
             report(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
@@ -193,6 +195,7 @@ def _text_lines(path: Path) -> Iterator[str]:
                 f"{path}, line {number}: not UTF-8 (byte 0x{line[fault.start]:02x}).",
                 hint=f'say its encoding ("{path.name}?encoding=latin-1" opens a table of pictures and captions), or '
                 f"convert it: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}",
+                code="collection-not-utf-8-byte",
             ) from fault
 
 

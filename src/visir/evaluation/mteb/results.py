@@ -169,7 +169,7 @@ def read_mteb(path: str | Path) -> MtebResults:
     try:
         content = json.loads(read_text(path))  # mteb writes NaN, which is no JSON for stricter readers
     except ValueError as fault:
-        raise VisirError(f"{path}: not valid JSON: {fault}", hint="copy it again") from fault
+        raise VisirError(f"{path}: not valid JSON: {fault}", hint="copy it again", code="not-valid-json") from fault
     if not is_mteb_result(content):
         raise VisirError(f"{path}: not a file of results of mteb.", hint="it has task_name and scores by split")
     scores = {

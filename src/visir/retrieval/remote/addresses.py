@@ -51,6 +51,7 @@ def check_named(url: str) -> None:
     raise EngineError(
         f"{url}: the vectors lie on this server, which nobody has named here; nothing was sent to it.",
         hint=f"if you trust it, and whoever made the folder: {naming([url])}",
+        code="vectors-lie-server-nobody",
     )
 
 
@@ -103,6 +104,7 @@ def key_for(url: str) -> str | None:
             f"{url}: the key ({family.key}) would be sent there in clear, without TLS.",
             hint=f"name the server by {family.encrypted}:// (a certificate of its own: {family.certificate}=FILE), "
             f"reach it through a tunnel on 127.0.0.1, or unset {family.key}",
+            code="key-sent-clear-without",
         )
     return key
 

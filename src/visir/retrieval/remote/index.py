@@ -94,7 +94,9 @@ class RemoteIndex(Index[Vectors]):
         """
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
-            raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+            raise EmbeddingError(
+                "there is no vector to index.", hint="is the split, or the filter, right?", code="no-vector-index"
+            )
         cls._check(documents, settings)
         return cls._built(documents, folder, settings, settings)
 

@@ -282,8 +282,7 @@ class MilvusEngine(StepwiseEngine):
         except EngineError as fault:
             if is_missing(fault.__cause__):
                 raise EngineError(
-                    f"{self.where()} does not exist.",
-                    hint=f"was it deleted? {BUILD_ON_SERVER}",
+                    f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
                 ) from fault.__cause__
             raise
 
