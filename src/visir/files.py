@@ -200,7 +200,7 @@ def read_text(path: str | Path) -> str:
         raise VisirError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[fault.start]:02x}).",
             hint=f"convert it first: iconv -f latin1 -t utf-8 {Path(path).name} > fixed{Path(path).suffix}",
-            code="visir-not-utf-8-byte",
+            code="text-not-utf-8",
         ) from fault
 
 
@@ -217,6 +217,7 @@ def cache_directory() -> Path:
         raise VisirError(
             f"VISIR_CACHE={os.environ['VISIR_CACHE']}: the cache takes locks and memory-mapped files: a local folder.",
             hint="put finished vectors elsewhere with visir encode --out URL, shards with --shards URL",
+            code="cache-takes-locks-memory-mapped",
         )
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
 

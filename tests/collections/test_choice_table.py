@@ -96,7 +96,7 @@ def test_columns_that_are_missing(here: Path) -> None:
     ):
         open_source(f"choices:{here}/mine.csv")
     assert open_source(f"choices:{here}/mine.csv?wrong=bad").task("i2t").pools is not None
-    with refused(CollectionError, "worse", code="collection-no-column-2"):
+    with refused(CollectionError, "worse", code="no-such-column"):
         open_source(f"choices:{here}/mine.csv?wrong=worse")
 
 

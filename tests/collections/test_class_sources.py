@@ -186,12 +186,12 @@ def test_objects_subsets_and_splits(tmp_path: Path) -> None:
 def test_what_is_not_there_or_has_no_classes(tmp_path: Path) -> None:
     with refused(CollectionError, "CIFAR11", code="torchvision-no-data-set", hint="CIFAR10"):
         visir.open("torchvision:CIFAR11")
-    with refused(CollectionError, "Food101", code="not-in", hint=("download=True", "downloads it once")):
+    with refused(CollectionError, "Food101", code="no-such-data-set", hint=("download=True", "downloads it once")):
         visir.open(f"torchvision:Food101?root={tmp_path}")
     dtd(tmp_path)
-    with refused(CollectionError, "DTD", "parttion", code="torchvision-value"):
+    with refused(CollectionError, "DTD", "parttion", code="torchvision-refused"):
         visir.open(f"torchvision:DTD?root={tmp_path}&arguments=parttion=1")
-    with refused(CollectionError, "DTD", code="not-in"):
+    with refused(CollectionError, "DTD", code="no-such-data-set"):
         visir.open(f"torchvision:DTD?root={tmp_path}&arguments=partition=2")
 
 
@@ -206,7 +206,7 @@ def test_idx_files(tmp_path: Path, gz: bool) -> None:
     assert truth is not None and truth.classes == tuple(map(str, range(10)))
     assert truth.part("test").codes.tolist() == [0, 1, 2, 3, 4]
     (tmp_path / "digits" / f"t10k-labels-idx1-ubyte{'.gz' if gz else ''}").unlink()
-    with refused(CollectionError, "t10k", "labels-idx1-ubyte", code="no-without-gz"):
+    with refused(CollectionError, "t10k", "labels-idx1-ubyte", code="no-file-of-digits"):
         visir.open(tmp_path / "digits")
     with refused(CollectionError, "images-idx3-ubyte", "images-idx3-ubyte", code="no-train-no-t10k"):
         visir.open(f"idx:{tmp_path}")
@@ -242,7 +242,7 @@ def test_two_columns_of_classes_are_no_guess() -> None:
     facts = pa.table({"image_id": ["a", "b"], "label": ["x", "y"], "category": ["u", "v"]})
     collection = visir.open("scenes:2?size=64")
     named = type(collection).build("toy", images={"id": ["a", "b"]}, facts=facts)
-    with refused(CollectionError, "label", "category", code="classes-could", hint="label"):
+    with refused(CollectionError, "label", "category", code="several-columns-of-classes", hint="label"):
         find_truth(named)
     assert find_truth(named, "category").classes == ("u", "v")  # type: ignore[union-attr]
     with refused(CollectionError, "labl", code="no-column-classes", hint="label"):
@@ -289,5 +289,5 @@ def test_shards_of_clip_benchmark(tmp_path: Path) -> None:
     assert result.accuracy("zero-shot").top1.mean == 1.0  # type: ignore[union-attr]
     assert "2 templates of" in dict(result.protocol)["prompts"]  # type: ignore[union-attr]
     (tmp_path / "wds" / "classnames.txt").write_text("blue\n")
-    with refused(CollectionError, "1", "1", code="names-class"):
+    with refused(CollectionError, "1", "1", code="names-too-few"):
         visir.open(tmp_path / "wds")

@@ -164,7 +164,7 @@ def test_links_in_an_archive_are_told_and_what_goes_on_behind_its_end_is_refused
 
 def test_missing_parts_name_what_to_get(folder, tmp_path) -> None:
     (folder / "cvpr2016_cub" / "text_c10").rename(folder / "texts")
-    with refused(CollectionError, code="captions-reed-et-al"):
+    with refused(CollectionError, code="captions-of-reed-missing"):
         open_collection(folder)
     found = open_collection(folder, captions=folder / "texts", classes=folder / "cvpr2016_cub")
     assert found.splits == ("test", "train", "val")

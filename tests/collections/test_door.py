@@ -74,9 +74,9 @@ def test_a_folder_with_one_or_several_collections(write, tmp_path) -> None:
 
 def test_unknown_things_name_the_nearest(write) -> None:
     path = write("d.json", karpathy())
-    with refused(VisirError, "collection", "format", "karpaty", code="unknown-value", meant="karpathy"):
+    with refused(VisirError, "collection", "format", "karpaty", code="unknown-name", meant="karpathy"):
         open_collection(path, format="karpaty")
-    with refused(VisirError, "collection", "format", "karpaty", code="unknown-value", meant="karpathy"):
+    with refused(VisirError, "collection", "format", "karpaty", code="unknown-name", meant="karpathy"):
         open_collection(f"karpaty:{path}")
     with refused(CollectionError, "karpathy", "unknown option", "restvall", meant="restval"):
         open_collection(path, restvall="keep")

@@ -181,7 +181,7 @@ def test_unknown_judgements(write, toy) -> None:
         attach_judgements(toy, write("x.bin", "nothing"))
     with refused(CollectionError, "x.json", code="no-judgements"):
         attach_judgements(toy, write("x.json", {}))
-    with refused(CollectionError, "judgement", "format", "cxcc", code="unknown-value", meant="cxc"):
+    with refused(CollectionError, "judgement", "format", "cxcc", code="unknown-name", meant="cxc"):
         attach_judgements(toy, "cxcc:nowhere")
     with refused(VisirError, code="no-such-file-folder"):
         attach_judgements(toy, "nowhere")

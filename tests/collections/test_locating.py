@@ -64,7 +64,7 @@ def test_nothing_found_is_an_error_only_where_a_place_was_given(write, tmp_path)
     assert open_collection(path).images["path"].null_count == 2
     with refused(CollectionError, "2", "elsewhere", code="none-images", hint="a.jpg"):
         open_collection(path, images=tmp_path / "elsewhere")
-    with refused(CollectionError, "nowhere", code="collection-not-exist-2"):
+    with refused(CollectionError, "nowhere", code="no-pictures-there"):
         open_collection(path, images=tmp_path / "nowhere")
 
 

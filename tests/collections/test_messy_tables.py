@@ -53,7 +53,7 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
 
 def test_latin_1_is_not_guessed_but_named(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("image;caption\na.jpg;ein Hund, müde\n", encoding="latin-1")
-    with refused(CollectionError, "2", code="collection-not-utf-8-byte") as fault:
+    with refused(CollectionError, "2", code="table-not-utf-8") as fault:
         visir.open(tmp_path / "t.csv")
     assert '"t.csv?encoding=latin-1"' in fault.value.hint
     with refused(CollectionError, "latin1x", code="no-encoding"):
@@ -62,7 +62,7 @@ def test_latin_1_is_not_guessed_but_named(tmp_path: Path) -> None:
 
 def test_columns_that_nothing_tells_apart_are_listed_with_a_line_that_works(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("nr;bild;satz\n7;a.jpg;ein Hund\n8;b.jpg;zwei Boote\n")
-    with refused(CollectionError, "t.csv", code="which-of-its-columns") as fault:
+    with refused(CollectionError, "t.csv", code="columns-not-named") as fault:
         visir.open(tmp_path / "t.csv")
     assert fault.value.hint == (
         'it has the columns nr, bild, satz; name them: visir.open("t.csv", image="bild", caption="satz"), '
@@ -73,7 +73,7 @@ def test_columns_that_nothing_tells_apart_are_listed_with_a_line_that_works(tmp_
         visir.open(tmp_path / "bare.csv")
     assert fault.value.hint.startswith("it has the columns 3 without names, from '7' on; name them: ")
     assert 'visir.open("bare.csv", image="2", caption="3")' in fault.value.hint
-    with refused(CollectionError, "bidl", code="collection-no-column-2") as fault:
+    with refused(CollectionError, "bidl", code="no-such-column") as fault:
         visir.open(tmp_path / "t.csv", image="bidl", caption="satz")
     assert fault.value.hint == "there are: nr, bild, satz"
 

@@ -220,7 +220,7 @@ def test_flickr_faults(write, tmp_path) -> None:
 
 def test_flickr_not_utf8_names_the_line(write) -> None:
     path = write("a.token.txt", TOKENS.encode() + "d.jpg#0\tcaf\u00e9\n".encode("cp1252"))
-    with refused(VisirError, "a.token.txt", "5", "0xe9", code="visir-not-utf-8-byte"):
+    with refused(VisirError, "a.token.txt", "5", "0xe9", code="text-not-utf-8"):
         opened(path)
 
 
@@ -289,7 +289,7 @@ def test_vsepp_caption_ids(write) -> None:
     assert found.captions["id"].to_pylist() == [str(n) for n in range(100, 110)]
     with refused(CollectionError, "10", "3", code="captions-caption-ids", hint=False):
         opened(path, caption_ids=write("short.npy", npy([1, 2, 3])))
-    with refused(CollectionError, code="should-plain-npy-ids"):
+    with refused(CollectionError, code="ids-not-plain"):
         opened(path, caption_ids=write("pickled.npy", npy([{}, None])))
 
 

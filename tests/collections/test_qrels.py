@@ -161,7 +161,7 @@ def test_a_collection_whose_ids_do_not_tell_the_direction() -> None:
     both = Collection.build(
         "toy", images={"id": ["1", "2"]}, captions={"id": ["1", "2"], "text": ["x", "y"], "image_id": ["1", "2"]}
     )
-    with refused(CollectionError, code="queries-could-captions-images") as fault:
+    with refused(CollectionError, code="queries-of-either-side") as fault:
         visir.open(both, judgements={"1": {"2": 1}})
     assert "task=t2i" in fault.value.hint
     assert attach_judgements(both, {"1": {"2": 1}}, task="i2t").qrels("i2t", "qrels").to_dict() == {"1": {"2": 1.0}}

@@ -334,7 +334,7 @@ def test_bad_location(path: str) -> None:
 
 
 def test_bad_value_in_location_names_the_nearest() -> None:
-    with refused(VisirError, "weather", "rainny", code="cannot-be", meant="rainy"):
+    with refused(VisirError, "weather", "rainny", code="fact-without-value", meant="rainy"):
         render_location("scene:0:1:64:weather=rainny")
 
 

@@ -233,7 +233,7 @@ def test_bad_input_names_file_line_and_column(tmp_path: Path, text: str, options
 
 def test_bytes_of_another_encoding_name_the_line_and_the_option(tmp_path: Path) -> None:
     (tmp_path / "shop.csv").write_bytes("id,title,price\n1,Röcke,5\n".encode("latin-1"))
-    with refused(CollectionError, "2", code="collection-not-utf-8-byte") as error:
+    with refused(CollectionError, "2", code="table-not-utf-8") as error:
         visir.open(f"products:{tmp_path / 'shop.csv'}")
     assert "encoding=latin-1" in (error.value.hint or "")
     opened = visir.open(f"products:{tmp_path / 'shop.csv'}?encoding=latin-1")

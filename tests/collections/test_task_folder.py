@@ -202,7 +202,7 @@ def test_what_is_missing(tmp_path: Path) -> None:
     with refused(CollectionError, "2", "faults", "- no corpus", "- no queries"):
         open_source(f"beir:{folder}")
     twice = make(tmp_path / "twice", corpus_csv="_id,text\nd1,x\n")
-    with refused(CollectionError, "corpus.csv", "corpus.jsonl", code="and-which-of-them"):
+    with refused(CollectionError, "corpus.csv", "corpus.jsonl", code="two-of-a-kind"):
         open_source(twice)
     with pytest.raises(CollectionError, match="query 'q2' of test is judged, and has no candidates"):
         open_source(make(tmp_path / "pools", pools_tsv="query-id\tcorpus-id\nq1\td1\n"))
@@ -238,5 +238,5 @@ def test_a_check_that_finds_nothing_wrong(tmp_path: Path) -> None:
 def test_a_folder_that_lacks_a_part_is_known_without_its_format(tmp_path: Path, lacking: str) -> None:
     folder = make(tmp_path / "t")
     (folder / lacking).unlink()
-    with pytest.raises(CollectionError, match=f"no {lacking.partition('.')[0]}"):
+    with refused(CollectionError, f"no {lacking.partition('.')[0]}"):
         open_source(folder)

@@ -122,7 +122,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 def test_columns_of_unequal_length_and_products_without_a_path() -> None:
-    with refused(CollectionError, "3", "1", "titles", code="ids-but", hint=False):
+    with refused(CollectionError, "3", "1", "titles", code="ids-of-another-count", hint=False):
         small(titles=["only one"])
     with pytest.raises(CollectionError, match="product 'p2' has no category"):
         small(paths=[["A"], [], ["B"]])

@@ -86,7 +86,7 @@ def test_own_vectors_that_are_none() -> None:
 def test_select_aligns_by_id_and_names_what_is_missing() -> None:
     embeddings = made(np.arange(6, dtype=np.float32).reshape(3, 2))
     assert embeddings.select(["i2", "i0"]).vectors.tolist() == [[4, 5], [0, 1]]
-    with refused(EmbeddingError, "image vector by toy", "1 id", "zz", code="no-for"):
+    with refused(EmbeddingError, "image vector by toy", "1 id", "zz", code="vectors-missing"):
         embeddings.select(["i0", "zz"])
 
 

@@ -62,7 +62,7 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
 
 
 def test_unknown_ids_are_named_and_repeated_terms_refused() -> None:
-    with refused(EmbeddingError, "1 id", "x", code="no-for"):
+    with refused(EmbeddingError, "1 id", "x", code="vectors-missing"):
         made().select(["a", "x"])
     with refused(EmbeddingError, "dog", code="terms-repeat", hint=False):
         Vocabulary("tiny", pa.array(["dog", "dog"]), np.ones(2, bool))

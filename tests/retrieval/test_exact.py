@@ -272,7 +272,7 @@ def test_faults_are_named() -> None:
     assert search(texts, images).run.task == "t2i" and search(images, images).run.task == "i2i"
     with refused(RunError, "t2i", "all of them", code="search-needs-listed-gallery"):
         search(texts, images, "t2i", gallery=Gallery.stated("image", 10, "all of them"))
-    with refused(EmbeddingError, "text vector by test", "1 id", "unknown", code="no-for"):
+    with refused(EmbeddingError, "text vector by test", "1 id", "unknown", code="vectors-missing"):
         search(texts, images, "t2i", qrels=Qrels.of(["unknown"], ["i00000"]))
     with pytest.raises(RunError, match="depth must be at least 1"):
         search(texts, images, "t2i", depth=0)

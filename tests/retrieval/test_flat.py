@@ -101,7 +101,7 @@ def test_a_zero_vector_is_refused_when_it_comes_in() -> None:
     with pytest.raises(EmbeddingError, match="are zero; they have no cosine: 'i0002'"):
         index.add(dense("image", zero))
     assert index.info().documents == 4
-    with refused(EmbeddingError, "1", "text", "test", "zero", code="vectors-by"):
+    with refused(EmbeddingError, "1", "text", "test", "zero", code="vectors-not-usable"):
         index.search(dense("text", zero))
     by_dot = FlatIndex.build(dense("image", zero), similarity="dot").search(dense("text", np.eye(4)), 4)
     assert by_dot.answer("t0002") == [(f"i000{i}", 0.0) for i in range(4)]

@@ -203,7 +203,7 @@ def test_a_trec_run_is_known_by_its_lines(tmp_path: Path) -> None:
 def test_other_faults(tmp_path: Path) -> None:
     with refused(RunError, ".csv", code="suffix-tells-no-run"):
         formats.read_run(tmp_path / "run.csv")
-    with refused(VisirError, "run", "format", "trek", code="unknown-value", meant="trec"):
+    with refused(VisirError, "run", "format", "trek", code="unknown-name", meant="trec"):
         formats.read_run(tmp_path / "run.csv", format="trek")
     with refused(RunError, "document", "a b", code="id-white-space-ends"):
         formats.write_run(

@@ -115,7 +115,7 @@ def test_whatever_was_added_and_deleted_an_exact_index_is_as_if_built_anew(
             if kept:
                 assert same_run(index.search(queries, k), build_index(every.select(kept), name).search(queries, k))
             else:
-                with pytest.raises(RunError, match="the index is empty: every document was deleted"):
+                with refused(RunError, code="every-document-deleted"):
                     index.search(queries, k)
 
 
@@ -240,7 +240,7 @@ def test_the_wrong_form_of_vectors_and_unknown_kinds() -> None:
     assert "kinds for sparse vectors: inverted, seismic, scipy" in str(caught.value)
     with refused(ConfigurationError, "scipy", "sparse", "test", "dense", code="index-kind-holds-vectors"):
         build_index(random_dense("image", 5, 1), "scipy")
-    with refused(VisirError, "kind", "index", "hnws", code="unknown-value") as unknown:
+    with refused(VisirError, "kind", "index", "hnws", code="unknown-name") as unknown:
         build_index(random_dense("image", 5, 1), "hnws")
     assert "did you mean 'hnsw'?" in str(unknown.value)
     assert form_of(random_dense("image", 1, 1)) == "dense"
@@ -302,11 +302,11 @@ def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
         path = tmp_path / "index" / one
         whole = path.read_bytes()
         path.write_bytes(whole[:-3])
-        with pytest.raises(IndexFolderError, match=rf"{one} has [\d,]+ bytes, [\d,]+ were written") as caught:
+        with refused(IndexFolderError, one, "bytes", "were written") as caught:
             open_index(tmp_path / "index")
         assert "build the index again" in str(caught.value)
         path.unlink()
-        with pytest.raises(IndexFolderError, match=f"{one} is missing"):
+        with refused(IndexFolderError, f"{one} is missing"):
             open_index(tmp_path / "index")
         path.write_bytes(whole)
         if one in hashed:

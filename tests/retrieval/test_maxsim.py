@@ -226,9 +226,7 @@ def test_faults_are_named() -> None:
         search(texts, images, similarity="cosine")
     assert "normalise the vectors first" in str(fault.value)
     dense = Embeddings.of({"a": [1.0, 2.0]}, modality="text", name="test")
-    with refused(
-        EmbeddingError, "test", "multi-vector", "text", "embeddings by test dense", code="embedding-not-one-space"
-    ):
+    with refused(EmbeddingError, "test", "multi-vector", "text", "embeddings by test dense", code="not-of-one-space"):
         search(dense, images)
     with refused(EmbeddingError, "cosin", code="not-known") as fault:
         search(dense, dense, similarity="cosin")  # type: ignore[arg-type]

@@ -338,7 +338,7 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(
     assert len(made) == 76
     if on_server:
         assert sum("query/batch" in path for path in server.paths()) == 2  # one for each of the two searches
-    with refused(EmbeddingError, "1 id", "i0000", code="one-two-vectors"):
+    with refused(EmbeddingError, "1 id", "i0000", code="one-of-two-vectors"):
         HybridCollection.build(documents[0], documents[1].select(ids[1:]))
     with refused(ConfigurationError, "qdrant", code="holds-index-kind-no"):
         build_index(documents[0], "qdrant", tmp_path / "one")

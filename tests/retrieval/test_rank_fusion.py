@@ -118,5 +118,5 @@ def test_faults() -> None:
     assert "did you mean 'rrf'" in said and "unknown normalisation 'zz'" in said
     assert "no weight for 'a'" in said and "a weight for 'b', which is no run" in said and "is -1, below 0" in said
     other = Run.ranked("o", "t2i", ["q"], ["x"], [1.0], Gallery.of("image", ["x"]))
-    with refused(RunError, code="over-over"):
+    with refused(RunError, code="other-candidates"):
         fuse({"a": A, "o": other})

@@ -193,7 +193,7 @@ def test_weights_are_written_with_the_digits_that_they_have(tmp_path: Path) -> N
 
 
 def test_an_unknown_form_is_answered_with_the_nearest() -> None:
-    with refused(VisirError, "form", "export", "cif", code="unknown-value") as caught:
+    with refused(VisirError, "form", "export", "cif", code="unknown-name") as caught:
         export("cif", Path())
     assert "did you mean 'ciff'? known: anserini, ciff, seismic" in str(caught.value)
     assert [one.title != "" for _, one in EXPORTS.items()] == [True] * 3

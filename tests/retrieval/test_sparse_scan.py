@@ -217,7 +217,7 @@ def test_faults_are_named() -> None:
         "sparse",
         "image",
         "embeddings by test dense",
-        code="embedding-not-one-space",
+        code="not-of-one-space",
     ):
         search_both(dense, texts)
     other = sparse("image", np.ones((2, 8), np.float32), words=vocabulary(8, "other"))

@@ -99,7 +99,10 @@ def test_replacing_wants_force_and_the_same_kind(tmp_path: Path) -> None:
     with refused(FolderError, code="exists-already-folder-kind") as caught, new_folder(tmp_path / "box", BOX):
         pass
     assert "--replace" in caught.value.hint
-    with refused(FolderError, "box", "lid", code="folder-kind-not"), new_folder(tmp_path / "box", LID, replace=True):
+    with (
+        refused(FolderError, "box", "lid", code="folder-of-another-kind"),
+        new_folder(tmp_path / "box", LID, replace=True),
+    ):
         pass
     with new_folder(tmp_path / "box", BOX, replace=True) as change:
         change.file("two").write_text("2")
@@ -300,7 +303,7 @@ def test_newer_and_other_folders_are_refused(tmp_path: Path) -> None:
         change.file("one").write_text("1")
     with refused(FolderError, "newer", "box", "2", "1", code="written-visir-version-one"):
         Manifest.read(tmp_path / "new", BOX)
-    with refused(FolderError, "box", "lid", code="folder-kind-not-2"):
+    with refused(FolderError, "box", "lid", code="work-of-another-kind"):
         Manifest.read(tmp_path / "new", LID)
     with pytest.raises(FolderError, match="no such folder"):
         Manifest.read(tmp_path / "gone", BOX)

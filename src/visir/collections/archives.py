@@ -119,7 +119,7 @@ class ZipArchive:
         """The bytes of one member, checked against the checksum in the archive."""
         member = self._members.get(name)
         if member is None:
-            raise ImageError(f"{self.path}: no member {name!r}.")
+            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         check_member_size(self.path, name, member.file_size, member.compress_size)
         if member.compress_type not in (zipfile.ZIP_STORED, *_UNPACKERS) or member.flag_bits & 1:
             return self._read_slowly(member)
@@ -204,7 +204,7 @@ class TarArchive:
     def read(self, name: str) -> bytes:
         """The bytes of one member."""
         if name not in self.index:
-            raise ImageError(f"{self.path}: no member {name!r}.")
+            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         offset, size = self.index[name]
         check_member_size(self.path, name, size, size)
         return self._file.read_at(offset, size)

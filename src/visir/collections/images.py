@@ -376,7 +376,7 @@ class ImageReader:
 def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
     """Open without decoding. Pillow has a global limit of its own, which is lifted: ours is looked at next."""
     if not data:
-        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN, lasting=True)
+        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN, lasting=True, code="file-empty-bytes")
     if max_pixels is not None and (pixels := icon_pixels(data)) > min(max_pixels, MAX_ICON):
         raise _bomb(where, f"an icon of {pixels:,} pixels", pixels, min(max_pixels, MAX_ICON))
     own, formats = Image.MAX_IMAGE_PIXELS, readable()

@@ -115,6 +115,7 @@ def _entries(source: Any) -> Iterator[_Entry]:
             "visir.encode(model, source) the model comes first"
             if is_model
             else f"visir.open takes {FORMS}",
+            code="cannot-open-collection",
         )
     entries = source if isinstance(source, Iterable) else (source[row] for row in range(len(source)))
     for number, entry in enumerate(entries):

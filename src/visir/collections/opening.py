@@ -199,7 +199,9 @@ def open_source(
         record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
         return _part(_with_splits(record, rule), split, language)
     if not str(path_or_spec):
-        raise CollectionError("the name of the source is empty.", hint='the current folder is "."')
+        raise CollectionError(
+            "the name of the source is empty.", hint='the current folder is "."', code="name-source-empty"
+        )
     source = find_source(str(path_or_spec), COLLECTIONS, format, options)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)

@@ -79,6 +79,7 @@ def save(
             f"{collection.name} is a view whose pictures are corrupted when a model looks at them "
             f"({collection.corrupted}).",
             hint="write them first (visir.robustness.corruptions.write_pictures) and save what that returns",
+            code="view-whose-pictures-corrupted",
         )
     folder = Path(folder)
     with new_folder(folder, PORTABLE, replace=replace) as change:

@@ -124,7 +124,9 @@ def find_source(
         return FoundSource(*_sniffed(path, kind, {*options, *given} - set(_OF_ALL)), options)
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
-        raise CollectionError(f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}")
+        raise CollectionError(
+            f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}", code="a-folder"
+        )
     return FoundSource(named, path, options)
 
 
@@ -144,7 +146,7 @@ def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:
         return name, rest
     if len(name) > 1 and name.isidentifier():
         raise CollectionError(
-            f"{spec!r}: unknown {kind.formats.kind} {name!r}", hint=nearest(name, kind.formats), code="unknown-value"
+            f"{spec!r}: unknown {kind.formats.kind} {name!r}", hint=nearest(name, kind.formats), code="unknown-name"
         )
     return None, spec
 
@@ -196,7 +198,7 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
                 return other, path
             advice = advice or text
     if advice:
-        raise CollectionError(f"{path}: which of its columns has what?", hint=advice, code="which-of-its-columns")
+        raise CollectionError(f"{path}: which of its columns has what?", hint=advice, code="columns-not-named")
     check_no_own_folder(path, f"a {kind.name}")
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
     holds = ""

@@ -288,6 +288,7 @@ def _of_file(value: str | Path, part: str, image: str | None = None, split: str 
         raise CollectionError(
             f"{part}: {value}: no such file.",
             hint="a list of texts is written [text, …]; a folder with all parts opens by itself: visir.open(folder)",
+            code="no-such-file",
         )
     return file_table(PartFile(path.absolute(), split), Path.cwd(), image)
 

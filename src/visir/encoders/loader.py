@@ -112,7 +112,9 @@ def preprocessed(
         raise
     except Exception as fault:
         # The preprocessing is a library's code; what it raises does not say which image it was.
-        raise EncoderError(f"{where()}: the preprocessing of {name} failed on {image.size}: {fault!r}") from fault
+        raise EncoderError(
+            f"{where()}: the preprocessing of {name} failed on {image.size}: {fault!r}", code="preprocessing-failed"
+        ) from fault
 
 
 def sorted_out(

@@ -130,7 +130,9 @@ def encode_parts(
         encoder = _encoder_of_images(model)
     inputs = patiently(lambda: InputFiles(source))
     if inputs.holds(parts):
-        raise EmbeddingError(f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)")
+        raise EmbeddingError(
+            f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)", code="lies-source"
+        )
     place = open_place(parts)
     settings = {"batch size": batch_size, "ids": ids, "lease": lease}
     if ids not in (None, "file", "key"):

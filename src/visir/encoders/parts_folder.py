@@ -129,7 +129,9 @@ class Parts:
         plan = read_plan(self._place)
         if plan is None:
             raise EmbeddingError(
-                f"{self._place.place}: holds no parts.", hint="visir encode SOURCE --model MODEL --parts FOLDER"
+                f"{self._place.place}: holds no parts.",
+                hint="visir encode SOURCE --model MODEL --parts FOLDER",
+                code="holds-no-parts",
             )
         self.place, self.plan = self._place.place, plan
 
@@ -269,4 +271,5 @@ class Parts:
             raise EmbeddingError(
                 f"{self.place}/{part.path}: the part of {part.file.name} is gone: somebody has removed it meanwhile.",
                 hint="run the same again: it says what is missing then, and what makes it",
+                code="part-gone",
             ) from fault

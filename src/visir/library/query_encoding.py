@@ -141,6 +141,7 @@ class QueryEncoder:
             raise QueryError(
                 "this library takes no text: its model encodes pictures alone.",
                 hint="search with a picture, or for pictures like one of its own",
+                code="model-encodes-pictures-alone",
             )
 
     def prepare(self, image: Image) -> PreparedImage:

@@ -51,5 +51,7 @@ def check_new_table(path: str | Path) -> None:
         ConfigurationError: The ending is none of `ENDINGS`.
     """
     if Path(path).suffix.lower() not in ENDINGS:
-        raise ConfigurationError(f"{path}: not the name of a table.", hint=f"it ends in {', '.join(ENDINGS)}")
+        raise ConfigurationError(
+            f"{path}: not the name of a table.", hint=f"it ends in {', '.join(ENDINGS)}", code="not-name-table"
+        )
     check_new_file(path)

@@ -129,7 +129,9 @@ def pairs_of(captions: pa.Table, judgements: pa.Table, task: str, relevance: str
     else:
         known = (LINKS, *sorted(pc.unique(judgements["relevance"]).to_pylist()))
         if relevance not in known:
-            raise CollectionError(f"{where}: unknown relevance {relevance!r}", hint=nearest(relevance, known))
+            raise CollectionError(
+                f"{where}: unknown relevance {relevance!r}", hint=nearest(relevance, known), code="unknown-relevance"
+            )
         of_task = pc.is_in(judgements["task"], pa.array([task, "both"]))
         pairs = judgements.filter(pc.and_(pc.equal(judgements["relevance"], relevance), of_task))
         if pairs.num_rows == 0:

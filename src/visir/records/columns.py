@@ -204,7 +204,7 @@ def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray
             + ", ".join(map(repr, missing[:5]))
             + (", …" if len(missing) > 5 else ""),
             hint="encode the whole split, or restrict the gallery to what was encoded",
-            code="no-for",
+            code="vectors-missing",
         )
     rows: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
     return rows

@@ -237,7 +237,11 @@ class Task(Displayed, view="visir.reports.views.task"):
         if self.labels is not None:
             object.__setattr__(self, "labels", query_labels(self.labels, self.queries.ids, where))
         if not self.qrels:
-            raise CollectionError(f"{where}: there are no judgements.", hint="give at least one set of qrels by name")
+            raise CollectionError(
+                f"{where}: there are no judgements.",
+                hint="give at least one set of qrels by name",
+                code="collection-no-judgements",
+            )
         for title, pairs in (("pools", self.pools), ("excluded documents", self.excluded)):
             if pairs is None:
                 continue
@@ -291,6 +295,7 @@ class Task(Displayed, view="visir.reports.views.task"):
             raise CollectionError(
                 f"{self.source}: unknown relevance {name!r} for the task {self.name}",
                 hint=nearest(name, self.relevances),
+                code="unknown-relevance-task",
             )
         return self.qrels[name]
 

@@ -217,7 +217,7 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
         raise EmbeddingError(
             f"{named[0]} are {sides[0][0]}, {named[1]} {sides[1][0]}: they are not of one space.",
             hint="encode both sides with one encoder",
-            code="embedding-not-one-space",
+            code="not-of-one-space",
         )
     if forms[0] == "multi-vector":
         if requested in (None, "maxsim"):

@@ -161,5 +161,5 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
                 f"{names[0]!r} and {name!r} did not search the same candidates: {first.task} over "
                 f"{first.gallery.size:,}, {run.task} over {run.gallery.size:,}.",
                 hint="fuse runs over one gallery",
-                code="over-over",
+                code="other-candidates",
             )

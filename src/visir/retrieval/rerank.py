@@ -209,6 +209,7 @@ def _items(run: Run, source: Content) -> tuple[Items, Items]:
         raise RunError(
             f"run {run.name}: there is no task {run.task!r} with its texts and images.",
             hint=f"tasks given: {', '.join(source) or 'none'}",
+            code="no-task-texts-images",
         )
     return source[run.task].queries, source[run.task].documents
 

@@ -130,7 +130,7 @@ class Side:
             f"{len(indices)} {self.embeddings.modality} vectors by {self.embeddings.encoder.name} {fault}: {named}"
             f"{', …' if len(indices) > 5 else ''}.",
             hint=f"look at these inputs (empty text? black image?), or {hint}",
-            code="vectors-by",
+            code="vectors-not-usable",
         )
 
 

@@ -120,7 +120,7 @@ def check_new_folder(
         raise kind.error(
             f"{target}: is a folder of kind {manifest.kind!r}, not {kind.title}.",
             hint="name a new folder",
-            code="folder-kind-not",
+            code="folder-of-another-kind",
         )
     if not replace:
         raise kind.error(

@@ -60,6 +60,7 @@ def _refusal(place: Path, error: type[VisirError], fault: OSError, progress: str
         return error(
             f"{place}: cannot be written ({reason}); {progress}.",
             hint="make room (or mount the disk) and run the same again: it goes on from there",
+            code="cannot-written",
         )
     return error(f"{place}: cannot be written ({fault.strerror}).", hint="make room, or name a place on another disk")
 

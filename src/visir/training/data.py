@@ -112,6 +112,7 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
         raise ConfigurationError(
             f"{collection.name} carries shortcuts already ({collection.injected}); training re-shuffles its own.",
             hint="give the collection without (visir.shortcuts.plain), and a section [shortcuts] in the recipe",
+            code="carries-shortcuts-already-training",
         )
     if collection.corrupted is not None:
         raise ConfigurationError(
@@ -166,7 +167,9 @@ def given_file(recipe: Recipe, name: str, key: str) -> Path:
     """A file that a recipe names under `key`; missing, it is an error that says what to download."""
     path = Path(expand(name))
     if not path.is_file():
-        raise CollectionError(f"{key}: {path}: no such file.", hint=expand(recipe.data.obtain) or "check the path")
+        raise CollectionError(
+            f"{key}: {path}: no such file.", hint=expand(recipe.data.obtain) or "check the path", code="no-such-file"
+        )
     return path
 
 

@@ -273,6 +273,7 @@ class Loop:
             hint=f"look at these {unit} and what they are paired with; if they are sound, {self.learner.advice}"
             + self.precision.advice,
             ids=ids,
+            code="epoch-step-learning-rate",
         )
 
 

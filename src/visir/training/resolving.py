@@ -100,7 +100,9 @@ class RecipeKind(Generic[R]):
         if getattr(read, "combiner", None) is not None:
             return read, opened or self._open(read, data, tasks=True)
         if isinstance(opened, TaskFile | TaskSet):
-            raise CollectionError(f"{opened.name}: a task; this recipe learns from images and captions.")
+            raise CollectionError(
+                f"{opened.name}: a task; this recipe learns from images and captions.", code="task-not-pairs"
+            )
         collection = opened or self._open(read, data)
         return read.model_copy(update={"data": settled(read.data, collection)}), collection
 
@@ -130,6 +132,7 @@ class RecipeKind(Generic[R]):
         raise ConfigurationError(
             f"visir.{self.verb}: the recipe is a {type(recipe).__name__}.",
             hint='a name (visir.recipes() lists them), a TOML file, a dictionary; visir.train("scenes-heads")',
+            code="recipe-of-another-type",
         )
 
 

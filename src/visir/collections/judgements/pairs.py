@@ -78,7 +78,7 @@ def judge(source: Any, collection: Collection, where: str = "qrels", *, task: st
         raise CollectionError(
             f"{where}: its queries could be captions or images: ids of both fit.",
             hint='say which: "QRELS?task=t2i" for captions, task=i2t for images',
-            code="queries-could-captions-images",
+            code="queries-of-either-side",
         )
     task = task or max(counts, key=lambda name: counts[name])
     if not counts[task]:

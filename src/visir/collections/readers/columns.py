@@ -94,7 +94,7 @@ def one_column(
             return columns[int(name) - 1]
         if name not in columns:
             raise CollectionError(
-                f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}", code="collection-no-column-2"
+                f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}", code="no-such-column"
             )
         return name
     matching = (column for usual_name in usual for column in columns if column.lower() == usual_name.lower())
@@ -103,7 +103,7 @@ def one_column(
         raise CollectionError(
             f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
             hint=f"say which: {_option(content)}={candidates[0]}",
-            code="the-could-be-in",
+            code="several-columns",
         )
     return candidates[0] if candidates else None
 

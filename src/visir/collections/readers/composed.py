@@ -55,7 +55,7 @@ def files_like(folder: Path, pattern: re.Pattern[str]) -> dict[tuple[str, ...], 
                 raise CollectionError(
                     f"{folder}: {first} and {relative(file, folder)}: which of them?",
                     hint="leave one of them",
-                    code="and-which-of-them",
+                    code="two-of-a-kind",
                 )
             files[match.groups()] = file
     return files

@@ -252,7 +252,7 @@ def _columns(
     rest = [name for name in schema.names if name != image]
     if image not in schema.names:
         raise CollectionError(
-            f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}", code="collection-no-column-2"
+            f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}", code="no-such-column"
         )
     names = caption.split(",") if caption else [None]
     captions = [one_column(path, rest, name, CAPTION_COLUMNS, "caption") for name in names]

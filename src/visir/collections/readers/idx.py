@@ -43,7 +43,9 @@ def read(path: Path, *, classes: str = "") -> Draft:
         if pictures is None or labels is None:
             missing = _PICTURES if pictures is None else _LABELS
             raise CollectionError(
-                f"{path}: no {begin}-{missing}, with or without .gz.", hint="copy it there too", code="no-without-gz"
+                f"{path}: no {begin}-{missing}, with or without .gz.",
+                hint="copy it there too",
+                code="no-file-of-digits",
             )
         images, shown = read_idx(pictures, axes=3), read_idx(labels, axes=1)
         if len(images) != len(shown):

@@ -162,6 +162,7 @@ def walk(
                 raise CollectionError(
                     f"{folder}: cannot be looked into: {fault.strerror or fault}",
                     hint="is the disk mounted, and may you read it?",
+                    code="cannot-looked",
                 ) from fault
             unread[prefix.rstrip("/")] = fault.strerror or str(fault)
             return
@@ -243,7 +244,7 @@ def _given_paths(images: object) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise CollectionError(
-                f"images: {path} does not exist.", hint="give a folder, a zip or a tar", code="collection-not-exist-2"
+                f"images: {path} does not exist.", hint="give a folder, a zip or a tar", code="no-pictures-there"
             )
     return paths
 

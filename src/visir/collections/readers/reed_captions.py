@@ -63,7 +63,7 @@ def find_captions(folder: Path, captions: str | Path | None) -> Path:
     raise CollectionError(
         f"{folder}: the captions of Reed et al. are not beside it.",
         hint=f"put {ORIGIN} there, or give its place with captions=",
-        code="captions-reed-et-al",
+        code="captions-of-reed-missing",
     )
 
 

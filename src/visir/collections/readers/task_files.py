@@ -124,7 +124,7 @@ def _named_parts(folder: Path) -> dict[str, TaskFiles]:
             raise CollectionError(
                 f"{folder}: {files.named[named[1]]} and {entry.name}: which of them?",
                 hint="leave one of them",
-                code="and-which-of-them",
+                code="two-of-a-kind",
             )
         files.parts[named[1]] = list(_files(entry, named[1]))
         files.named[named[1]] = entry.name

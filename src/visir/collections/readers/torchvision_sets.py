@@ -101,7 +101,7 @@ def _splits(cls: Any, name: str, root: Path, arguments: dict[str, Any]) -> dict[
             parts[_SPLITS.get(split, split)] = cls(str(root), **arguments, **choice)
         except TypeError as fault:
             raise CollectionError(
-                f"torchvision:{name}: {fault}.", hint="arguments= goes to its constructor", code="torchvision-value"
+                f"torchvision:{name}: {fault}.", hint="arguments= goes to its constructor", code="torchvision-refused"
             ) from fault
         except Exception as fault:  # whatever a data set says of missing files, or of a split that it has not
             faults.append(fault)
@@ -111,7 +111,7 @@ def _splits(cls: Any, name: str, root: Path, arguments: dict[str, Any]) -> dict[
         raise CollectionError(
             f"torchvision:{name}: not in {root} ({' '.join(str(missing[0]).split())[:160]}).",
             hint=f"{download if 'download' in parameters else ''}?root=FOLDER says where; visir downloads nothing",
-            code="not-in",
+            code="no-such-data-set",
         )
     return parts
 

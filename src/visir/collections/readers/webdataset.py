@@ -108,7 +108,9 @@ def _set_classes(draft: Draft, labels: dict[str, str], root: Path) -> None:
     beyond = next((value for value in values if value is not None and int(value) >= len(names)), None)
     if beyond is not None:
         raise CollectionError(
-            f"{listed}: {len(names)} names, but there is a class {beyond}.", hint="one on each line", code="names-class"
+            f"{listed}: {len(names)} names, but there is a class {beyond}.",
+            hint="one on each line",
+            code="names-too-few",
         )
     draft.set_classes([None if value is None else names[int(value)] for value in values], names)
 

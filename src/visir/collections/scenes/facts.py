@@ -122,7 +122,7 @@ class Scene:
                 raise VisirError(
                     f"scene: {fact.name} cannot be {value!r}",
                     hint=nearest(str(value), [str(v) for v in fact.values]),
-                    code="cannot-be",
+                    code="fact-without-value",
                 )
 
     def with_fact(self, name: str, value: str | int) -> Scene:

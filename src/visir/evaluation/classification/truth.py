@@ -101,7 +101,7 @@ def find_truth(
             raise CollectionError(
                 f"{collection.name}: the classes could be in {' or '.join(map(repr, usual))}.",
                 hint=f"say which: truth={usual[0]!r} (--truth {usual[0]})",
-                code="classes-could",
+                code="several-columns-of-classes",
             )
         truth = usual[0] if usual else _guessed(collection, classes)
         if truth is None:
@@ -160,6 +160,7 @@ def _captions(collection: Collection) -> list[str]:
         raise CollectionError(
             f"{collection.name}: {several[0]} has {len(captions[several[0]])} captions; a class is one caption.",
             hint="truth= names a column of classes, or 'folder'",
+            code="class-with-captions",
         )
     return [texts[0] if texts else "" for texts in captions.values()]
 

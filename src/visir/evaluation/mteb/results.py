@@ -74,6 +74,7 @@ def write_mteb(
             raise VisirError(
                 f"{part}: the main score of {name}, {main}, was not measured.",
                 hint='visir.evaluate(…, measures="mteb")',
+                code="main-score-not-measured",
             )
         subset = part if len(evaluation.per_query) > 1 or part in languages else "default"
         subset = next(iter(languages)) if len(languages) == 1 else subset
@@ -92,7 +93,9 @@ def write_mteb(
     place = Path(folder) / "results" / called.replace("/", "__").replace(" ", "_") / (revision or "visir")
     path = place / f"{name}.json"
     if path.exists():
-        raise VisirError(f"{path}: there is such a file.", hint="name another folder, model or revision")
+        raise VisirError(
+            f"{path}: there is such a file.", hint="name another folder, model or revision", code="file-there-already"
+        )
     about = place / "model_meta.json"
     for file, values in ((about, _meta(called, revision or "visir")), (path, content)):
         if file is path or not file.exists():  # what is known of the model may come from mteb itself

@@ -26,7 +26,7 @@ def read(path: Path) -> ProductDraft:
         missing = [name for name in ("id", *LEVELS) if name not in row]
         if missing:
             raise CollectionError(
-                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="collection-no-column-2"
+                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="no-such-column"
             )
         draft.add(
             place,

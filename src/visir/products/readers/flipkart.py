@@ -36,7 +36,7 @@ def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
         missing = [name for name in COLUMNS if name not in row]
         if missing:
             raise CollectionError(
-                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="collection-no-column-2"
+                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="no-such-column"
             )
         label = f"{place}: {row['uniq_id']!r}"
         names = _path(draft, label, row["product_category_tree"])

@@ -131,7 +131,9 @@ def trust(url: str) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as fault:
         raise ConfigurationError(
-            f"{family.certificate}: {file}: no certificates can be read there: {fault}", hint="name a PEM file"
+            f"{family.certificate}: {file}: no certificates can be read there: {fault}",
+            hint="name a PEM file",
+            code="no-certificates-read",
         ) from fault
 
 

@@ -261,5 +261,5 @@ def _check_same_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> N
             f"{', '.join(map(repr, sorted(other)[:5]))}"
             f"{', …' if len(other) > 5 else ''}.",
             hint=f"encode every {what} with both models",
-            code="one-two-vectors",
+            code="one-of-two-vectors",
         )

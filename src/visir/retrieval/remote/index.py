@@ -329,6 +329,7 @@ class RemoteIndex(Index[Vectors]):
             raise RunError(
                 f"k={wanted:,}: {family.title} gives up to {family.most_answers - 1:,} answers to a query.",
                 hint="ask for fewer; indexes of kind 'exact' and 'inverted' give all",
+                code="gives-up-answers-query",
             )
         outgoing = self._outgoing(queries, 0, len(queries), settings)
         among = None if allowed is None else allowed.to_pylist()

@@ -201,7 +201,8 @@ class MilvusEngine(StepwiseEngine):
         deepest = max([limit, *(question.limit for several in questions for question in several)])
         if deepest > MILVUS.most_answers:
             raise EngineError(
-                f"{self.where()}: lists to fuse have up to {MILVUS.most_answers:,} answers, not {deepest:,}."
+                f"{self.where()}: lists to fuse have up to {MILVUS.most_answers:,} answers, not {deepest:,}.",
+                code="lists-fuse-up-answers",
             )
         answers = []
         for several in questions:

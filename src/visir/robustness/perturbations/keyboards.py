@@ -24,7 +24,7 @@ def neighbours(keyboard: str) -> Mapping[str, str]:
     error with a digit or a comma for a letter is left out.
     """
     if keyboard not in KEYBOARDS:
-        raise VisirError(f"unknown keyboard {keyboard!r}", hint=nearest(keyboard, KEYBOARDS))
+        raise VisirError(f"unknown keyboard {keyboard!r}", hint=nearest(keyboard, KEYBOARDS), code="unknown-keyboard")
     keys = {
         letter: (row, column + _OFFSETS[row])
         for row, letters in enumerate(KEYBOARDS[keyboard])
