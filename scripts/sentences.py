@@ -162,8 +162,10 @@ class Source:
         if name == ANY and not _prose(message, 1):
             return
         self._taken.update(ast.walk(node))
-        hint, code = (self.template(keywords[key], module) if key in keywords else "" for key in ("hint", "code"))
-        yield Site(path, node, name, message, hint, code)
+        hint = self.template(keywords["hint"], module) if "hint" in keywords else ""
+        given = keywords.get("code")
+        code = given.value if isinstance(given, ast.Constant) else ""  # else that of another fault, passed on
+        yield Site(path, node, name, message, hint, str(code))
 
     def template(self, node: ast.expr, module: Module, depth: int = 0) -> str:
         """An expression as a sentence with gaps."""

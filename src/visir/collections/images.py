@@ -300,13 +300,13 @@ class ImageReader:
                 check_written(self._root / path)
             return (self._root / path).read_bytes()
         except FolderError as fault:
-            raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
+            raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint, code=fault.code) from fault
         except (OSError, CollectionError) as fault:
             if _ESCAPED.search(path):
                 reason = f"{self.where(row)}: its name is not valid Unicode (the part that is not is shown escaped)."
                 raise ImageError(reason, hint="rename it") from fault
             if isinstance(fault, CollectionError):  # the archive, or the member in it
-                raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
+                raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint, code=fault.code) from fault
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
             place = "images=FOLDER_OR_ZIP says where the pictures are; " if isinstance(fault, FileNotFoundError) else ""
             refusal = from_system(fault)

@@ -107,7 +107,7 @@ def preprocessed(
     try:
         return work(image)
     except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
-        return ImageError(f"{where()}: {fault.message}", hint=fault.hint, lasting=True)
+        return ImageError(f"{where()}: {fault.message}", hint=fault.hint, lasting=True, code=fault.code)
     except VisirError:
         raise
     except Exception as fault:

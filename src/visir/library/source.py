@@ -176,7 +176,7 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
     try:
         located = find_source(text, COLLECTIONS)
     except CollectionError as fault:
-        raise LibraryError(fault.message, hint=fault.hint) from fault
+        raise LibraryError(fault.message, hint=fault.hint, code=fault.code) from fault
     if located.path.exists():
         tail = f"?{text.rpartition('?')[2]}" if located.options else ""
         text = f"{located.format.name}:{located.path.absolute()}{tail}"

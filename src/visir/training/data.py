@@ -152,7 +152,7 @@ def _split(collection: Collection, name: str, key: str) -> Collection:
     try:
         split = collection.split(name)
     except VisirError as fault:
-        raise CollectionError(f"{key}: {fault.message}", hint=fault.hint) from fault
+        raise CollectionError(f"{key}: {fault.message}", hint=fault.hint, code=fault.code) from fault
     captioned = pc.count_distinct(split.captions["image_id"]).as_py()
     if captioned < 2:
         content = "no captions" if captioned == 0 else "captions of one image only"

@@ -157,7 +157,7 @@ def _extended(
     try:
         base_path = find_base(base, path)
     except ConfigurationError as fault:
-        raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint) from fault
+        raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint, code=fault.code) from fault
     layers = _read(base_path, find_base, kind_of, own, chain)
     for key in own:
         layers.values.pop(key, None)

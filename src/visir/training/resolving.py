@@ -122,7 +122,7 @@ class RecipeKind(Generic[R]):
             if data is None or ":" in str(data) or Path(str(data)).exists():
                 raise
             hint = f'{fault.hint}. The folder to write is named: out="{data}"'
-            raise type(fault)(fault.message, hint=hint) from fault
+            raise type(fault)(fault.message, hint=hint, code=fault.code) from fault
 
     def _source(self, recipe: object) -> object:
         if isinstance(recipe, (Mapping, self.kind)):

@@ -88,7 +88,7 @@ def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
             return _parquet(path), hash_file(path)
         return _npy(path)
     except ArrayFileError as fault:
-        raise EmbeddingError(fault.message, hint=fault.hint) from fault
+        raise EmbeddingError(fault.message, hint=fault.hint, code=fault.code) from fault
 
 
 def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:

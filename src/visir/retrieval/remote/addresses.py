@@ -150,7 +150,9 @@ def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:
         try:
             family.check_address(url)
         except ConfigurationError as fault:
-            raise ConfigurationError(f"{family.addresses}: {fault.message}", hint=fault.hint) from fault
+            raise ConfigurationError(
+                f"{family.addresses}: {fault.message}", hint=fault.hint, code=fault.code
+            ) from fault
         servers.add(_server(url, family))
     return servers
 
