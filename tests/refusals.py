@@ -46,7 +46,7 @@ def check_fault(
         if place is None:
             pytest.fail(f"{value!r} is not named{' after the values before it' if at else ''}: {fault}")
         at = place.end()
-    if meant and f"did you mean {meant!r}?" not in str(fault):
+    if meant and f"did you mean {meant!r}" not in str(fault):
         pytest.fail(f"{meant!r} is not said to be meant: {fault}")
     if bool(fault.hint) != bool(hint):
         pytest.fail(f"{'a next action is missing' if hint else 'there is a next action now'}: {fault}")

@@ -73,5 +73,5 @@ def test_a_broken_picture_stops_or_is_set_aside(collection: Collection, tmp_path
 
 
 def test_an_unknown_option_of_encoding_is_named(collection: Collection) -> None:
-    with pytest.raises(ConfigurationError, match=r"unknown option 'batchsize' \(did you mean 'batch_size'\?"):
+    with refused(ConfigurationError, "unknown option", "batchsize", meant="batch_size", hint=False):
         evaluate(collection, Colours(), batchsize=4)

@@ -163,7 +163,7 @@ def test_the_thesis_s_readings_are_another_study(log_folder: Path, tmp_path: Pat
     assert {name: thesis.card["plan"]["samples"][0][name] for name in readings} == readings
     with refused(VisirError, code="holds-another-study"):
         predict(log_folder, tmp_path / "ours", **options, dwell_times="current page")
-    with pytest.raises(ConfigurationError, match="dwell_times 'current': did you mean 'current page'"):
+    with refused(ConfigurationError, "dwell_times", "current", meant="current page"):
         Sample("identified", dwell_times="current")  # type: ignore[arg-type]
 
 
