@@ -1,8 +1,9 @@
-"""What people rely on without saying it: defaults of functions, of options and of recipes, one line each.
+"""What people rely on without saying it: defaults of functions, options and recipes; sentences.
 
     python scripts/snapshots.py          # write tests/snapshots/*.txt anew; read what changed with `git diff`
 
-A default that changes by accident changes results, and no other test may notice. `tests/test_snapshots.py` compares.
+A default that changes by accident changes results, and no other test may notice. Sentences (errors, notes,
+help) are read here as prose, and no other test repeats them. `tests/test_snapshots.py` compares.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args
+
+import sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "snapshots"
@@ -147,11 +150,29 @@ def passed_on() -> Iterator[str]:
         yield from lines(path, function)
 
 
+def messages() -> Iterator[str]:
+    """Every sentence of errors, warnings, notes and help: to be read as prose."""
+    import typer
+
+    from visir.cli.main import app
+
+    yield from sentences.Source().lines()
+    yield "# help"
+    texts: set[str] = set()
+    waiting: list[Any] = [typer.main.get_command(app)]
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        texts |= {command.help or "", *(getattr(parameter, "help", None) or "" for parameter in command.params)}
+    yield from sorted(text.strip().replace("\n", "\\n") for text in texts if text.strip())
+
+
 SNAPSHOTS: dict[str, Callable[[], Iterator[str]]] = {
     "signatures": signatures,
     "options": options,
     "recipes": recipes,
     "passed-on": passed_on,
+    "messages": messages,
 }
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.parquet import read_columns, read_table
 from watched_streams import Watched
@@ -32,11 +33,11 @@ def test_columns_come_in_the_order_asked_for(path: Path) -> None:
 
 
 def test_what_is_wrong_is_named(path: Path) -> None:
-    with pytest.raises(VisirError, match=r"t\.parquet: damaged \(.*size"):
+    with refused(VisirError, "t.parquet", "size", code="damaged"):
         read_columns(path, {"id": pa.string(), "size": pa.int64()}, VisirError, "make it again")
-    with pytest.raises(VisirError, match=r"damaged \(no value in note\)"):
+    with refused(VisirError, "note", code="damaged-no-value", hint=False):
         read_columns(path, {"note": pa.string()}, VisirError, "")
-    with pytest.raises(VisirError, match="missing"):
+    with refused(VisirError, code="missing", hint=False):
         read_columns(path.with_name("gone.parquet"), {"id": pa.string()}, VisirError, "")
 
 

@@ -1,4 +1,4 @@
-"""Defaults of public functions, of options and of recipes are those of the snapshot: none changes by accident.
+"""Defaults of public functions, options and recipes, and sentences, are those of the snapshot, unless meant to change.
 
 What changed on purpose is written anew by `python scripts/snapshots.py`, and read in the diff. What verbs pass on is
 compared verb by verb, in `cli/test_what_verbs_pass.py`.

@@ -11,6 +11,7 @@ import pytest
 
 import visir
 from colour_patches import ColourPatches
+from refusals import refused
 from visir.errors import VisirError
 from visir.retrieval import build_index
 
@@ -112,5 +113,5 @@ def test_what_is_given_is_named_and_what_can_be_done(
 
 def test_a_folder_that_is_no_model_says_what_it_is(tmp_path: Path) -> None:
     library = visir.index(SCENES, PATCHES, out=tmp_path / "drawn.visir")
-    with pytest.raises(VisirError, match=r"visir wrote this folder, and it is no model \(library\)"):
+    with refused(VisirError, "library", code="visir-wrote-folder-no"):
         visir.models(library.folder)

@@ -123,12 +123,17 @@ def _check_header(stream: IO[bytes], size: int, where: str, hint: str, *, limit:
         raise ArrayFileError(
             f"{where} is an array of Python objects, which only pickle can read; pickle runs code and is refused.",
             hint="save it as text: np.array(values, dtype=str)",
+            code="array-python-objects-pickle",
         )
     claimed, held = math.prod(shape) * dtype.itemsize, size - stream.tell()
     if min(shape, default=0) < 0 or claimed > held:
         raise ArrayFileError(f"{where}: says {claimed:,} bytes of numbers, and holds {held:,}.", hint=hint)
     if claimed > (_memory() if limit is None else limit):
-        raise ArrayFileError(f"{where}: {claimed:,} bytes of numbers, more than this machine's memory.", hint=hint)
+        raise ArrayFileError(
+            f"{where}: {claimed:,} bytes of numbers, more than this machine's memory.",
+            hint=hint,
+            code="bytes-numbers-more-machine",
+        )
     return claimed
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import re
 import traceback
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -16,13 +17,33 @@ from pathlib import Path
 
 from visir.terminal import safe
 
+_COLON = re.compile(
+    r"""(?<!\w)'(?:\\.|[^'\\\n])*'(?!\w) | (?<!\w)"(?:\\.|[^"\\\n])*"(?!\w) | (?:\ \(\d+\ faults?\))?(:)\s | \n""",
+    re.VERBOSE,
+)
+"""What is quoted, or the colon after a place, with the count of faults before it."""
+_VERB = re.compile(r"(?<!['\w])(?:is|are|has|have|was|were|no|not|cannot)\b")
+"""What a sentence has, and a place has not."""
+_NAME = re.compile(
+    r"""(?<!\w)'((?:\\.|[^'\\\n])*)'(?!\w) | (?<!\w)"((?:\\.|[^"\\\n])*)"(?!\w)  # a quoted value
+    | ((?<![\w-])--?[a-z][\w-]*)                                               # an option
+    | ((?:[\w.~-]*[/\\][^\s,;:()'"]*|\w[\w-]*(?:\.[A-Za-z]\w*)+)[^\s,;:.()'"])  # a path, a file, a dotted name
+    | ((?<![\w.])-?\d(?:[\d,]*\d)?(?:\.\d+)?(?!\w))                             # a number
+    """,
+    re.VERBOSE,
+)
+
 
 class VisirError(Exception):
     """Anything wrong that the person at the keyboard can mend: every error that visir raises on purpose.
 
+    Sentences may be worded anew in any version; a program asks for `code`, `place` and `names`.
+
     Attributes:
         message: The place and the fault.
         hint: The next action.
+        code: Which fault it is, in a word or a few: "missing-package". Faults of a class that nobody had to tell apart
+            share the name of the class.
 
     Example:
         >>> import visir
@@ -31,12 +52,31 @@ class VisirError(Exception):
         ... except visir.VisirError as fault:
         ...     print(type(fault).__name__)
         EncoderError
+        >>> fault = visir.VisirError("photos.csv, line 3: no picture 'a.jpg' among 20.", code="no-picture")
+        >>> fault.code, fault.place, fault.names
+        ('no-picture', 'photos.csv, line 3', ('photos.csv', '3', 'a.jpg', '20'))
     """
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    code: str = ""
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
         self.message = message
         self.hint = hint
+        self.code = code or _slug(type(self).__name__)
         super().__init__(f"{message}\n  → {hint}" if hint else message)
+
+    @property
+    def place(self) -> str:
+        """Where the fault is: what stands before the colon of the message (a file, a line, an id, an option), or ""."""
+        found = next((found for found in _COLON.finditer(self.message) if found[1] or found[0] == "\n"), None)
+        place = self.message[: found.start()] if found and found[1] else ""
+        return "" if _VERB.search(place) else place
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values in the message, in its order: what is quoted, files, options, numbers."""
+        values = (next(filter(None, found.groups()), "") for found in _NAME.finditer(self.message))
+        return tuple(re.sub(r"\\(['\"\\])", r"\1", value) for value in values)
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows in place of a traceback through visir: the caller's line, the fault, the next
@@ -47,6 +87,11 @@ class VisirError(Exception):
         places = [place for place in traceback.extract_tb(self.__traceback__) if not _is_own(place.filename)]
         lines = [f"{_where(place)}: {place.line}" for place in places[-1:] if place.line]
         return [*lines, f"\x1b[31m{type(self).__name__}\x1b[39m: {safe(str(self))}"]
+
+
+def _slug(name: str) -> str:
+    """The name of a class as a code: MissingPackageError is "missing-package"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name.strip("_").removesuffix("Error")).lower()
 
 
 def docs_page(name: str) -> str:
@@ -97,8 +142,8 @@ class CollectionError(VisirError):
 class ImageError(CollectionError):
     """One image's bytes are missing, broken, or refused."""
 
-    def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, hint: str = "", lasting: bool = False, code: str = "") -> None:
+        super().__init__(message, hint=hint, code=code)
         self.lasting = lasting
 
     @property
@@ -161,7 +206,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def raise_faults(
-    error: type[VisirError], title: str, faults: Sequence[str], *, hint: str = "", limit: int = 20
+    error: type[VisirError], title: str, faults: Sequence[str], *, hint: str = "", code: str = "", limit: int = 20
 ) -> None:
     """Raise one `error` that lists every fault (the first `limit` in full, the rest counted); do nothing if none."""
     if not faults:
@@ -169,4 +214,5 @@ def raise_faults(
     lines = [f"  - {fault}" for fault in faults[:limit]]
     if len(faults) > limit:
         lines.append(f"  - … and {len(faults) - limit} more")
-    raise error(f"{title} ({len(faults)} {'fault' if len(faults) == 1 else 'faults'}):\n" + "\n".join(lines), hint=hint)
+    counted = f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}"
+    raise error(f"{title} ({counted}):\n" + "\n".join(lines), hint=hint, code=code)

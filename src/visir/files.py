@@ -117,7 +117,7 @@ def read_json(path: str | Path) -> Any:
         return orjson.loads(read_bytes(path))
     except orjson.JSONDecodeError as fault:
         raise VisirError(
-            f"{path}: not valid JSON: {fault}", hint="is the download complete? compare its size"
+            f"{path}: not valid JSON: {fault}", hint="is the download complete? compare its size", code="not-valid-json"
         ) from fault
 
 
@@ -134,7 +134,7 @@ def open_binary(path: str | Path) -> IO[bytes]:
     """Open a file for reading bytes, decompressing `.gz` and `.xz` on the way; a missing file is a clear error."""
     path = Path(path)
     if not path.is_file():
-        raise VisirError(f"{path}: no such file.", hint=_missing_hint(path))
+        raise VisirError(f"{path}: no such file.", hint=_missing_hint(path), code="no-such-file")
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
     if path.suffix == ".gz":
@@ -183,6 +183,7 @@ def read_text(path: str | Path) -> str:
         raise VisirError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[fault.start]:02x}).",
             hint=f"convert it first: iconv -f latin1 -t utf-8 {Path(path).name} > fixed{Path(path).suffix}",
+            code="text-not-utf-8",
         ) from fault
 
 
@@ -199,6 +200,7 @@ def cache_directory() -> Path:
         raise VisirError(
             f"VISIR_CACHE={os.environ['VISIR_CACHE']}: the cache takes locks and memory-mapped files: a local folder.",
             hint="put finished vectors elsewhere with visir encode --out URL, shards with --shards URL",
+            code="cache-takes-locks-memory-mapped",
         )
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
 
@@ -207,7 +209,9 @@ _BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 def _undecompressed(path: str | Path, fault: Exception) -> VisirError:
-    return VisirError(f"{path}: cannot be decompressed: {fault}", hint="is the download complete?")
+    return VisirError(
+        f"{path}: cannot be decompressed: {fault}", hint="is the download complete?", code="cannot-decompressed"
+    )
 
 
 def _missing_hint(path: Path) -> str:

@@ -25,6 +25,7 @@ def launched() -> tuple[int, int]:
         raise ConfigurationError(
             f"RANK={rank} of WORLD_SIZE={count}: there is no such process.",
             hint="unset both to start one process; processes are counted from 0",
+            code="no-such-process",
         )
     return rank, count
 
@@ -42,4 +43,6 @@ def _number(name: str, default: int) -> int:
     try:
         return int(value)
     except ValueError:
-        raise ConfigurationError(f"{name}={value!r} is not a number.", hint=f"unset {name}") from None
+        raise ConfigurationError(
+            f"{name}={value!r} is not a number.", hint=f"unset {name}", code="not-number"
+        ) from None

@@ -52,7 +52,9 @@ def reading_parquet(
         if isinstance(fault, VisirError) or (isinstance(fault, OSError) and fault.errno is not None):
             raise
         reason = f"not a readable {title} file ({fault})"
-        raise error(f"{path}: {reason}.", hint="is the copy, or the download, complete?") from fault
+        raise error(
+            f"{path}: {reason}.", hint="is the copy, or the download, complete?", code="not-readable-file"
+        ) from fault
 
 
 def open_stream(stream: IO[bytes], *, checked: bool = False) -> pq.ParquetFile:
@@ -65,14 +67,14 @@ def open_stream(stream: IO[bytes], *, checked: bool = False) -> pq.ParquetFile:
 def read_columns(path: Path, columns: Mapping[str, pa.DataType], error: type[VisirError], hint: str) -> pa.Table:
     """These columns of a file, without nulls, and its metadata."""
     if not path.is_file():
-        raise error(f"{path}: missing.", hint=hint)
+        raise error(f"{path}: missing.", hint=hint, code="missing")
     try:
         table = read_table(path, list(columns))
         table = table.cast(pa.schema(columns.items(), metadata=table.schema.metadata))
         table.validate(full=True)  # text that is no UTF-8, offsets that lead nowhere
     except Exception as fault:  # the reader raises nearly anything over a damaged byte
-        raise error(f"{path}: damaged ({fault}).", hint=hint) from fault
+        raise error(f"{path}: damaged ({fault}).", hint=hint, code="damaged") from fault
     nulls = [name for name in columns if table[name].null_count]
     if nulls:
-        raise error(f"{path}: damaged (no value in {', '.join(nulls)}).", hint=hint)
+        raise error(f"{path}: damaged (no value in {', '.join(nulls)}).", hint=hint, code="damaged-no-value")
     return table

@@ -32,7 +32,7 @@ class Registry(Generic[T]):
         """The thing called `name`; raises `VisirError` with the nearest name otherwise."""
         if name in self:
             return self._things[name]
-        raise VisirError(f"unknown {self.kind} {name!r}", hint=nearest(name, self._things))
+        raise VisirError(f"unknown {self.kind} {name!r}", hint=nearest(name, self._things), code="unknown-name")
 
     def __contains__(self, name: object) -> bool:
         if name not in self._things:

@@ -216,7 +216,9 @@ def local_copy(url: str) -> Path:
         is_file = files.isfile(path)
         entries: dict[str, Any] = {path: files.info(path)} if is_file else files.find(path, detail=True)
     if not entries:
-        raise VisirError(f"{url}: no such file, and no folder with files.", hint="check the address")
+        raise VisirError(
+            f"{url}: no such file, and no folder with files.", hint="check the address", code="no-such-file-no-folder"
+        )
     inside = {entry: "" if is_file else entry[len(path) :].lstrip("/") for entry in entries}
     state = {inside[entry]: [info.get("size"), _tag(info)] for entry, info in entries.items()}
     name = url.rpartition("/")[2] or "source"
@@ -314,6 +316,7 @@ def reaching(url: str) -> Iterator[None]:
             f"{url}: cannot be reached ({type(fault).__name__}: {fault}).",
             hint="check address, permissions and credentials (for S3: AWS_PROFILE, AWS_ENDPOINT_URL); run the same "
             "again: it goes on from what is finished",
+            code="cannot-reached",
         ) from fault
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 import visir
 from manifests import content_of, rewrite
+from refusals import refused
 from verbs import Said, say, say_in
 from visir.cli.encode import encode as encode_verb
 from visir.cli.index import app
@@ -181,19 +182,19 @@ def test_images_are_indexed_and_found_by_a_picture(tmp_path: Path) -> None:
 def test_an_address_is_no_folder_to_write_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for out in ("s3://bucket/index", "file:///index"):
-        refused = run("build", SMALL, "-m", "pixels", "--out", out)
-        assert refused.status == 2
-        assert f"{out.replace(':///', '://')}: an address; this is written to a local disk alone" in refused.text
+        caught = run("build", SMALL, "-m", "pixels", "--out", out)
+        assert caught.status == 2
+        assert f"{out.replace(':///', '://')}: an address; this is written to a local disk alone" in caught.text
     (tmp_path / "photos").mkdir()
     ImageReader(open_collection(SMALL)).open(0).save(tmp_path / "photos" / "a.png")
-    with pytest.raises(VisirError, match="an address"):
+    with refused(VisirError, code="an-address"):
         visir.index("photos", "pixels", out="s3://bucket/photos.visir")
     for write in (
         lambda: new_token(Path("s3://bucket/tokens"), "bob", ["search"], None),
         lambda: StepLog(Path("s3://bucket/steps.jsonl"), 0),
         lambda: build_index(encode("pixels", SMALL), "exact", "s3://bucket/x"),
     ):
-        with pytest.raises(VisirError, match="an address"):
+        with refused(VisirError, code="an-address"):
             write()
     assert not (tmp_path / "s3:").exists() and not (tmp_path / "file:").exists()
     (tmp_path / "my:").mkdir()

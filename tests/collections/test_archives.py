@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from toys import jpeg
 
+from refusals import refused
 from visir.collections import archives
 from visir.collections.archives import TarArchive, ZipArchive, open_archive
 from visir.collections.cells import ParquetArchive
@@ -26,7 +27,7 @@ def test_members_come_back(write, name: str) -> None:
     opened = open_archive(write(name, MEMBERS))
     assert sorted(opened.names()) == sorted(MEMBERS)
     assert {member: opened.read(member) for member in MEMBERS} == MEMBERS
-    with pytest.raises(ImageError, match=f"{name}: no member 'other'"):
+    with refused(ImageError, name, "other", code="no-member", hint=False):
         opened.read("other")
 
 
@@ -54,25 +55,25 @@ def test_a_damaged_zip_member_is_named(tmp_path: Path, method: int) -> None:
 def test_a_truncated_zip_is_refused(write) -> None:
     path = write("x.zip", MEMBERS)
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(CollectionError, match=r"x\.zip: not a readable zip.*\n  → is the download complete\?"):
+    with refused(CollectionError, "x.zip", code="not-readable-zip"):
         open_archive(path)
 
 
 def test_a_truncated_tar_names_where(write) -> None:
     path = write("x.tar", {"first": b"1" * 600, "second": b"2" * 6000})
     path.write_bytes(path.read_bytes()[:4000])
-    with pytest.raises(CollectionError, match=r"x\.tar: the archive is truncated within 'second'"):
+    with refused(CollectionError, "x.tar", "second", code="archive-truncated-within"):
         list(open_archive(path).names())
 
 
 def test_a_compressed_tar_says_what_to_do(write) -> None:
     plain = write("x.tar", MEMBERS)
     packed = write("y.tar", gzip.compress(plain.read_bytes()))
-    with pytest.raises(CollectionError, match=r"y\.tar: a compressed tar.*\n  → decompress it first"):
+    with refused(CollectionError, "y.tar", code="compressed-tar"):
         TarArchive(packed)
-    with pytest.raises(CollectionError, match=r"not an archive that can be read from\.\n  → decompress it first"):
+    with refused(CollectionError, code="not-archive-read", hint="decompress it first"):
         open_archive(write("z.tar.gz", b""))
-    with pytest.raises(CollectionError, match=r"z\.rar: not an archive.*\n  → supported: \.zip, \.tar"):
+    with refused(CollectionError, "z.rar", code="not-archive-read", hint=("supported", ".zip", ".tar")):
         open_archive(write("z.rar", b""))
 
 
@@ -105,12 +106,12 @@ def test_parquet_over_several_row_groups(tmp_path: Path) -> None:
 
 def test_a_null_picture_in_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image": pa.array([None], pa.binary())}), tmp_path / "x.parquet")
-    with pytest.raises(ImageError, match="'image#0' is null"):
+    with refused(ImageError, "image#0", code="is-null", hint=False):
         open_archive(tmp_path / "x.parquet").read("image#0")
 
 
 def test_a_missing_archive(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match=r"x\.zip: no such archive"):
+    with refused(CollectionError, "x.zip", code="no-such-archive"):
         open_archive(tmp_path / "x.zip")
 
 
@@ -149,7 +150,7 @@ def test_a_member_has_a_limit(write, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("x.zip", "x.tar"):
         opened = open_archive(write(name, MEMBERS))
         assert opened.read("empty") == b""
-        with pytest.raises(ImageError, match=r"'a/b\.txt' has 600 bytes, over the limit of 500"):
+        with refused(ImageError, "a/b.txt", "600 bytes", "over the limit of 500", code="decompression-bomb"):
             opened.read("a/b.txt")
 
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import visir
+from refusals import refused
 from verbs import say
 from visir.cli.evaluate import evaluate
 from visir.collections import open_source
@@ -112,7 +113,7 @@ def test_sugarcrepe_counts_what_is_missing(tmp_path: Path) -> None:
     note = "left out: 2 of 4 items have no picture here (1 picture: 000000000002.jpg)"
     assert note in source.source and "val2017.zip" in source.source
     assert source.labels is not None and source.labels["change"].to_pylist() == ["replace", "swap"]
-    with pytest.raises(CollectionError, match="2 of 4 items have no picture here") as fault:
+    with refused(CollectionError, "2", "4", code="items-no-picture") as fault:
         open_source(f"{folder}?missing=fault")
     assert "images='none'" in fault.value.hint
     everything = open_source(str(folder), images="none")
@@ -125,7 +126,7 @@ def test_sugarcrepe_counts_what_is_missing(tmp_path: Path) -> None:
 def test_without_any_picture_it_says_what_to_do(tmp_path: Path) -> None:
     folder = sugarcrepe(tmp_path / "sc")
     (folder / "val2017" / "000000000001.jpg").unlink()
-    with pytest.raises(CollectionError, match="4 of 4 items have no picture") as fault:
+    with refused(CollectionError, "4", "4", code="items-no-picture") as fault:
         open_source(str(folder))
     assert "val2017.zip" in fault.value.hint
 
@@ -168,7 +169,7 @@ def test_valse_counts_votes(tmp_path: Path) -> None:
     assert source.labels is not None and source.labels["category"].to_pylist() == ["existence", "plurals"]
     assert len(open_source(f"{folder}?votes=0").queries) == 3
     assert len(open_source(str(folder / "plurals.json")).queries) == 1
-    with pytest.raises(CollectionError, match="votes"):
+    with refused(CollectionError, "votes", hint=False):
         open_source(f"{folder}?votes=7")
 
 
@@ -233,9 +234,9 @@ def test_an_array_that_is_no_frame_is_named(tmp_path: Path) -> None:
             ImageReader(open_source(str(tmp_path)).task("i2t").queries).open(2)
     for array in (np.zeros((4, 6), np.uint8), np.zeros((4, 6, 3), np.float32), np.array([{}], object)):
         np.save(place / "a.npy", array, allow_pickle=True)
-        with pytest.raises(ImageError, match=r"a frame has height × width × 3 values of type uint8"):
+        with refused(ImageError, code="array-type-frame-height", hint=False):
             ImageReader(open_source(str(tmp_path)).task("i2t").queries).open(2)
-    with pytest.raises(ImageError, match="over the limit"):
+    with refused(ImageError, code="over-limit-pixels-decompression"):
         np.save(place / "a.npy", np.zeros((4, 6, 3), np.uint8))
         ImageReader(open_source(str(tmp_path)).task("i2t").queries, max_pixels=20).open(2)
 
@@ -348,7 +349,7 @@ def test_aro_order(tmp_path: Path) -> None:
 def test_a_wrong_layout_is_refused(name: str, tmp_path: Path) -> None:
     write(tmp_path / "other.json", {"a": 1})
     place = tmp_path / "other.json" if name == "cola-single" else tmp_path
-    with pytest.raises(CollectionError, match="no ") as fault:
+    with refused(CollectionError, "no") as fault:
         open_source(f"{name}:{place}")
     assert "http" in fault.value.hint
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import visir
+from refusals import refused
 from visir.collections.scenes import compose, fact_names, read_location, sample_scene, ways_to_say
 from visir.collections.scenes.edits import describe_edit
 from visir.errors import VisirError
@@ -128,5 +129,5 @@ def test_same_query_everywhere_and_faults() -> None:
     assert len(few.split("test").queries) == 2
     with pytest.raises(VisirError, match="near_duplicates does not apply to task=composed"):
         visir.open("scenes:20?task=composed&near_duplicates=0.1")
-    with pytest.raises(VisirError, match="option task='compose'"):
+    with refused(VisirError, "option task=", "compose", hint=False):
         visir.open("scenes:20?task=compose")

@@ -10,6 +10,7 @@ import pytest
 from toys import jpeg
 
 from cut_tars import ADDS_THE_MARK, CUTS, ENDED, NO_END, cut_tar, linked_tar, tar_of
+from refusals import refused
 from visir.collections import open_collection
 from visir.collections.check import check
 from visir.errors import CollectionError
@@ -156,32 +157,28 @@ def test_links_in_an_archive_are_told_and_what_goes_on_behind_its_end_is_refused
     note = f"1 link in tars passed over, e.g. captions.tar: {lost} (pack the files themselves: tar --dereference"
     assert note in found.source and "1 image has no file of captions" in found.source
     path = write("x/two.tar", pack(tar_of(PACKED) + tar_of({"text_c10/009.x/more.txt": b"lost"})))
-    with pytest.raises(
-        CollectionError, match=r"two\.tar: goes on behind the mark of its end, where it is not read\."
-    ) as c:
+    with refused(CollectionError, "two.tar", code="goes-behind-mark-end") as c:
         open_collection(folder, captions=path)
     assert c.value.hint == "as of tars joined by cat: unpack it with tar --ignore-zeros, and pack it again"
 
 
 def test_missing_parts_name_what_to_get(folder, tmp_path) -> None:
     (folder / "cvpr2016_cub" / "text_c10").rename(folder / "texts")
-    with pytest.raises(
-        CollectionError, match=r"captions of Reed.*not beside it[\s\S]*cvpr2016_cub\.tar\.gz.*captions="
-    ):
+    with refused(CollectionError, code="captions-of-reed-missing"):
         open_collection(folder)
     found = open_collection(folder, captions=folder / "texts", classes=folder / "cvpr2016_cub")
     assert found.splits == ("test", "train", "val")
-    with pytest.raises(CollectionError, match=r"no lists of classes[\s\S]*classes=; CUB's own split is splits=images"):
+    with refused(CollectionError, code="no-lists-classes-trainclasses"):
         open_collection(folder, captions=folder / "texts")
-    with pytest.raises(CollectionError, match="classes: no trainclasses"):
+    with refused(CollectionError, code="no-trainclasses-txt-valclasses", hint=False):
         open_collection(folder, captions=folder / "texts", classes=folder / "texts")
-    with pytest.raises(CollectionError, match=r"captions: .*nowhere does not exist[\s\S]*reedscot/cvpr2016"):
+    with refused(CollectionError, "nowhere", code="collection-not-exist"):
         open_collection(folder, captions=tmp_path / "nowhere")
     (folder / "CUB_200_2011" / "train_test_split.txt").unlink()
-    with pytest.raises(CollectionError, match=r"no train_test_split\.txt"):
+    with refused(CollectionError, code="no-train-test-split"):
         open_collection(folder, captions=folder / "texts", splits="images")
     (folder / "CUB_200_2011" / "classes.txt").unlink()
-    with pytest.raises(CollectionError, match=r"no classes\.txt\.[\s\S]*CUB_200_2011\.tgz"):
+    with refused(CollectionError, "classes.txt", code="not-cub-no"):
         open_collection(f"cub:{folder}")
 
 
@@ -207,7 +204,7 @@ def test_every_fault_is_named_at_once(folder, write) -> None:
 def test_captions_that_are_not_utf8_name_the_file_and_line(folder, write) -> None:
     name = next(iter(REED))
     write(f"cvpr2016_cub/{name}", b"fine\nna\xefve\n")
-    with pytest.raises(CollectionError, match=r"Black_Footed_Albatross_0001_796111\.txt, line 2: not UTF-8"):
+    with refused(CollectionError, "Black_Footed_Albatross_0001_796111.txt", "2", code="not-utf-8"):
         open_collection(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from refusals import refused
 from visir.collections import attach_judgements, open_collection
 from visir.errors import CollectionError, VisirError
 from visir.records import Collection
@@ -62,7 +63,7 @@ def test_cxc_threshold(write, toy) -> None:
 
 
 def test_cxc_faults(write, toy) -> None:
-    with pytest.raises(CollectionError, match=r"line 1: expected the columns caption, image.*\n.*not \*_raw"):
+    with refused(CollectionError, "caption", "image", code="expected-columns-found"):
         attach_judgements(toy, f"cxc:{write('sits_val.csv', 'caption1,caption2,agg_score,sampling_method')}")
     bad = HEADER + row(11, 1, 5) + "x,y,z,w\n" + row(11, 2, 9) + "a\n"
     with pytest.raises(CollectionError) as caught:
@@ -71,7 +72,7 @@ def test_cxc_faults(write, toy) -> None:
     assert "line 3: expected COCO_val2014:sentid:N" in str(caught.value)
     assert "line 4: " in str(caught.value)
     other = Collection.build("other", images={"id": ["x"]}, captions={"id": ["x#0"], "text": ["t"], "image_id": ["x"]})
-    with pytest.raises(CollectionError, match=r"none of its 5 judgements is about a pair in other\.\n  → it needs"):
+    with refused(CollectionError, "5", "other", code="none-judgements-about-pair", hint="it needs"):
         attach_judgements(other, write("sits_val.csv", SITS))
 
 
@@ -93,14 +94,14 @@ def test_eccv_variants(write, toy) -> None:
     folder = eccv(write, name="original")
     assert attach_judgements(toy, folder).relevances == ("links", "eccv", "eccv-cxc", "eccv-original")
     assert attach_judgements(toy, f"eccv:{folder}?sets=cxc").relevances == ("links", "eccv-cxc")
-    with pytest.raises(CollectionError, match=r"unknown set 'ecv'\n  → did you mean 'eccv'"):
+    with refused(CollectionError, "ecv", code="unknown-set", meant="eccv"):
         attach_judgements(toy, folder, sets="ecv")
 
 
 def test_eccv_faults(write, toy) -> None:
-    with pytest.raises(CollectionError, match="'11': an id is listed twice"):
+    with refused(CollectionError, "11", code="id-listed-twice", hint=False):
         attach_judgements(toy, eccv(write, t2i={"11": [1, 1]}))
-    with pytest.raises(CollectionError, match=r"'11': expected a list of ids, found 1\."):
+    with refused(CollectionError, "11", "1", code="expected-list-ids-found", hint=False):
         attach_judgements(toy, eccv(write, t2i={"11": 1}))
     folder = eccv(write)
     (folder / "eccv_image_to_caption.json").unlink()
@@ -176,11 +177,11 @@ def test_flickr8k_faults(write) -> None:
 
 
 def test_unknown_judgements(write, toy) -> None:
-    with pytest.raises(CollectionError, match="no known format of judgements"):
+    with refused(CollectionError, "judgements", code="no-known-format"):
         attach_judgements(toy, write("x.bin", "nothing"))
-    with pytest.raises(CollectionError, match=r"x\.json: no judgements"):
+    with refused(CollectionError, "x.json", code="no-judgements"):
         attach_judgements(toy, write("x.json", {}))
-    with pytest.raises(CollectionError, match="unknown judgement format 'cxcc'\n  → did you mean 'cxc'"):
+    with refused(CollectionError, "judgement", "format", "cxcc", code="unknown-name", meant="cxc"):
         attach_judgements(toy, "cxcc:nowhere")
-    with pytest.raises(VisirError, match="no such file or folder"):
+    with refused(VisirError, code="no-such-file-folder"):
         attach_judgements(toy, "nowhere")

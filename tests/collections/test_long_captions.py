@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from refusals import refused
 from visir.collections import open_collection
 from visir.errors import CollectionError
 
@@ -33,11 +34,11 @@ def test_docci(write, tmp_path) -> None:
 
 def test_docci_names_what_is_missing(write, tmp_path) -> None:
     write("empty/readme.txt", "nothing")
-    with pytest.raises(CollectionError, match=r"no docci_descriptions.jsonlines in it") as refused:
+    with pytest.raises(CollectionError, match=r"no docci_descriptions.jsonlines in it") as caught:
         open_collection(f"docci:{tmp_path / 'empty'}")
-    assert "https://storage.googleapis.com/docci/data/" in str(refused.value.hint)
+    assert "https://storage.googleapis.com/docci/data/" in str(caught.value.hint)
     file = write("docci_descriptions.jsonlines", _lines({"example_id": "test_00000", "image_file": "a.jpg"}))
-    with pytest.raises(CollectionError, match=r"docci_descriptions.jsonlines, line 1: no description"):
+    with refused(CollectionError, "docci_descriptions.jsonlines", "line 1", "no description"):
         open_collection(f"docci:{file}")
 
 
@@ -79,18 +80,18 @@ def test_dci_of_the_folder_above_and_without_summaries(write, tmp_path) -> None:
     write("all/densely_captioned_images/splits.json", {"test": ["a.json"]})
     write("all/densely_captioned_images/photos/a.jpg", b"-")
     assert open_collection(tmp_path / "all").images["path"].to_pylist() == ["photos/a.jpg"]
-    with pytest.raises(CollectionError, match=r"no photo has summary") as refused:
+    with refused(CollectionError, "summary", code="no-photo") as caught:
         open_collection(tmp_path / "all", text="summary")
-    assert "folder complete/" in str(refused.value.hint)
+    assert "folder complete/" in str(caught.value.hint)
 
 
 def test_dci_names_what_is_missing(write, tmp_path) -> None:
     write("other/photos/a.jpg", b"-")
-    with pytest.raises(CollectionError, match=r"no folder annotations/ or complete/.*no splits.json") as refused:
+    with pytest.raises(CollectionError, match=r"no folder annotations/ or complete/.*no splits.json") as caught:
         open_collection(f"dci:{tmp_path / 'other'}")
-    assert "dci.tar.gz" in str(refused.value.hint)
+    assert "dci.tar.gz" in str(caught.value.hint)
     _dci(write, image=None)
-    with pytest.raises(CollectionError, match=r"sa_1.json: no image"):
+    with refused(CollectionError, "sa_1.json", "no image"):
         open_collection(tmp_path / "dci")
 
 
@@ -106,9 +107,9 @@ def test_urban1k(write, tmp_path) -> None:
 
 def test_urban1k_names_what_is_missing(write, tmp_path) -> None:
     write("Urban1k/image/1.jpg", b"-")
-    with pytest.raises(CollectionError, match=r"not the layout of urban1k: no folder caption/") as refused:
+    with refused(CollectionError, "urban1k", "no folder caption/", code="not-layout") as caught:
         open_collection(f"urban1k:{tmp_path / 'Urban1k'}")
-    assert "huggingface.co/datasets/BeichenZhang/Urban1k" in str(refused.value.hint)
+    assert "huggingface.co/datasets/BeichenZhang/Urban1k" in str(caught.value.hint)
     write("Urban1k/caption/2.txt", "x")
     with pytest.raises(CollectionError, match=r"caption/1.txt is missing; image/2.jpg is missing|2 faults|is missing"):
         open_collection(tmp_path / "Urban1k")

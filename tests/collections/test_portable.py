@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from toys import jpeg, karpathy
 
 from manifests import seal
+from refusals import refused
 from visir.collections import open_collection, portable
 from visir.collections.images import ImageReader
 from visir.errors import CollectionError, ImageError, VisirError
@@ -127,11 +128,11 @@ def test_pictures_that_cannot_be_copied_are_all_named_and_nothing_is_left(toy, t
 
 def test_an_existing_folder_is_kept_unless_asked(toy, tmp_path) -> None:
     portable.save(toy, tmp_path / "p")
-    with pytest.raises(VisirError, match="exists already"):
+    with refused(VisirError, code="exists-already-folder-kind"):
         portable.save(toy, tmp_path / "p")
     portable.save(toy, tmp_path / "p", "none", replace=True)
     assert portable.load(tmp_path / "p").images["path"].null_count == 2
-    with pytest.raises(CollectionError, match="images='copi': choose one of copy, link, none"):
+    with refused(CollectionError, "copi", "copy", "link", "none", code="choose-one", hint=False):
         portable.save(toy, tmp_path / "q", "copi")
 
 
@@ -173,7 +174,7 @@ def test_a_wrong_card(toy, tmp_path, change, message: str) -> None:
     with pytest.raises(CollectionError, match=message):
         portable.load(tmp_path / "p")
     card.unlink()
-    with pytest.raises(CollectionError, match=r"no collection\.json"):
+    with refused(CollectionError, code="no-collection-json-not"):
         portable.load(tmp_path / "p")
 
 

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from toys import karpathy
 
+from refusals import refused
 from visir.collections import open_collection
 from visir.errors import CollectionError, VisirError
 
@@ -59,7 +60,7 @@ def test_karpathy_coco_ids_and_restval(write) -> None:
     assert found.images["id"].to_pylist() == ["42", "43"]
     assert found.splits == ("train",)
     assert opened(path, restval="keep").splits == ("restval",)
-    with pytest.raises(CollectionError, match=r"option restval='kep': 'train': COCO's restval"):
+    with refused(CollectionError, "option restval=", "kep", "train", "COCO's restval", hint=False):
         opened(path, restval="kep")
 
 
@@ -85,18 +86,18 @@ def test_duplicate_and_missing_ids_are_named(write) -> None:
     assert "duplicate image id 'a.jpg'" in str(caught.value)
     assert "duplicate caption id '0'" in str(caught.value)
     content["images"][1]["filename"] = ""
-    with pytest.raises(CollectionError, match="images without an id"):
+    with refused(CollectionError, "images without an id"):
         opened(write("d.json", content))
 
 
 def test_json_that_is_cut_short_or_not_utf8(write) -> None:
     data = orjson.dumps(karpathy())
-    with pytest.raises(VisirError, match=r"d\.json: not valid JSON.*\n  → is the download complete"):
+    with refused(VisirError, "d.json", code="not-valid-json"):
         opened(write("d.json", data[:-20]), format="karpathy")
     latin = data.replace(b"a 0", "caf\u00e9".encode("latin-1"))
-    with pytest.raises(VisirError, match=r"d\.json: not valid JSON: .*UTF-8"):
+    with refused(VisirError, "d.json", "UTF-8", code="not-valid-json"):
         opened(write("d.json", latin))
-    with pytest.raises(VisirError, match="cannot be decompressed"):
+    with refused(VisirError, code="cannot-decompressed"):
         opened(write("d.json.xz", lzma.compress(data)[:-20]), format="karpathy")
 
 
@@ -144,7 +145,7 @@ def test_coco_captions_folder_merges_one_year(write, tmp_path) -> None:
     found = opened(tmp_path / "annotations")
     assert found.describe()["splits"] == {"train": 2, "val": 1}
     write("annotations/captions_val2017.json", coco())
-    with pytest.raises(CollectionError, match="captions of 2014 and 2017, which hold the same pictures"):
+    with refused(CollectionError, "2014 and 2017", code="captions-hold-same-pictures"):
         opened(tmp_path / "annotations")
 
 
@@ -161,7 +162,7 @@ def test_coco_faults_have_places(write) -> None:
         opened(write("captions_val2017.json", content))
     assert "captions_val2017.json: annotations[1]: expected id, image_id and caption ('caption')" in str(caught.value)
     assert "annotations[2]: expected id, image_id and caption (caption is not text)" in str(caught.value)
-    with pytest.raises(CollectionError, match="not COCO's captions layout: no list annotations"):
+    with refused(CollectionError, "annotations", code="not-coco-captions-layout", hint=False):
         opened(write("captions_val2017.json", {"images": []}), format="coco_captions")
 
 
@@ -203,7 +204,7 @@ def test_flickr_splits_beside(write, lists: tuple[str, str], text: str) -> None:
 
 def test_flickr_faults(write, tmp_path) -> None:
     path = write("x/a.token.txt", TOKENS + "no tab here\n")
-    with pytest.raises(CollectionError, match=r"line 5: expected name#number<TAB>caption, found 'no tab here'"):
+    with refused(CollectionError, "line 5", "expected name#number<TAB>caption", "found", "no tab here"):
         opened(path)
     path = write("x/a.token.txt", TOKENS)
     write("x/train.txt", "a.jpg\nz.jpg\n")
@@ -213,13 +214,13 @@ def test_flickr_faults(write, tmp_path) -> None:
     assert "image 'a.jpg' is in the lists of test and of train" in str(caught.value)
     assert "the list of train names image 'z.jpg', which has no captions" in str(caught.value)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CollectionError, match="no split lists"):
+    with refused(CollectionError, code="no-split-lists-files", hint=False):
         opened(path, splits=tmp_path / "empty")
 
 
 def test_flickr_not_utf8_names_the_line(write) -> None:
     path = write("a.token.txt", TOKENS.encode() + "d.jpg#0\tcaf\u00e9\n".encode("cp1252"))
-    with pytest.raises(VisirError, match=r"a\.token\.txt, line 5: not UTF-8 \(byte 0xe9\)\.\n.*iconv"):
+    with refused(VisirError, "a.token.txt", "5", "0xe9", code="text-not-utf-8"):
         opened(path)
 
 
@@ -239,7 +240,7 @@ def test_vsepp_folder(write, tmp_path) -> None:
     assert found.describe()["splits"] == {"test": 1, "train": 3, "val": 2}
     assert captions(found)[5] == ("train/1#0", "image 1 caption 0", "train/1")
     assert opened(tmp_path / "f30k_precomp", splits="dev").describe()["splits"] == {"val": 2}
-    with pytest.raises(CollectionError, match=r"no tst_caps\.txt\.\n  → did you mean 'test'"):
+    with refused(CollectionError, "tst_caps", code="no-caps-txt", meant="test"):
         opened(tmp_path / "f30k_precomp", splits="tst")
 
 
@@ -268,17 +269,17 @@ def test_vsepp_empty_lines_keep_their_place(write) -> None:
 
 def test_vsepp_faults(write) -> None:
     path = write("test_caps.txt", caps(2) + "one more\n")
-    with pytest.raises(CollectionError, match=r"test_caps\.txt: 11 lines are no multiple of 5"):
+    with refused(CollectionError, "test_caps.txt", "11", "5", code="lines-no-multiple"):
         opened(path)
     path = write("test_caps.txt", caps(2))
     write("test_ids.txt", "1\n2\n3\n")
-    with pytest.raises(CollectionError, match=r"3 ids, but there are 2 images.*\n  → expected 2 ids, or 10 with"):
+    with refused(CollectionError, "3", "2", code="ids-images-captions-each", hint=("2", "10")):
         opened(path)
     write("test_ids.txt", "1\n" * 4 + "2\n" * 6)
-    with pytest.raises(CollectionError, match=r"test_ids\.txt, line 1: the 5 captions of one image have different"):
+    with refused(CollectionError, "test_ids.txt", "1", "5", code="captions-one-image-different", hint=False):
         opened(path)
     write("test_ids.txt", "1\n1\n")
-    with pytest.raises(CollectionError, match="duplicate image id '1'"):
+    with refused(CollectionError, "duplicate image id", "1"):
         opened(path)
 
 
@@ -286,9 +287,9 @@ def test_vsepp_caption_ids(write) -> None:
     path, ids = write("coco_test_caps.txt", caps(2)), write("coco_test_ids.npy", npy(range(100, 110)))
     found = opened(path, caption_ids=ids)
     assert found.captions["id"].to_pylist() == [str(n) for n in range(100, 110)]
-    with pytest.raises(CollectionError, match="10 captions, but 3 caption ids"):
+    with refused(CollectionError, "10", "3", code="captions-caption-ids", hint=False):
         opened(path, caption_ids=write("short.npy", npy([1, 2, 3])))
-    with pytest.raises(CollectionError, match=r"It should be a plain \.npy of ids\.\n  → save it as numbers"):
+    with refused(CollectionError, code="ids-not-plain"):
         opened(path, caption_ids=write("pickled.npy", npy([{}, None])))
 
 
@@ -360,7 +361,7 @@ def test_fine_grained(write, folders: tuple[str, str]) -> None:
 
 def test_fine_grained_needs_its_pool(write) -> None:
     path = write("MSCOCO_FG_ann.json", ANNOTATIONS)
-    with pytest.raises(CollectionError, match=r"its image pool MSCOCO_FG_img_filenames\.npy is not beside it"):
+    with refused(CollectionError, "MSCOCO_FG_img_filenames", code="image-pool-img-filenames"):
         opened(path)
     assert opened(path, pool="none").images.num_rows == 2
     pool = write("elsewhere.npy", npy(POOL[:2]))

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from refusals import refused
 from visir.collections.streams import InputFiles
 from visir.errors import CollectionError
 
@@ -89,7 +90,7 @@ def test_a_changed_byte_of_a_header_is_noticed(tmp_path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[2 * 512 + at] ^= 1  # of the second header: after one header and one block of content
     path.write_bytes(data)
-    with pytest.raises(CollectionError, match="damaged or truncated"):
+    with refused(CollectionError, code="damaged-truncated"):
         pictures(path)
 
 
@@ -139,7 +140,7 @@ def test_whatever_is_damaged_the_file_is_named(tmp_path: Path, kind: str) -> Non
     """Readers raise all kinds of errors on such bytes: none may end a process that has other files to do."""
     whole, random = archive(kind), np.random.default_rng(1)
     path = tmp_path / f"a.{kind}"
-    refused = 0
+    caught = 0
     for number in range(300):
         data = bytearray(whole)
         if number % 3 == 0:
@@ -151,8 +152,8 @@ def test_whatever_is_damaged_the_file_is_named(tmp_path: Path, kind: str) -> Non
             pictures(path)
         except CollectionError as fault:
             assert fault.message.startswith(f"{path}: ")
-            refused += 1
-    assert refused > 50
+            caught += 1
+    assert caught > 50
 
 
 @pytest.mark.parametrize("length", [258, 300, 345, 400, 511])
@@ -171,7 +172,7 @@ def test_digits_that_are_none_of_this_base(tmp_path: Path, at: int, value: bytes
     if at == 134:
         data[1024:1536] = repaired(data[1024:1536])
     path.write_bytes(data)
-    with pytest.raises(CollectionError, match=r"a\.tar: damaged or truncated"):
+    with refused(CollectionError, "a.tar", code="damaged-truncated"):
         pictures(path)
 
 
@@ -182,7 +183,7 @@ def test_a_damaged_file_elsewhere_is_no_place_that_does_not_answer() -> None:
     data[4:200] = bytes(196)
     fsspec.filesystem("memory").pipe("/damaged/a.parquet", bytes(data))
     [file] = (inputs := InputFiles("memory://damaged/a.parquet")).files
-    with pytest.raises(CollectionError, match=r"memory://.*a\.parquet: damaged or truncated"):
+    with refused(CollectionError, "memory://", "a.parquet", code="damaged-truncated"):
         list(inputs.pictures(file))
 
 
@@ -194,7 +195,7 @@ def test_a_disk_that_fails_is_told_apart(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "a.tar"
     path.write_bytes(archive("tar"))
     monkeypatch.setattr(Path, "open", lambda self, mode: Failing(self))
-    with pytest.raises(CollectionError, match=r"a\.tar: cannot be read \(Input/output error\)(.|\n)*check the disk"):
+    with refused(CollectionError, "a.tar", "Input/output error", code="cannot-read"):
         pictures(path)
 
 
@@ -214,5 +215,5 @@ def test_a_wrong_checksum_of_a_stream_is_damage(tmp_path: Path) -> None:
     first[200] ^= 1  # stored as it is: nothing but the checksum tells
     path = tmp_path / "a.tar.gz"
     path.write_bytes(bytes(first) + gzip.compress(plain[700:]))
-    with pytest.raises(CollectionError, match="damaged or truncated"):
+    with refused(CollectionError, code="damaged-truncated"):
         pictures(path)

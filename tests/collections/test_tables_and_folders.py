@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from toys import jpeg
 
+from refusals import refused
 from visir.collections import archives, open_collection
 from visir.collections.images import ImageReader
 from visir.collections.readers.webdataset import expand
@@ -76,29 +77,29 @@ def test_parquet_table(write, tmp_path) -> None:
 
 def test_columns_are_never_guessed_between_two(write) -> None:
     path = write("t.csv", "image,title,description,id\na.png,short,long,17\n")
-    with pytest.raises(CollectionError, match=r"the caption could be in 'description' or 'title'\.\n  → say which"):
+    with refused(CollectionError, "caption", "description", "title", code="several-columns"):
         open_collection(path)
     found = open_collection(path, caption="title,description", id="id")
     assert captions(found) == [("17#0", "short", "17"), ("17#1", "long", "17")]
-    with pytest.raises(CollectionError, match=r"no column 'tilte'\.\n  → there are: image, title"):
+    with refused(CollectionError, "tilte", code="no-such-column", hint=("image", "title")):
         open_collection(path, caption="tilte")
 
 
 def test_table_faults_have_lines(write) -> None:
-    with pytest.raises(CollectionError, match=r"t\.csv, line 3: 1 values for 2 columns"):
+    with refused(CollectionError, "t.csv", "line 3", "1 values for 2 columns", hint=False):
         open_collection(write("t.csv", "image,text\na.png,x\nb.png\n"))
-    with pytest.raises(CollectionError, match=r"line 1: a column is named twice"):
+    with refused(CollectionError, code="column-named-twice", hint=False):
         open_collection(write("t.csv", "image,text,text\n"), format="table")
     with pytest.raises(CollectionError, match=r"t\.jsonl, line 2: not valid JSON"):
         open_collection(write("t.jsonl", '{"image":"a","text":"x"}\n{oops\n'))
-    with pytest.raises(CollectionError, match=r"t\.jsonl, line 2: expected an object"):
+    with refused(CollectionError, "t.jsonl", "line 2", "expected an object", hint=False):
         open_collection(write("t.jsonl", '{"image":"a","text":"x"}\n[1]\n'))
     with pytest.raises(CollectionError) as caught:
         open_collection(write("t.jsonl", '{"image":"","text":"x"}\n{"image":3,"text":"x"}\n{"image":"a","text":4}\n'))
     assert "line 1: no image (image is empty)" in str(caught.value)
     assert "line 2: image must be a file name, found int" in str(caught.value)
     assert "line 3: a caption must be text, found 4" in str(caught.value)
-    with pytest.raises(VisirError, match=r"t\.csv, line 2: not UTF-8"):
+    with refused(VisirError, "t.csv", "2", code="table-not-utf-8"):
         open_collection(write("t.csv", b"image,text\na.png,caf\xe9\n"), format="table")
 
 
@@ -161,7 +162,7 @@ def test_webdataset_pattern(write, tmp_path) -> None:
     assert colours(found) == ["red", "blue"]
     whole = open_collection(str(tmp_path / "s-{00..01}.tar"), newline="belongs")
     assert whole.captions["text"].to_pylist() == ["one\ntwo", "three"]
-    with pytest.raises(CollectionError, match=r"1 of 3 shards are missing: s-02\.tar"):
+    with refused(CollectionError, "1", "3", "s-02.tar", code="shards-missing"):
         open_collection(str(tmp_path / "s-{00..02}.tar"))
 
 
@@ -224,9 +225,9 @@ def test_webdataset_faults(write, tmp_path) -> None:
     assert "s.tar: c: its JSON is not valid" in str(caught.value)
     write("two/0.tar", shard(0, RED, "x"))
     write("two/1.tar", shard(0, RED, "x"))
-    with pytest.raises(CollectionError, match="duplicate image id '000'"):
+    with refused(CollectionError, "duplicate image id", "000"):
         open_collection(tmp_path / "two")
-    with pytest.raises(CollectionError, match="a compressed tar"):
+    with refused(CollectionError, code="compressed-tar"):
         open_collection(write("z.tar.gz", b"\x1f\x8b\x08"))
 
 
@@ -234,7 +235,7 @@ def test_brace_patterns() -> None:
     assert expand("a-{08..11}.tar") == ["a-08.tar", "a-09.tar", "a-10.tar", "a-11.tar"]
     assert expand("{x,y}{0..1}") == ["x0", "x1", "y0", "y1"]
     assert expand("plain") == ["plain"]
-    with pytest.raises(CollectionError, match=r"expected \{000\.\.099\}, found \{3\.\.1\}"):
+    with refused(CollectionError, "3..1", code="expected-found", hint=False):
         expand("{3..1}")
 
 
@@ -315,12 +316,12 @@ def test_huggingface_faults(tmp_path) -> None:
     with pytest.raises(CollectionError, match=r"no column of images\.\n  → image= says which; there are text"):
         open_collection(tmp_path / "d")
     dataset(text=["one", "two"], title=["a", "b"]).save_to_disk(str(tmp_path / "e"))
-    with pytest.raises(CollectionError, match="the caption could be in 'text' or 'title'"):
+    with refused(CollectionError, "caption", "text", "title", code="several-columns"):
         open_collection(tmp_path / "e")
     (tmp_path / "e" / "data-00000-of-00001.arrow").unlink()
-    with pytest.raises(CollectionError, match=r"data-00000-of-00001\.arrow of the saved dataset missing"):
+    with refused(CollectionError, "data-00000-of-00001.arrow", code="saved-dataset-missing"):
         open_collection(tmp_path / "e", format="huggingface")
-    with pytest.raises(CollectionError, match=r"entry 0: expected an image or \(image, caption\), not 1"):
+    with refused(CollectionError, "0", "1", code="expected-image-image-caption"):
         open_collection([1, 2])
 
 
@@ -335,7 +336,7 @@ def test_photos(write, tmp_path: Path) -> None:
     assert found.images["split"].to_pylist() == ["", "", "test"]
     assert found.captions.num_rows == 0
     assert colours(found) == ["red"] * 3
-    with pytest.raises(CollectionError, match="no pictures in it"):
+    with refused(CollectionError, code="no-pictures-read"):
         open_collection(write("empty/notes.txt", "x").parent, format="photos")
 
 

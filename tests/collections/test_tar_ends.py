@@ -17,6 +17,7 @@ from toys import jpeg
 from typer.testing import CliRunner
 
 import visir
+from refusals import refused
 from visir.cli import data, index
 from visir.collections.archives import TarArchive
 from visir.collections.streams import InputFiles, PassedOver
@@ -88,7 +89,7 @@ def test_a_tar_that_is_cut_is_refused_when_opened(tmp_path: Path, place: str, la
     with pytest.raises(CollectionError, match=rf"x\.tar: .*{said}.*\n  → {remedy}$"):
         visir.open(path, format=layout)
     inputs = InputFiles(path)
-    with pytest.raises(CollectionError, match=r"x\.tar: damaged or truncated"):
+    with refused(CollectionError, "x.tar", code="damaged-truncated"):
         list(inputs.pictures(inputs.files[0]))
 
 

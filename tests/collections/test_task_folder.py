@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from toys import jpeg
 
+from refusals import refused
 from visir.collections import open_collection, open_source
 from visir.collections.check import check
 from visir.collections.images import ImageReader
@@ -58,9 +59,9 @@ def test_beirs_layout(tmp_path: Path) -> None:
     assert source.split("all") is source
     assert source.describe()["splits"] == {"test": 2, "val": 1}
     assert opened(tmp_path / "boats", split="val").queries.ids.to_pylist() == ["q3"]
-    with pytest.raises(CollectionError, match=r"unknown split 'tset'\n  → did you mean 'test'"):
+    with refused(CollectionError, "tset", code="unknown-split", meant="test"):
         source.split("tset")
-    with pytest.raises(CollectionError, match=r"unknown task 't2i'"):
+    with refused(CollectionError, "t2i", code="unknown-task"):
         source.task("t2i")
 
 
@@ -198,22 +199,22 @@ def test_what_is_missing(tmp_path: Path) -> None:
     folder = make(tmp_path / "t")
     (folder / "queries.jsonl").unlink()
     (folder / "corpus.jsonl").rename(folder / "corpus.txt")
-    with pytest.raises(CollectionError, match=r"2 faults\):\n  - no corpus .*\n  - no queries"):
+    with refused(CollectionError, "2", "faults", "- no corpus", "- no queries"):
         open_source(f"beir:{folder}")
     twice = make(tmp_path / "twice", corpus_csv="_id,text\nd1,x\n")
-    with pytest.raises(CollectionError, match=r"corpus.csv and corpus.jsonl: which of them"):
+    with refused(CollectionError, "corpus.csv", "corpus.jsonl", code="two-of-a-kind"):
         open_source(twice)
     with pytest.raises(CollectionError, match="query 'q2' of test is judged, and has no candidates"):
         open_source(make(tmp_path / "pools", pools_tsv="query-id\tcorpus-id\nq1\td1\n"))
-    with pytest.raises(CollectionError, match="no column 'body'; there are: _id, title, text"):
+    with refused(CollectionError, "no column", "body", "there", "_id", "title", "text"):
         open_source(make(tmp_path / "column"), document_text_column="body")
 
 
 def test_a_task_is_no_collection(tmp_path: Path) -> None:
     folder = make(tmp_path / "t")
-    with pytest.raises(CollectionError, match="not a collection of images and captions"):
+    with refused(CollectionError, code="task-queries-documents-judgements"):
         open_collection(folder)
-    with pytest.raises(CollectionError, match="judgements= does not apply"):
+    with refused(CollectionError, code="task-judgements", hint=False):
         open_source(folder, judgements="x.csv")
     source = opened(folder)
     assert open_source(source, split="test").queries.ids.to_pylist() == ["q1", "q2"]
@@ -237,5 +238,5 @@ def test_a_check_that_finds_nothing_wrong(tmp_path: Path) -> None:
 def test_a_folder_that_lacks_a_part_is_known_without_its_format(tmp_path: Path, lacking: str) -> None:
     folder = make(tmp_path / "t")
     (folder / lacking).unlink()
-    with pytest.raises(CollectionError, match=f"no {lacking.partition('.')[0]}"):
+    with refused(CollectionError, f"no {lacking.partition('.')[0]}"):
         open_source(folder)

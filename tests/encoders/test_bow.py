@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from refusals import refused
 from visir.encoders import load
 from visir.encoders.models.bag_of_words import BagOfWords, words
 from visir.encoders.models.pixels import PixelStatistics
@@ -49,7 +50,7 @@ def test_fitted_weights_equal_scikit_learn() -> None:
 def test_the_vocabulary_is_the_most_frequent_words_ties_by_alphabet() -> None:
     bag = BagOfWords.fit(["b a c", "c b a", "c d"], limit=2, least=2)
     assert list(bag._columns or {}) == ["c", "a"]
-    with pytest.raises(EncoderError, match="no word occurs in 2 of the 1 texts"):
+    with refused(EncoderError, "2", "1", code="no-word-occurs-texts"):
         BagOfWords.fit(["once"])
 
 
@@ -92,7 +93,7 @@ def test_hashed_vectors_are_of_length_one_or_zero(text: str) -> None:
 
 
 def test_a_dimension_must_be_a_number() -> None:
-    with pytest.raises(EncoderError, match="after the colon comes the number of dimensions"):
+    with refused(EncoderError, code="after-colon-comes-number"):
         load("bow:many")
 
 
@@ -142,7 +143,7 @@ def test_statistics_see_colour_place_and_pattern() -> None:
 
 
 def test_pixels_takes_no_options() -> None:
-    with pytest.raises(EncoderError, match="pixels takes no options"):
+    with refused(EncoderError, code="pixels-takes-no-options"):
         load("pixels:64")
 
 

@@ -14,6 +14,7 @@ import tiny_multi_vector
 import tiny_sentence
 
 import visir
+from refusals import refused
 from visir.encoders.loading import load
 from visir.errors import EncoderError, VisirError
 
@@ -41,7 +42,7 @@ def test_a_model_without_its_tokenizer_is_refused(saved: dict[str, Path], tmp_pa
     with pytest.raises(EncoderError):
         load(copy, device="cpu")
     if name != "colpali":
-        with pytest.raises(EncoderError, match="there is no tokenizer in this folder"):
+        with refused(EncoderError, code="no-tokenizer-folder-none"):
             load(copy, device="cpu")
 
 
@@ -96,9 +97,9 @@ def test_configurations_of_other_types_are_refused(config: object, modules: obje
         if content is not None:
             (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
     for name in (str(tmp_path), f"st:{tmp_path}"):
-        with pytest.raises(VisirError, match=f"{tmp_path}"):
+        with refused(VisirError, tmp_path):
             load(name, device="cpu")
-        with pytest.raises(VisirError, match=f"{tmp_path}"):
+        with refused(VisirError, tmp_path):
             visir.load_cross_encoder(name, device="cpu")
     with suppress(VisirError):  # what of it can be read is shown
         visir.models(tmp_path)
@@ -107,7 +108,7 @@ def test_configurations_of_other_types_are_refused(config: object, modules: obje
 @pytest.mark.parametrize("name", ["*" * 5000, "x" * 5000, "owner/" + "x" * 5000])
 def test_a_name_that_no_file_can_have_is_unknown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(EncoderError, match="no model of the list"):
+    with refused(EncoderError, code="no-model-list"):
         visir.models(name)
     with pytest.raises(EncoderError):
         load(name)

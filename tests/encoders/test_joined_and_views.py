@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from refusals import refused
 from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.models.bag_of_words import BagOfWords
@@ -66,9 +67,9 @@ def test_the_card_depends_on_the_parts_and_their_order() -> None:
 
 
 def test_joined_refuses_one_part_and_parts_without_text() -> None:
-    with pytest.raises(EncoderError, match="at least two encoders"):
+    with refused(EncoderError, code="least-two-encoders-needed"):
         JoinedTexts([load("bow")])
-    with pytest.raises(EncoderError, match="encodes no texts"):
+    with refused(EncoderError, "texts", code="encodes-no"):
         JoinedTexts([load("bow"), Columns()])
 
 
@@ -88,12 +89,12 @@ def test_views_by_hand() -> None:
 
 
 def test_views_that_are_none() -> None:
-    with pytest.raises(EncoderError, match="unknown view 'center'") as caught:
+    with refused(EncoderError, "center", code="unknown-view") as caught:
         ImageViews(Columns(), ["center"])
     assert "did you mean 'centre'?" in str(caught.value)
-    with pytest.raises(EncoderError, match="each once"):
+    with refused(EncoderError, code="views-one-more-each", hint=False):
         ImageViews(Columns(), ["whole", "whole"])
-    with pytest.raises(EncoderError, match="encodes no images"):
+    with refused(EncoderError, "images", code="encodes-no"):
         ImageViews(load("bow"), ["whole"])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from refusals import refused
 from visir.encoders import FAMILIES, load
 from visir.encoders.families import Family, family_of
 from visir.encoders.loading import hub_unreachable, require_packages
@@ -63,10 +64,10 @@ def test_an_unknown_name_gets_the_nearest_one_and_all_forms() -> None:
 
 
 def test_a_folder_without_a_model_and_a_bare_file_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match="this folder holds no model that is known here"):
+    with refused(EncoderError, code="folder-holds-no-model"):
         load(tmp_path)
     (tmp_path / "model.onnx").write_bytes(b"")
-    with pytest.raises(EncoderError, match="a file needs a prefix that says what it is"):
+    with refused(EncoderError, code="file-needs-prefix-says"):
         load(tmp_path / "model.onnx")
 
 
@@ -78,7 +79,7 @@ def test_options_that_could_only_be_ignored_are_refused_all_at_once() -> None:
     assert "device 'cuda': it computes on the CPU only" in text
     assert "dtype 'float8': unknown; did you mean 'float" in text
     assert "revision 'main': a name of this family has no revisions" in text
-    with pytest.raises(EncoderError, match="dtype 'bfloat16': it computes in float32"):
+    with refused(EncoderError, "dtype", "bfloat16", "it computes in float32"):
         load("pixels", dtype="bfloat16")
 
 
@@ -99,16 +100,16 @@ def test_no_network_is_said_with_what_goes_without() -> None:
 
 def test_an_unknown_kind_of_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "visir.json").write_bytes(Manifest("tower").to_bytes())
-    with pytest.raises(VisirError, match="unknown kind of checkpoint 'tower'") as caught:
+    with refused(VisirError, "kind", "checkpoint", "tower", code="unknown-name") as caught:
         load(tmp_path)
     assert "did you mean 'towers'?" in caught.value.hint
     (tmp_path / "visir.json").write_text("[]")
-    with pytest.raises(EncoderError, match="does not describe a folder that visir made"):
+    with refused(EncoderError, code="not-describe-folder-visir"):
         load(tmp_path)
 
 
 def test_mobilenet_says_which_file_it_needs(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"mobilenetv2_dynrange_float32\.onnx is not there") as caught:
+    with refused(EncoderError, "mobilenetv2_dynrange_float32.onnx", code="weights-not-there") as caught:
         load(f"mobilenet_v2:{tmp_path}")
     assert "set VISIR_DATA" in caught.value.hint
 
@@ -130,7 +131,7 @@ def test_paths_with_a_slip_say_which_folder_is_there(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models" / "mine").mkdir(parents=True)
     for name, near in (("./modles/mine", "models/mine"), ("models/deep/mine", None), ("~/nowhere/x", None)):
-        with pytest.raises(EncoderError, match="no such folder") as caught:
+        with refused(EncoderError, code="no-such-folder") as caught:
             load(name)
         assert caught.value.message.endswith(": no such folder.")
         expected = f"did you mean {near}?" if near else f"relative paths begin at {tmp_path}"
@@ -142,8 +143,8 @@ def test_paths_with_a_slip_say_which_folder_is_there(tmp_path: Path, monkeypatch
             load(name)
         assert caught.value.hint.startswith(f"did you mean the folder {near}?" if near else "connect to the network")
     (tmp_path / "file").write_text("?")
-    with pytest.raises(EncoderError, match="file: a file, and no folder"):
+    with refused(EncoderError, "file", code="file-no-folder"):
         load(f"st:{tmp_path}/file")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(EncoderError, match="holds no model that is known here"):
+    with refused(EncoderError, code="folder-holds-no-model"):
         load("~/models/mine")

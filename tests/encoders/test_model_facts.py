@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import visir
+from refusals import refused
 from visir.errors import EncoderError
 
 
@@ -77,10 +78,10 @@ def test_code_of_the_models_page_is_named_and_not_run(tmp_path: Path) -> None:
 
 def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     folder = _write(tmp_path / "broken", config_json="{")
-    with pytest.raises(EncoderError, match=r"broken/config.json: this configuration cannot be read"):
+    with refused(EncoderError, "broken/config.json", code="configuration-cannot-read"):
         visir.models(str(folder))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(EncoderError, match="holds no model that is known here"):
+    with refused(EncoderError, code="folder-holds-no-model"):
         visir.models(str(tmp_path / "empty"))
 
 

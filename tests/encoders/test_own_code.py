@@ -14,6 +14,7 @@ from PIL import Image
 
 import visir
 from manifests import content_of, rewrite
+from refusals import refused
 from verbs import say
 from visir.cli.index_search import search_command as search_index
 from visir.cli.search import search as search_photos
@@ -121,7 +122,7 @@ OPENINGS: dict[str, Callable[[Path, Path, str], object]] = {
 def test_a_file_from_elsewhere_lets_no_code_run(
     opening: str, index: Path, library: Path, name: str, marker: Path
 ) -> None:
-    with pytest.raises(CodeNotTrustedError, match="nobody has said here that it may") as caught:
+    with refused(CodeNotTrustedError, code="names-model-runs-code") as caught:
         OPENINGS[opening](index, library, name)
     assert not marker.exists() and f"export {NAMES}=" in caught.value.hint
 
@@ -141,7 +142,7 @@ def test_a_search_beside_an_index_lets_no_code_run(index: Path, photos: Path, na
 
 def test_an_updated_library_lets_no_code_run(library: Path, photos: Path, marker: Path) -> None:
     Image.new("RGB", (64, 48), "green").save(photos / "green.png")
-    with pytest.raises(CodeNotTrustedError, match=f"{library}: it names the model"):
+    with refused(CodeNotTrustedError, library, code="names-model-runs-code"):
         update(None, library)
     assert not marker.exists()
 
@@ -167,10 +168,10 @@ def test_the_owner_of_a_library_names_its_model(
             return len(library.search("a dog"))
 
     another_process()
-    with pytest.raises(CodeNotTrustedError, match="names the model"):
+    with refused(CodeNotTrustedError, code="names-model-runs-code"):
         search()
     Image.new("RGB", (64, 48), "green").save(photos / "green.png")
-    with pytest.raises(CodeNotTrustedError, match="names the model"):
+    with refused(CodeNotTrustedError, code="names-model-runs-code"):
         update(None, tmp_path / "own.visir", device="cpu")
     assert update(None, tmp_path / "own.visir", model=name, device="cpu").encoded == 1
     another_process()
@@ -181,7 +182,7 @@ def test_the_owner_of_a_library_names_its_model(
     with monkeypatch.context() as environment:
         environment.setenv(NAMES, f"another?code=trusted\n{name}\n")
         assert search() == 3
-    with pytest.raises(EncoderError, match="names the model"):
+    with refused(EncoderError, code="names-model-runs-code"):
         search()
 
 
@@ -197,7 +198,7 @@ def test_a_model_that_the_user_named_is_no_other(name: str, monkeypatch: pytest.
 def test_a_name_in_a_file_asks_no_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visir.encoders.own_code._named", set())
     monkeypatch.setattr("visir.encoders.loading._load", lambda *_: pytest.fail("it was asked for"))
-    with pytest.raises(CodeNotTrustedError, match="an address"):
+    with refused(CodeNotTrustedError, code="names-model-address-nobody"):
         load_recorded(name, "photos.index")
     name_model(name)
     check_code(name, "photos.index")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import visir
+from refusals import refused
 from visir.encoders.checkpoints import save_part, write_description
 from visir.encoders.composed.rule import split_rule
 from visir.encoders.models.joined import JoinedTexts
@@ -27,7 +28,7 @@ def test_a_question_mark_in_a_path_is_no_option(tmp_path: Path, monkeypatch: pyt
     assert visir.load(name).dimension == 96
     assert split_rule(f"{name}?compose=text")[0] == name
     assert with_option(name, "compose", "text") == f"{name}?compose=text"
-    with pytest.raises(EncoderError, match="a checkpoint of kind 'joined' has no options"):
+    with refused(EncoderError, "joined", code="checkpoint-kind-no-options"):
         visir.load(f"{name}?dimension=8")
     monkeypatch.chdir(tmp_path / "holidays?")
     assert visir.load("mo?del").dimension == 96
@@ -53,7 +54,7 @@ def test_a_part_outside_its_checkpoint_is_refused(tmp_path: Path, away: str) -> 
     folder = tmp_path / "model"
     folder.mkdir()
     write_description(folder, "joined", {"parts": [{"name": "bow:16", "revision": None}, {"folder": away}]})
-    with pytest.raises(EncoderError, match=f"part '{away}' lies outside the checkpoint"):
+    with refused(EncoderError, away, code="part-lies-outside-checkpoint"):
         visir.load(folder)
 
 
@@ -80,7 +81,7 @@ def test_a_base_that_was_moved_is_named_with_where_it_was(tmp_path: Path) -> Non
     parts = [{"name": "bow:16", "revision": None}, {"name": base, "revision": None}]
     write_description(over, "joined", {"parts": parts})
     (tmp_path / "base").rename(tmp_path / "elsewhere")
-    with pytest.raises(EncoderError, match=f"{over}: it is built over {base}, which is not there any more") as caught:
+    with refused(EncoderError, over, base, code="built-over-not-more") as caught:
         visir.load(over)
     assert "ln -s NEW_PLACE OLD_PLACE" in caught.value.hint
     (tmp_path / "base").symlink_to(tmp_path / "elsewhere")

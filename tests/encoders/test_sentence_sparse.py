@@ -12,6 +12,7 @@ import tiny_transformers as tiny
 from sentence_transformers import SparseEncoder
 
 import visir
+from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders import encode_detailed, encode_items
 from visir.encoders.loading import load
@@ -103,7 +104,7 @@ def test_search_and_evaluation(saved: dict[str, Path]) -> None:
 
 
 def test_options(saved: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match="dimension is for dense vectors, and this SparseEncoder makes others"):
+    with refused(EncoderError, "dimension", "SparseEncoder", code="dense-vectors-makes-others"):
         load(f"st:{saved['splade']}?dimension=3", device="cpu")
     folder = tiny_sentence.save_splade(tmp_path / "few", max_active_dims=4)
     encoder = load(folder, device="cpu")

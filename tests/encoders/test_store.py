@@ -22,6 +22,7 @@ import pytest
 from encoder_toys import Means, photos
 from PIL import Image
 
+from refusals import refused
 from visir.collections.images import ImageReader
 from visir.encoders import Store, content, encode, encode_detailed
 from visir.encoders.journal import HEADER_BYTES, Journal
@@ -128,7 +129,7 @@ def test_a_photo_that_changes_while_it_is_encoded_is_not_kept(tmp_path: Path) ->
         return embed(batch)
 
     encoder.embed_images = embed_images  # type: ignore[method-assign]
-    with pytest.raises(CollectionError, match="changed while they were encoded"):
+    with refused(CollectionError, code="pictures-changed-while-encoded"):
         encode(encoder, collection, "image", store=store)
     assert encode(encoder, collection, "image", store=store).vectors[1].tolist() == [7, 14, 21]
 
@@ -303,7 +304,7 @@ def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path) ->
 def test_a_cache_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     encoder = Means()
-    with pytest.raises(VisirError, match=r"cannot be made \(Not a directory\)") as caught:
+    with refused(VisirError, "Not a directory", code="cannot-made") as caught:
         encode(encoder, photos(tmp_path / "photos", 2), "image", store=Store(tmp_path / "file"))
     assert "VISIR_CACHE=FOLDER" in caught.value.hint
     assert encoder.seen == []
@@ -401,12 +402,12 @@ def test_wrong_shape_from_an_encoder_is_refused(tmp_path: Path) -> None:
         def embed_images(self, batch):  # type: ignore[no-untyped-def]
             return super().embed_images(batch)[:-1]
 
-    with pytest.raises(EncoderError, match=r"means: for 4 images it returned numbers of the shape \(3, 3\)"):
+    with refused(EncoderError, "means", "4", "images", "3", "3", code="returned-numbers-shape-expected"):
         encode(Short(), photos(tmp_path / "photos", 10), "image")
 
 
 def test_nothing_to_encode_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(VisirError, match="there are no texts to encode"):
+    with refused(VisirError, "texts", code="no-encode"):
         encode(Means(), Collection.build("bare", images={"id": ["a"]}), "text")
 
 

@@ -18,6 +18,7 @@ import tiny_transformers as tiny
 import torch
 from PIL import Image
 
+from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
 from visir.encoders.models.model_files import find_model
@@ -178,7 +179,7 @@ def test_the_two_processors_differ_by_grey_levels(clip: Path) -> None:
 def test_a_sliver_of_an_image_is_refused_and_not_blown_up(clip: Path, tmp_path: Path) -> None:
     encoder = load(clip, device="cpu")
     # The shortest edge of 1 pixel becomes 32; 32 x 32 x 200,000 = 205 million pixels.
-    with pytest.raises(ImageError, match=r"200000 × 1 pixels is too narrow: .* 205 million pixels"):
+    with refused(ImageError, "200000", "1", "205", code="scaled-shortest-edge-million"):
         encoder.preprocess(Image.new("RGB", (200_000, 1)))
     assert encoder.preprocess(Image.new("RGB", (2000, 1))).shape == (3, 32, 32)
 
@@ -211,7 +212,7 @@ def test_a_cached_model_loads_without_network(hub_cache: Path, clip: Path) -> No
 
 def test_no_network_and_not_cached(hub_cache: Path) -> None:
     for name, revision in (("someone/other-clip", None), ("someone/tiny-clip", "v2")):
-        with pytest.raises(EncoderError, match="not on this machine, and the hub could not be reached") as caught:
+        with refused(EncoderError, code="not-machine-hub-could") as caught:
             load(name, device="cpu", revision=revision)
         assert "connect to the network once" in caught.value.hint
 
@@ -304,21 +305,21 @@ def test_weights_of_another_size(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     config["projection_dim"] = 48
     (copy / "config.json").write_text(json.dumps(config))
-    with pytest.raises(EncoderError, match="cannot be loaded"):
+    with refused(EncoderError, code="cannot-loaded"):
         load(copy, device="cpu")
 
 
 def test_a_tokenizer_of_another_model(copy: Path) -> None:
     merges = [f"{a} {b}" for a in "abcdefgh" for b in "ijklmnop"]
     tiny.clip_tokenizer(copy, merges)  # 64 merges instead of 10: its last tokens are not in the model
-    with pytest.raises(EncoderError, match="its tokenizer has 578 tokens, and the model has vectors for 524"):
+    with refused(EncoderError, "578", "524", code="tokenizer-tokens-model-vectors"):
         load(copy, device="cpu")
 
 
 def test_a_token_that_was_added_and_has_no_vector(clip: Path) -> None:
     encoder = load(clip, device="cpu")
     encoder.pretrained_tower("text").tokens.vocabulary = 10  # type: ignore[attr-defined]
-    with pytest.raises(EncoderError, match=r"token \d+ is outside the model's vocabulary of 10"):
+    with refused(EncoderError, "10", code="token-outside-model-vocabulary"):
         encoder.encode_texts(["a dog"])
 
 
@@ -341,9 +342,9 @@ def test_options_are_checked(clip: Path, name: str, message: str) -> None:
 
 
 def test_a_folder_has_no_revision(clip: Path) -> None:
-    with pytest.raises(VisirError, match="revision"):
+    with refused(VisirError, code="folder-no-revision"):
         load(clip, device="cpu", revision="main")
-    with pytest.raises(EncoderError, match="no such folder"):
+    with refused(EncoderError, code="no-such-folder"):
         find_model(str(clip / "nowhere"), None)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from visir.encoders.towers.word_vectors import read_vectors
 from visir.encoders.towers.words import END, PADDING, SPECIAL, START, UNKNOWN, WordVocabulary, tokenise
 from visir.errors import EncoderError, VisirError
@@ -53,7 +54,7 @@ def test_ids_by_hand() -> None:
 @given(st.lists(st.text(max_size=20), min_size=1))
 def test_texts_of_the_fit_have_no_unknown_word(texts: list[str]) -> None:
     if not any(map(tokenise, texts)):
-        with pytest.raises(EncoderError, match=r"not one word in all the texts\.\n  → are the captions empty"):
+        with refused(EncoderError, code="not-one-word-texts"):
             WordVocabulary.fit(texts)
         return
     vocabulary = WordVocabulary.fit(texts)
@@ -69,9 +70,9 @@ def test_a_vocabulary_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> N
     vocabulary.save(tmp_path / "v.txt")
     assert WordVocabulary.load(tmp_path / "v.txt").words == vocabulary.words
     (tmp_path / "v.txt").write_text("a\nb\na\n")
-    with pytest.raises(EncoderError, match="'a' is there more than once"):
+    with refused(EncoderError, "a", code="vocabulary-holds-every-word", hint=False):
         WordVocabulary.load(tmp_path / "v.txt")
-    with pytest.raises(VisirError, match="no such file"):
+    with refused(VisirError, code="no-such-file"):
         WordVocabulary.load(tmp_path / "w.txt")
 
 
@@ -92,7 +93,7 @@ def test_the_first_line_of_word2vec_is_no_word(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("6 2\r\n" + GLOVE.replace("\n", " \r\n"))
     assert read_vectors(path, ["the", "6"], 2).has_vector.tolist() == [True, False]
-    with pytest.raises(EncoderError, match=r"line 1: vectors of 2 numbers; the embeddings have 3") as caught:
+    with refused(EncoderError, "2", "3", code="vectors-numbers") as caught:
         read_vectors(path, ["the"], 3)
     assert "text.words" in str(caught.value)
 
@@ -118,6 +119,6 @@ def test_damaged_files_name_the_line(tmp_path: Path, text: bytes, complaint: str
 
 
 def test_a_missing_file_says_where_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"glove.txt: no such file of word vectors") as caught:
+    with refused(EncoderError, "glove.txt", code="no-such-file-word") as caught:
         read_vectors(tmp_path / "glove.txt", ["dog"], 2)
     assert "https://nlp.stanford.edu/projects/glove/" in str(caught.value)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import visir
+from refusals import refused
 from visir.errors import ConfigurationError
 from visir.evaluation.language import NgramModel, language_model
 from visir.evaluation.systems.blind import BlindSystem
@@ -67,7 +68,7 @@ def test_equal_texts_tie_against_the_system() -> None:
 def test_names_of_language_models(tmp_path: Path) -> None:
     evaluation = visir.evaluate(choices(), "blind:scenes:30?size=64")
     assert evaluation.system.startswith("blind (3-grams of")
-    with pytest.raises(ConfigurationError, match="no captions"):
+    with refused(ConfigurationError, code="no-captions-language-model"):
         language_model(_task_folder(tmp_path))
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import visir
+from refusals import refused
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.bm25 import Bm25System
 from visir.records import Items, Pools, Qrels, Task
@@ -76,5 +77,5 @@ def test_its_run_measures_the_same_again() -> None:
 def test_images_have_no_words() -> None:
     images = Items(pa.array(["i"]), None, pa.table({"path": ["i.jpg"], "archive": [None]}), title="photos")
     search = Task("t2i", Items.of_texts({"q": "boat"}), images, {"hand": Qrels.of(["q"], ["i"])})
-    with pytest.raises(ConfigurationError, match="BM25 compares texts; photos are images"):
+    with refused(ConfigurationError, "BM25", "photos", "images", code="compares-texts"):
         visir.evaluate(search, Bm25System())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from evaluation_toys import embed, make_collection
 from scipy.sparse import csr_array
 
 import visir
+from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.evaluation.compare import compare
 from visir.evaluation.explaining import Material, explain
@@ -73,16 +73,23 @@ def test_the_protocol_says_dot_expansion_and_vocabulary() -> None:
 def test_faults_are_named() -> None:
     collection = make_collection(images=10)
     sparse, dense = pairs_of(collection)
-    with pytest.raises(EmbeddingError, match="are scored by their dot product; a cosine was asked for"):
+    with refused(EmbeddingError, code="sparse-vectors-scored-dot"):
         visir.evaluate(collection, sparse, similarity="cosine")
-    with pytest.raises(EmbeddingError, match="image embeddings by words are sparse, text embeddings by toy dense"):
+    with refused(
+        EmbeddingError,
+        "image embeddings by words",
+        "sparse",
+        "text",
+        "embeddings by toy dense",
+        code="not-of-one-space",
+    ):
         visir.evaluate(collection, [sparse[0], dense[1]])
-    with pytest.raises(ConfigurationError, match="dcg_cm takes cosines for gains; the vectors of words are sparse"):
+    with refused(ConfigurationError, "words", code="dcg-cm-takes"):
         visir.evaluate(collection, sparse, estimator="self")
     assert visir.evaluate(collection, sparse, estimator=dense).result.mean("t2i", "dcg_cm@10") > 0
     other = sparse[1]
     other = SparseEmbeddings("text", other.ids, other.offsets, other.terms, other.values, words("other"), CARD)
-    with pytest.raises(EmbeddingError, match="do not weigh the same words"):
+    with refused(EmbeddingError, code="not-weigh-same-words"):
         visir.evaluate(collection, [sparse[0], other])
 
 

@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
 from composed_toys import Colours
 from typer.testing import CliRunner
 
@@ -16,6 +15,8 @@ from visir.errors import CollectionError, ConfigurationError, EncoderError, Prot
 
 sys.path.append(str(Path(__file__).parents[1] / "collections"))
 from composed_layouts import circo, cirr
+
+from refusals import refused
 
 
 def test_circo(tmp_path: Path) -> None:
@@ -58,25 +59,25 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text("mine")
-    with pytest.raises(VisirError, match=r"answers\.json"):
+    with refused(VisirError, "answers.json"):
         visir.submit(circo(tmp_path, 60), Colours(), tmp_path / "answers.json", compose="image")
     assert (tmp_path / "answers.json").read_text() == "mine"
 
 
 def test_too_few_answers(tmp_path: Path) -> None:
-    with pytest.raises(ProtocolError, match="CIRCO takes 50 answers of each query of it2i; 1 query has fewer"):
+    with refused(ProtocolError, "CIRCO", "50", "it2i", "1 query", code="takes-answers-each-query"):
         visir.submit(circo(tmp_path), Colours(), tmp_path / "answers.json", compose="image")
     assert not (tmp_path / "answers.json").exists()
 
 
 def test_what_cannot_be_submitted(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="scenes: it has no form of submissions"):
+    with refused(ConfigurationError, "scenes", code="no-form-submissions"):
         visir.submit("scenes:12?size=64", "pixels", tmp_path / "a.json")
-    with pytest.raises(EncoderError, match="colours encodes no texts with images"):
+    with refused(EncoderError, "colours", "texts with images", code="encodes-no"):
         visir.submit(circo(tmp_path, 60), Colours(), tmp_path / "a.json")
 
 
 def test_a_split_without_judgements_is_not_measured(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match="nothing can be measured") as caught:
+    with refused(CollectionError, code="no-judgements-task-nothing") as caught:
         visir.evaluate(circo(tmp_path), Colours(), split="test", compose="image")
     assert "visir submit" in str(caught.value)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import visir
+from refusals import refused
 from verbs import say
 from visir.cli.truncation import truncation as verb
 from visir.encoders.truncation import TextLimit
@@ -133,9 +134,9 @@ def test_counts_alone_and_lists_of_texts() -> None:
 
 
 def test_misuse_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="pixels reads no texts"):
+    with refused(ConfigurationError, "pixels", code="reads-no-texts"):
         visir.truncation(["one"], "pixels")
-    with pytest.raises(ConfigurationError, match="there are no texts to measure"):
+    with refused(ConfigurationError, code="no-texts-measure"):
         visir.truncation([], "bow")
 
 

@@ -16,20 +16,20 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 LEDGER: Any = importlib.import_module("ledger")
 
 CEILINGS: dict[str, tuple[int, int]] = {
-    "core": (27, 2_900),
-    "storage": (14, 2_900),
-    "records": (26, 4_850),
-    "collections": (140, 19_700),
-    "encoders": (155, 22_650),
-    "training + sparse": (115, 12_700),
+    "core": (27, 2_950),  # errors have codes
+    "storage": (14, 2_950),  # errors have codes
+    "records": (26, 4_950),  # errors have codes
+    "collections": (140, 19_900),  # errors have codes
+    "encoders": (155, 22_950),  # errors have codes
+    "training + sparse": (115, 12_750),  # errors have codes
     "robustness + shortcuts": (70, 4_800),
-    "retrieval": (116, 18_150),
-    "evaluation": (158, 21_250),  # by label, unknown ranks are counted
+    "retrieval": (116, 18_250),  # errors have codes
+    "evaluation": (158, 21_350),  # errors have codes; by label, unknown ranks are counted
     "reports": (75, 7_650),  # likewise
     "cli": (48, 6_150),
-    "library": (110, 15_200),
-    "sessions": (136, 17_250),
-    "products": (76, 9_350),
+    "library": (110, 15_250),  # errors have codes
+    "sessions": (136, 17_350),  # errors have codes
+    "products": (76, 9_400),  # errors have codes
     "studies + papers": (76, 7_550),
 }
 """Package to the most files and lines that it may have."""

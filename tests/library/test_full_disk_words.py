@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.library.layout import LIBRARY, LibraryError
 from visir.sessions.engine import reason_of
@@ -17,7 +18,7 @@ HIDDEN = ".visir-full-1/new/items.sqlite"
 
 def test_a_library_says_what_is_kept_and_names_itself() -> None:
     with (
-        pytest.raises(LibraryError, match=r"^photos\.visir: cannot be written .* is kept\.\n.*it goes on from there"),
+        refused(LibraryError, "photos.visir", "kept", code="cannot-written"),
         disk_faults(Path("photos.visir"), LibraryError, progress=LIBRARY.progress),
         disk_faults(Path(HIDDEN), VisirError),
     ):

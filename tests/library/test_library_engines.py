@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import visir
 from colour_patches import COLOURS, ColourPatches, draw_patches
+from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.library import LibraryError, update
@@ -221,7 +222,7 @@ def test_settings_of_no_index_and_kinds_that_are_named_beside_the_engine(
         update(SCENES, at, **asked, settings={"urk": "http://here:6333"})
     with pytest.raises(ConfigurationError, match="holds a user, a password, a query or a fragment"):
         update(SCENES, at, **asked, settings={"url": "http://me:secret@here:6333"})
-    with pytest.raises(LibraryError, match="holds sparse vectors, and this library has none"):
+    with refused(LibraryError, "sparse", code="holds-vectors-library-none"):
         update(SCENES, at, model=model, kind=["qdrant", "qdrant-sparse"])
     assert not at.exists()
     update(SCENES, at, **asked, settings={"url": server.url})

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from scipy.stats import pearsonr, ttest_rel
 
 import visir
+from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.results import Evaluation
 from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
@@ -168,7 +169,7 @@ def test_trials_of_a_recipe() -> None:
     assert len({one.name for one in trials}) == 8
     last = trials[-1].recipe
     assert (last.expansion.variant, last.loss.eta, last.seed) == ("caption", 0.0, 5)
-    with pytest.raises(ConfigurationError, match=r"variant 'captions' \(did you mean 'caption'\?") as fault:
+    with refused(ConfigurationError, "variant", "captions", meant="caption", hint=False) as fault:
         trials_of(recipe, ("captions",), (-1.0,), (0, 0))
     assert "η -1.0: 0 or more" in str(fault.value) and "seeds [0, 0]: at least one, each once" in str(fault.value)
 

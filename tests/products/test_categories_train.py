@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from manifests import content_of, rewrite
+from refusals import refused
 from verbs import say
 from visir.encoders.own_code import CodeNotTrustedError
 from visir.products.cli.train import train
@@ -52,9 +53,9 @@ def test_a_category_model_from_elsewhere_lets_no_code_run(tmp_path: Path) -> Non
         out, content | {"cards": {part: card | {"name": "m?code=trusted"} for part, card in content["cards"].items()}}
     )
     model = load_categories_model(out)
-    with pytest.raises(CodeNotTrustedError, match=f"{out}: it names the model m.code=trusted"):
+    with refused(CodeNotTrustedError, out, "m?code=trusted", code="names-model-runs-code"):
         model.embed_texts(["dogs"])
-    with pytest.raises(CodeNotTrustedError, match=f"{out}: it names the model m.code=trusted"):
+    with refused(CodeNotTrustedError, out, "m?code=trusted", code="names-model-runs-code"):
         search("generated:60", "dogs", out)
 
 
@@ -75,8 +76,8 @@ def test_a_dry_run_looks_for_the_pictures(tmp_path: Path) -> None:
     (tmp_path / "3.png").write_bytes(b"")
     (tmp_path / "shop.jsonl").write_text("\n".join(map(json.dumps, rows)))
     arguments = (tmp_path / "shop.jsonl", *WITHOUT_WEIGHTS[:4], "--recipe", "clip-i-general", "--dry-run")
-    refused = say(train, *arguments)
-    assert refused.status == 2 and "shop: 1 of 40 pictures cannot be read: image 'p3'" in refused.text
+    caught = say(train, *arguments)
+    assert caught.status == 2 and "shop: 1 of 40 pictures cannot be read: image 'p3'" in caught.text
     assert "would write" in say(train, *arguments, "--skip-broken").text
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from refusals import refused
 from visir.collections.images import ImageReader
 from visir.collections.scenes import read_location
 from visir.errors import CollectionError
@@ -118,9 +119,9 @@ def test_the_door_and_its_faults() -> None:
     assert open_catalogue("generated:1,000", seed="4", noise="0.5").fingerprint == (
         generate_catalogue(1000, seed=4, noise=0.5).catalogue.fingerprint
     )
-    with pytest.raises(CollectionError, match="generated:many: not a number of products"):
+    with refused(CollectionError, "many", code="not-number-products"):
         open_catalogue("generated:many")
-    with pytest.raises(CollectionError, match="holds its own pictures"):
+    with refused(CollectionError, code="holds-pictures", hint=False):
         open_catalogue("generated:5", images="none")
     with pytest.raises(CollectionError) as told:
         generate_catalogue(0, seed=-1, size=10, noise=2.0, unseen=23)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.products import landing_page, open_catalogue, related_products, write_landing_page
@@ -90,7 +91,7 @@ def test_the_page(tmp_path: Path) -> None:
     write_landing_page(path, landing_page(catalogue, "Animals", "text:bow"), title="Zoo")  # its own page, unchanged
     assert ">Zoo</h1>" in path.read_text()
     path.write_text("mine")
-    with pytest.raises(FolderError, match="exists already"):
+    with refused(FolderError, code="exists-already"):
         write_landing_page(path, landing_page(catalogue, "Animals", "text:bow"))
     assert path.read_text() == "mine"
 

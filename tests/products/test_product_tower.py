@@ -9,6 +9,7 @@ import pytest
 import torch
 from category_toys import generate_vectors
 
+from refusals import refused
 from visir.encoders.towers.head import HeadSpec
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products.model.source import ProductSource, mean_attributes, widths_of
@@ -107,7 +108,7 @@ def test_a_part_keeps_its_vectors() -> None:
 
 
 def test_what_is_missing_or_does_not_fit_is_told() -> None:
-    with pytest.raises(ConfigurationError, match="reads title, and there are no such vectors"):
+    with refused(ConfigurationError, "title", code="model-reads-no-such"):
         ProductSource(VECTORS, ("image", "title"))
     wrong = replace(SETS, rows=np.array([0, 1, 2, 2, 3]))
     with pytest.raises(

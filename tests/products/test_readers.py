@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from refusals import refused
 from visir.collections.images import ImageReader
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
@@ -195,7 +196,7 @@ def test_flipkart(tmp_path: Path) -> None:
         "Home > Towels",
         "Cup (Set of 2)",
     ]
-    with pytest.raises(CollectionError, match="product_names='no': a path's last level"):
+    with refused(CollectionError, "product_names=", "no", "path's last level", hint=False):
         open_catalogue(path, product_names="no")
 
 
@@ -331,27 +332,27 @@ def test_fashion(tmp_path: Path) -> None:
 
 def test_the_door_says_what_is_wrong(tmp_path: Path) -> None:
     shop = write(tmp_path / "a.csv", "id,category\n1,\n")
-    with pytest.raises(CollectionError, match=r"no products in it.*\n.*1 products without a category \(line 2: '1'\)"):
+    with refused(CollectionError, "1 products without a category", "line 2", "1", code="no-products"):
         open_catalogue(shop)
     write(tmp_path / "b.csv", "id,category\n1,A\n")
-    with pytest.raises(CollectionError, match="several catalogues in this folder"):
+    with refused(CollectionError, "catalogues", code="several-folder"):
         open_catalogue(tmp_path)
     assert open_catalogue(tmp_path / "b.csv").products.num_rows == 1
-    with pytest.raises(CollectionError, match="no known format of catalogues"):
+    with refused(CollectionError, "catalogues", code="no-known-format"):
         open_catalogue(write(tmp_path / "c.txt", "id"))
-    with pytest.raises(CollectionError, match="no such file or folder"):
+    with refused(CollectionError, code="no-such-file-folder"):
         open_catalogue(tmp_path / "nothing.csv")
-    with pytest.raises(CollectionError, match="no column of categories"):
+    with refused(CollectionError, "categories", code="collection-no-column-3"):
         open_catalogue(write(tmp_path / "d.csv", "id,kind\n1,A\n"), format="products")
-    with pytest.raises(CollectionError, match="not a CSV file, as this layout is"):
+    with refused(CollectionError, code="not-csv-file-layout"):
         open_catalogue(write(tmp_path / "f.jsonl", "{}"), format="flipkart")
-    with pytest.raises(CollectionError, match="unknown option 'seperator'"):
+    with refused(CollectionError, "unknown option", "seperator"):
         open_catalogue(shop, seperator="|")
-    with pytest.raises(VisirError, match="unknown catalogue format 'flipcart'"):
+    with refused(VisirError, "catalogue", "format", "flipcart", code="unknown-name"):
         open_catalogue(shop, format="flipcart")
-    with pytest.raises(CollectionError, match="a folder; products is a file"):
+    with refused(CollectionError, "products", code="a-folder"):
         open_catalogue(tmp_path, format="products")
-    with pytest.raises(CollectionError, match="no products in it"):
+    with refused(CollectionError, code="no-products"):
         open_catalogue(write(tmp_path / "e.csv", ""), format="products")
 
 
@@ -365,9 +366,9 @@ def test_options_and_pictures_may_stand_in_the_text(tmp_path: Path) -> None:
     assert open_catalogue(f"{shop}?images=none", separator="/").products["path"].to_pylist() == [None]
     with pytest.raises(CollectionError, match="'separator' is given twice"):
         open_catalogue(f"{shop}?separator=a&separator=b")
-    with pytest.raises(VisirError, match=r"unknown catalogue format 'product'\n  → did you mean 'products'"):
+    with refused(VisirError, "catalogue", "format", "product", code="unknown-name", meant="products"):
         open_catalogue(f"product:{shop}")
-    with pytest.raises(CollectionError, match=r"unknown option 'seperator'.*\n.*unknown option 'title'"):
+    with refused(CollectionError, "unknown option", "seperator", "unknown option", "title", hint=False):
         open_catalogue(f"{shop}?seperator=a&title=b")
     assert open_catalogue(catalogue) is catalogue
 
@@ -474,6 +475,6 @@ def test_a_separator_is_found(tmp_path: Path, cells: list[str], first: list[str]
 
 def test_a_separator_that_is_in_doubt_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "shop.csv", "id,title,category\n1,a,Sale|Skirts\n2,b,Skirts|Sale\n")
-    with pytest.raises(CollectionError, match="separates the levels of a path or several categories"):
+    with refused(CollectionError, code="separates-levels-path-several"):
         open_catalogue(f"products:{path}?images=none")
     assert open_catalogue(f"products:{path}?images=none&separator=|").products.num_rows == 2

@@ -12,6 +12,7 @@ import pytest
 import report_toys as toys
 from PIL import Image
 
+from refusals import refused
 from visir.errors import CollectionError, ImageError
 from visir.records import Collection, Result, Run
 from visir.reports import write_report
@@ -171,7 +172,7 @@ def test_runs_of_another_collection_are_refused(tmp_path, tiny):
     made = toys.result(tiny, runs)
     # Only image a and its captions are left: the runs speak of more.
     part = tiny.keep_images(np.array([True, False, False]))
-    with pytest.raises(CollectionError, match=r"the runs speak of image 'b', which is not in the collection"):
+    with refused(CollectionError, "image", "b", code="runs-speak-not-collection"):
         write_report(tmp_path / "r.html", made, runs=runs, source=part)
 
 

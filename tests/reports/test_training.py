@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.reports import training_curves as curves
 from visir.reports.plot import Plot
@@ -130,7 +130,7 @@ def test_long_trainings_stay_small() -> None:
 
 def test_a_curve_that_nobody_has_is_an_error() -> None:
     bare = TrainingRun("x", {"step": np.arange(3.0)})
-    with pytest.raises(VisirError, match="no training has steps with 'temperature'"):
+    with refused(VisirError, "temperature", code="no-training-steps"):
         curves.temperature_curves([bare])
 
 

@@ -21,6 +21,7 @@ pytest.importorskip("qdrant_client", reason="the extra qdrant is not installed")
 from index_data import random_dense
 from qdrant_wire import WireServer
 
+from refusals import refused
 from visir.errors import ConfigurationError
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
@@ -103,7 +104,7 @@ def test_an_index_from_elsewhere_is_opened_without_a_word_to_its_server(
 ) -> None:
     folder = made_elsewhere(server, tmp_path / "index", monkeypatch)
     monkeypatch.setenv(KEY, "s3cret")
-    with pytest.raises(EngineError, match="nobody has named here; nothing was sent to it") as fault:
+    with refused(EngineError, code="vectors-lie-server-nobody") as fault:
         open_index(folder)
     assert f"export {ADDRESSES}={server.url}" in str(fault.value)
     environment = {**os.environ, KEY: "s3cret"}
@@ -164,7 +165,7 @@ def test_a_key_goes_to_the_servers_that_stand_beside_it_alone(
 def test_a_server_that_wants_a_key_is_told_where_ours_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "s3cret")
     monkeypatch.setenv(ADDRESSES, "https://mine.example")
-    with WireServer(key="s3cret") as server, pytest.raises(EngineError, match="status 401") as fault:
+    with WireServer(key="s3cret") as server, refused(EngineError, "401", code="not-status") as fault:
         build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url)
     assert "goes to https://mine.example alone" in str(fault.value)
 
@@ -177,7 +178,7 @@ def test_no_key_goes_over_a_network_in_clear(
     monkeypatch.setenv(KEY, "s3cret")
     for trusted in ("", url):
         monkeypatch.setenv(ADDRESSES, trusted)
-        with pytest.raises(EngineError, match="would be sent there in clear") as fault:
+        with refused(EngineError, code="key-sent-clear-without") as fault:
             build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=url)
         assert "https://" in str(fault.value) and server.requests == []
     monkeypatch.delenv(KEY)
@@ -188,7 +189,7 @@ def test_no_key_goes_over_a_network_in_clear(
 def test_no_redirection_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "s3cret")
     with Recorder() as stranger, Recorder(redirect=stranger.url) as redirecting:
-        with pytest.raises(EngineError, match="status 307"):
+        with refused(EngineError, "307", code="cannot-status"):
             build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=redirecting.url, retries=0)
         assert redirecting.requests and stranger.requests == []
 
@@ -214,11 +215,11 @@ def test_a_server_with_a_certificate_of_its_own(tmp_path: Path, monkeypatch: pyt
     both.write_bytes((tmp_path / "key.pem").read_bytes() + certificate.read_bytes())
     monkeypatch.setenv(KEY, "s3cret")
     with WireServer(key="s3cret", certificate=both) as server:
-        with pytest.raises(EngineError, match="CERTIFICATE_VERIFY_FAILED"):
+        with refused(EngineError, "CERTIFICATE_VERIFY_FAILED"):
             build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url, retries=0)
         assert server.requests == []
         monkeypatch.setenv(CERTIFICATE, str(tmp_path / "none.pem"))
-        with pytest.raises(ConfigurationError, match="no certificates can be read there"):
+        with refused(ConfigurationError, code="no-certificates-read"):
             build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url)
         monkeypatch.setenv(CERTIFICATE, str(certificate))
         index = build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url)
@@ -263,7 +264,7 @@ def test_what_is_loopback(host: str, ours: bool) -> None:
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/\x1b[2J", "http://127.0.0.1:9/ x", "http://127.0.0.1:9/\nx"])
 def test_an_address_is_one_line_of_plain_text(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="is no address of a server") as fault:
+    with refused(ConfigurationError, code="no-address-server") as fault:
         build_index(random_dense("image", 2, 1), "qdrant", tmp_path / "index", url=url)
     assert "\x1b" not in str(fault.value)
 
@@ -313,7 +314,7 @@ def test_a_wrong_address_is_shown_without_its_secret(url: str, shown: str, tmp_p
 
 @pytest.mark.parametrize("path", [";id;", "$(id)", "`id`", "a'b", "a&id", "a|id", "a>b", "a{b,c}", "a\\b"])
 def test_the_path_of_qdrant_holds_nothing_that_a_shell_reads(path: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no address of a server of Qdrant") as fault:
+    with refused(ConfigurationError, "Qdrant", code="no-address-server") as fault:
         QDRANT.check_address(f"http://127.0.0.1:6333/{path}")
     assert "its path takes letters, digits" in str(fault.value)
 
@@ -377,6 +378,6 @@ def test_what_later_commands_need(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_is_refused_is_to_be_named_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that the error gives must not make the others unknown."""
     monkeypatch.setenv(ADDRESSES, "https://b.example")
-    with pytest.raises(EngineError, match="nobody has named here") as fault:
+    with refused(EngineError, code="vectors-lie-server-nobody") as fault:
         addresses.check_named("http://a:6333")
     assert str(fault.value).endswith(f"export {ADDRESSES}='https://b.example http://a:6333'")

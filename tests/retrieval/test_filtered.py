@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from index_data import TRUTH, dense, lies_in_a_folder, vectors
 
+from refusals import refused
 from visir.errors import RunError
 from visir.records import Embeddings, EncoderCard, Run
 from visir.retrieval import filtered
@@ -98,7 +99,7 @@ def test_an_index_that_filters_itself_is_asked_to() -> None:
 def test_nothing_allowed_and_nothing_there() -> None:
     documents, queries = vectors("dense", "image", 20, 1), vectors("dense", "text", 2, 2)
     index = build_index(documents, "exact")
-    with pytest.raises(RunError, match="no document is allowed"):
+    with refused(RunError, code="no-document-allowed"):
         FilteredIndex(index, []).search(queries)
     run = FilteredIndex(index, ["elsewhere"]).search(queries)
     assert len(run) == 2 and run.answer("t0000") == [] and run.gallery.ids.to_pylist() == ["elsewhere"]

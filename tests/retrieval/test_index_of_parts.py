@@ -22,6 +22,7 @@ from index_killed import killed
 from PIL import Image
 
 import visir
+from refusals import refused
 from verbs import Said, say, say_in
 from visir.cli.encode import encode as encode_verb
 from visir.cli.index import app
@@ -256,9 +257,9 @@ def test_what_hides_whether_it_is_parts_is_said(
 
 def test_kinds_and_settings_are_refused_before_anything_is_read(parts: Path, tmp_path: Path) -> None:
     shutil.rmtree(parts / "parts")  # reading it would say that they are not finished
-    with pytest.raises(ConfigurationError, match="an index of kind 'inverted' holds sparse vectors; those by colours"):
+    with refused(ConfigurationError, "inverted", "sparse", "colours", code="index-kind-holds-vectors"):
         build_index(Parts(parts), "inverted", tmp_path / "index")
-    with pytest.raises(ConfigurationError, match="unknown setting 'probes'"):
+    with refused(ConfigurationError, "unknown setting", "probes", hint=False):
         build_index(Parts(parts), "exact", tmp_path / "index", probes=3)
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "thesis.tex").write_text("mine")
@@ -272,7 +273,7 @@ def test_kinds_and_settings_are_refused_before_anything_is_read(parts: Path, tmp
 def test_a_run_that_is_not_finished_is_refused(tmp_path: Path) -> None:
     source, parts, index = shards(tmp_path / "in", (3, 2)), tmp_path / "my parts", tmp_path / "index"
     write_tar(source / "2.tar", {"20.png": b"broken"})
-    with pytest.raises(CollectionError, match=r"1 of 3 files could not be encoded"):
+    with refused(CollectionError, "1", "3 files", code="could-not-encoded"):
         encode_parts("colours", source, parts)
     said = run("build", parts, "--out", index)
     assert said.status == 2
@@ -281,7 +282,7 @@ def test_a_run_that_is_not_finished_is_refused(tmp_path: Path) -> None:
     assert f"visir encode SOURCE --model colours --parts '{parts}' makes them" in said.text
     assert f"visir encode --parts '{parts}' --give-up FILE leaves one out that is lost" in said.text
     assert not index.exists() and beside(tmp_path) == ["in", "my parts"]
-    with pytest.raises(EmbeddingError, match="is not finished: 2 of 3 input files"):
+    with refused(EmbeddingError, "2", "3", code="not-finished"):
         build_index(Parts(parts))
 
     assert say(encode_verb, "--parts", parts, "--give-up", "2.tar").status == 0
@@ -349,7 +350,7 @@ def test_many_repeated_ids_are_counted(tmp_path: Path) -> None:
     for name in ("a.tar", "b.tar"):
         write_tar(tmp_path / "in" / name, {f"{row}.png": picture(row) for row in range(7)})
     encode_parts("colours", tmp_path / "in", tmp_path / "parts", ids="key")
-    with pytest.raises(EmbeddingError, match=r"7 ids stand in several(.|\n)*\n  - '4': in a\.tar, b\.tar\n  - …\n"):
+    with refused(EmbeddingError, "7", "ids stand", "4", "a.tar", "b.tar", code="several-parts"):
         build_index(Parts(tmp_path / "parts"))
 
 
@@ -357,15 +358,13 @@ def test_a_part_from_elsewhere_is_refused(parts: Path, source: Path, tmp_path: P
     encode_parts("pixels", source, tmp_path / "other")
     [first, *_], [strange, *_] = (sorted((folder / "parts").iterdir()) for folder in (parts, tmp_path / "other"))
     first.write_bytes(strange.read_bytes())
-    with pytest.raises(
-        EmbeddingError, match=r"the part of 0\.tar has \d+ dimensions \(float32\), by pixels; the parts are by col"
-    ):
+    with refused(EmbeddingError, "0.tar", "float32", "pixels", "colours", code="part-dimensions-parts-dimensions"):
         build_index(Parts(parts))
 
 
 def test_more_ids_than_an_index_holds(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined_parts, "_IDS_BYTES", 15 * len("0.tar/00") - 1)
-    with pytest.raises(EmbeddingError, match=r"more than 2 GiB of text(.|\n)*visir\.retrieval\.merge_shards"):
+    with refused(EmbeddingError, code="ids-more-gib-text"):
         build_index(Parts(parts), "exact", tmp_path / "index")
     monkeypatch.setattr(joined_parts, "_IDS_BYTES", 15 * len("0.tar/00"))
     build_index(Parts(parts), "exact", tmp_path / "index")
@@ -492,12 +491,12 @@ def test_other_verbs_say_what_to_do_with_parts(parts: Path, tmp_path: Path) -> N
     said = run("search", parts, "red")
     assert said.status == 2 and f"{parts}: a folder of parts, not yet an index." in said.text
     assert f"make one: visir index build {parts} --out NEW" in said.text
-    with pytest.raises(
-        EncoderError, match=r"a folder of parts, which are vectors of pictures; not a model(.|\n)*build"
-    ):
+    with refused(EncoderError, code="folder-parts-vectors-pictures"):
         load(str(parts))
     build_index(Parts(parts), "exact", tmp_path / "index")
-    with pytest.raises(CollectionError, match=r"index: an index: vectors, without pictures or captions; not a coll"):
+    with refused(
+        CollectionError, "index", "index", "vectors", "without pictures or captions", "collection", code="not-value"
+    ):
         encode("colours", tmp_path / "index", "image")
 
 
@@ -514,10 +513,10 @@ def test_other_verbs_say_it_of_an_address_before_anything_is_copied(
     for said in (searched, made, encoded, copied):
         assert said.status == 2 and what in said.text and action in said.text, said.text
     assert visir.open(address).place == address and isinstance(visir.open(address), Parts)
-    with pytest.raises(CollectionError, match=r"made \(parts\) takes no split="):
+    with refused(CollectionError, "parts", "split", code="folder-visir-made-takes", hint=False):
         visir.open(address, split="test")
     for place in (address, parts, Parts(parts)):
-        with pytest.raises(CollectionError, match=r"parts: a folder of parts: (.|\n)*not a collection\."):
+        with refused(CollectionError, "parts", "folder of parts", "collection", code="not-value"):
             visir.search(place, "colours", "red")
     build_index(Parts(parts), "exact", tmp_path / "index")
     with pytest.raises(CollectionError, match=r"/index: an index: (.|\n)*copy it to a disk here, and name the copy"):
@@ -527,7 +526,7 @@ def test_other_verbs_say_it_of_an_address_before_anything_is_copied(
 def test_parts_are_opened_by_their_folder(parts: Path) -> None:
     opened = visir.open(parts)
     assert isinstance(opened, Parts) and opened.place == str(parts)
-    with pytest.raises(EmbeddingError, match=r"not of a str\.(.|\n)*of a folder of parts: visir\.encoders\.Parts"):
+    with refused(EmbeddingError, "str", code="index-built-vectors-ids"):
         build_index(str(parts))  # type: ignore[arg-type]
 
 
@@ -550,19 +549,19 @@ def test_parts_that_do_not_fit_an_index_are_not_added(source: Path, parts: Path,
     out = tmp_path / "x.index"
     index = build_index(Parts(parts), out=out)
     encode_parts("pixels", source, tmp_path / "other")
-    with pytest.raises(EmbeddingError, match="the index is by colours, which is another model"):
+    with refused(EmbeddingError, "colours", code="index-another-model"):
         add_parts(index, Parts(tmp_path / "other"))
     captions = build_index(encode("colours", ["a red boat", "a blue one"]))
-    with pytest.raises(EmbeddingError, match="this index holds text vectors and takes no image vectors"):
+    with refused(EmbeddingError, "text", "image", code="index-holds-vectors-takes"):
         add_parts(captions, parts)  # by its place
-    with pytest.raises(EmbeddingError, match=r"an index takes vectors with ids .*not a Parts") as fault:
+    with refused(EmbeddingError, "Parts", code="index-takes-vectors-ids") as fault:
         index.add(Parts(parts))
     assert "add_parts(index, parts)" in str(fault.value)
     (source / "3.tar").write_bytes(b"")
-    with pytest.raises(CollectionError, match="could not be encoded"):
+    with refused(CollectionError, code="could-not-encoded"):
         encode_parts("colours", source, parts)
-    refused = run("add", out, parts)
-    assert refused.status == 2 and "3 of 4 input files have their part" in refused.text, refused.text
+    caught = run("add", out, parts)
+    assert caught.status == 2 and "3 of 4 input files have their part" in caught.text, caught.text
     wrong = run("add", out, parts, "--model", "pixels", "--skip-broken")
     assert "--skip-broken does not go with a folder of parts" in wrong.text
     assert len(open_index(out).ids) == 15
@@ -570,7 +569,7 @@ def test_parts_that_do_not_fit_an_index_are_not_added(source: Path, parts: Path,
 
 def test_a_folder_of_parts_is_no_place_for_an_index(parts: Path) -> None:
     before = beside(parts)
-    refused = run("build", parts, "--out", parts)
-    assert "is a folder of kind 'parts', not an index" in refused.text
-    assert "name a new folder" in refused.text and "delete" not in refused.text
+    caught = run("build", parts, "--out", parts)
+    assert "is a folder of kind 'parts', not an index" in caught.text
+    assert "name a new folder" in caught.text and "delete" not in caught.text
     assert beside(parts) == before

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import visir
+from refusals import refused
 from verbs import Said, say_in
 from visir.cli.index import app
 from visir.collections.own_folders import LARGEST_MANIFEST, asked_once, kind_elsewhere, manifest_elsewhere
@@ -171,6 +172,6 @@ def test_parts_take_no_options(parts: Path, tmp_path: Path) -> None:
         assert said.status == 2, said.text
         assert f"{parts.as_uri()}: a folder of parts takes no options (split=x)." in said.text
         assert f"name it without them: {parts.as_uri()}" in said.text
-    with pytest.raises(EmbeddingError, match="takes no options"):
+    with refused(EmbeddingError, code="folder-parts-takes-no"):
         visir.open(place)
     assert Parts(parts.as_uri()).status().is_complete

@@ -19,6 +19,7 @@ pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is n
 from qdrant_grpc_server import GrpcPort
 from qdrant_wire import WireServer
 
+from refusals import refused
 from visir.errors import ConfigurationError
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
@@ -108,7 +109,7 @@ def test_where_the_port_does_not_answer_vectors_go_by_http(port: GrpcPort, serve
         again.add(documents.select(documents.ids[:5]))
     assert same_run(again.search(queries, 5), wanted)
     server.away = True
-    with pytest.raises(EngineError, match="no answer, asked 1 times to"), warnings.catch_warnings():
+    with refused(EngineError, "1", code="no-answer-asked-times"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         build_index(documents, "qdrant", tmp_path / "none", url=server.url, grpc=port.number, retries=0)
 
@@ -134,7 +135,7 @@ def test_the_key_goes_to_a_port_that_the_user_has_named(tmp_path: Path, monkeypa
         index.add(documents.select(documents.ids[:5]))
         assert port.keys == ["secret", "secret"] and put_by_http(server) == 1
         monkeypatch.delenv(QDRANT.addresses)
-        with pytest.raises(EngineError, match="would be sent there in clear"):
+        with refused(EngineError, code="key-sent-clear-without"):
             build_index(documents, "qdrant", tmp_path / "x", url="http://0.0.0.0:1", grpc=port.number)
 
 
@@ -153,5 +154,5 @@ def test_a_certificate_of_its_own_is_trusted_on_both_ports(tmp_path: Path, monke
 
 
 def test_an_embedded_engine_has_no_port(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="grpc=6334: the embedded engine has no port"):
+    with refused(ConfigurationError, "6334", code="embedded-engine-no-port"):
         build_index(random_dense("image", 5, 1), "qdrant", tmp_path / "index", grpc=6334)

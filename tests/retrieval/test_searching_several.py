@@ -11,6 +11,7 @@ from PIL import Image
 
 import visir
 from patch_toys import COLOURS, Patches, slow_maxsim
+from refusals import refused
 from visir.errors import ConfigurationError, RunError
 from visir.records import MultiVectorEmbeddings, TokenVectors
 
@@ -84,10 +85,10 @@ def test_a_text_beside_a_picture_weighs_the_two_scores(photos: Path) -> None:
 def test_forms_that_do_not_fit_name_the_way_on(photos: Path) -> None:
     held = visir.encode(Patches(), photos)
     for query in (QUERY, QUERY[0], [QUERY[0]]):
-        with pytest.raises(RunError, match=r"patches compares several vectors for each item; .* is one") as error:
+        with refused(RunError, "patches", code="compares-several-vectors-each") as error:
             visir.search(held, None, query)
         assert "visir.search(source, model, [array])" in error.value.hint
-    with pytest.raises(RunError, match=r"bow:2 makes one vector for each item; the query 'vector' is 2 of them"):
+    with refused(RunError, "bow:2", "vector", "2", code="makes-one-vector-each"):
         visir.search(["a", "b"], "bow:2", [QUERY[:, :2]])
-    with pytest.raises(ConfigurationError, match="holds dense vectors; those by patches are multi-vector"):
+    with refused(ConfigurationError, "dense", "patches", "multi-vector", code="index-kind-holds-vectors"):
         visir.search(photos, Patches(), "red", index="hnsw")

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import Embeddings, EncoderCard, Gallery, Qrels, SparseEmbeddings, Vocabulary
 from visir.retrieval.exact import SearchResult, search, search_both
@@ -206,16 +207,23 @@ def test_from_disk_and_over_a_smaller_gallery(tmp_path: Any) -> None:
 
 def test_faults_are_named() -> None:
     images, texts, _ = clustered(images=4, terms=8)
-    with pytest.raises(EmbeddingError, match="are scored by their dot product; a cosine was asked for"):
+    with refused(EmbeddingError, code="sparse-vectors-scored-dot"):
         search(texts, images, "t2i", similarity="cosine")
     assert search(texts, images, "t2i").run.provenance["similarity"] == "dot"
     dense = Embeddings("image", images.ids, np.ones((4, 8), np.float32), CARD)
-    with pytest.raises(EmbeddingError, match="text embeddings by test are sparse, image embeddings by test dense"):
+    with refused(
+        EmbeddingError,
+        "text embeddings by test",
+        "sparse",
+        "image",
+        "embeddings by test dense",
+        code="not-of-one-space",
+    ):
         search_both(dense, texts)
     other = sparse("image", np.ones((2, 8), np.float32), words=vocabulary(8, "other"))
-    with pytest.raises(EmbeddingError, match=r"over 'other' \(8 terms\): they do not weigh the same words") as fault:
+    with refused(EmbeddingError, "other", "8", code="not-weigh-same-words") as fault:
         search(texts, other, "t2i")
     assert "over the vocabulary 'test' (8 terms)" in str(fault.value)
     huge = [sparse(side, np.full((1, 8), 1e25, np.float32)) for side in ("text", "image")]
-    with pytest.raises(EmbeddingError, match="score of query 't00000' and document 'i00000' \\(t2i\\) is too large"):
+    with refused(EmbeddingError, "t00000", "i00000", "t2i", code="score-query-document-too"):
         search(*huge, "t2i")

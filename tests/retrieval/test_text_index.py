@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manifests import seal
+from refusals import refused
 from visir.encoders.base import Encoder
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError
@@ -158,7 +159,7 @@ def test_postings_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TextIndexError, match="not as it was written"):
         TextIndex.open(folder)
     seal(folder)
-    with pytest.raises(TextIndexError, match="lead nowhere"):
+    with refused(TextIndexError, "lead nowhere"):
         TextIndex.open(folder)
 
 
@@ -239,7 +240,7 @@ def test_a_short_file_of_synonyms_does_not_fill_the_memory(sign: str) -> None:
     """A rule of n words makes n² pairs: 70 kB would be 25 million, and gigabytes."""
     words = [f"word{number}" for number in range(2_500)]
     half = ", ".join(words)
-    with pytest.raises(ConfigurationError, match=r"line 2: .* more than 2,000,000 pairs"):
+    with refused(ConfigurationError, "2", "2,000,000", code="line-rules-up-one"):
         Synonyms.of(["sofa, couch", half + sign + half])
     assert len(Synonyms.of([", ".join(words[:300])]).same) == 300
 
@@ -252,9 +253,9 @@ def test_faulty_synonyms_are_named_all_at_once(tmp_path: Path) -> None:
     message = str(failure.value)
     assert "synonyms.txt" in message and all(f"line {number}" in message for number in (2, 3, 4, 5))
     path.write_bytes(b"sofa, caf\xe9")
-    with pytest.raises(ConfigurationError, match="is not UTF-8"):
+    with refused(ConfigurationError, code="not-utf-8-byte"):
         Synonyms.read(path)
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with refused(ConfigurationError, code="cannot-read"):
         Synonyms.read(tmp_path / "absent.txt")
 
 
@@ -272,7 +273,7 @@ def test_near_words_join_where_no_document_has_the_word(tmp_path: Path) -> None:
     assert answer.ids == ("a", "c")
     assert answer.changes == ("searched for 'listen' (1.00), 'silentx' (0.93) beside 'tinsel': near in vectors",)
     assert index.search("lamp", near_words=near).changes == ()
-    with pytest.raises(ConfigurationError, match="-1 to 1"):
+    with refused(ConfigurationError, code="smallest-cosine-not", hint=False):
         NearWords.of(encoder, ["a"], threshold=2)
 
 
@@ -306,7 +307,7 @@ def test_languages() -> None:
     assert Language("german").terms(words)[:2] == ["tass", "tass"]
     theirs = [snowball("french").stem(word) for word in ("chaussures", "rouges", "robe")]
     assert Language("french").terms(["chaussures", "rouges", "robe"]) == theirs
-    with pytest.raises(ConfigurationError, match="german"):
+    with refused(ConfigurationError, hint="german"):
         Language("germn")
 
 
@@ -325,12 +326,12 @@ def test_faults_are_named() -> None:
     with pytest.raises(ConfigurationError) as wrong:
         Bm25F(k1=-1, b={"title": 2}, weights={"title": float("nan")})
     assert all(part in str(wrong.value) for part in ("k1", "b of title", "weight of title"))
-    with pytest.raises(ConfigurationError, match="title"):
+    with refused(ConfigurationError, "title", hint=False):
         TextIndex.build(["a"], {"title": ["x"]}, bm25f=Bm25F(weights={"titel": 2}))
     for k in (0, -1):
         with pytest.raises(ConfigurationError):
             small().search("red", k=k)
-    with pytest.raises(ConfigurationError, match="4 booleans"):
+    with refused(ConfigurationError, "4", code="within-booleans-not", hint=False):
         small().search("red", within=np.ones(3, np.bool_))
-    with pytest.raises(TextIndexError, match="fields"):
+    with refused(TextIndexError, code="index-fields-not"):
         small().updated(["a"], {"title": ["x"]})

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, t
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.published import open_table
 from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
@@ -430,9 +431,9 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
     ):
         describe(tmp_path)
     (folder(tmp_path / "log", [])).joinpath("sessions")
-    with pytest.raises(VisirError, match="holds no sessions"):
+    with refused(VisirError, code="holds-no-sessions"):
         describe(tmp_path / "log")
-    with pytest.raises(VisirError, match="0 hides nothing"):
+    with refused(VisirError, code="there-are-none"):
         describe(tmp_path / "log", suppress=-1)
 
 
@@ -473,7 +474,7 @@ def test_only_what_the_manifest_names_is_read(tmp_path: Path) -> None:
     (log / "sessions/mine.parquet").write_text("mine\n")
     assert describe(log).statistics == before.statistics
     (log / "events/part-00001.parquet").unlink()
-    with pytest.raises(VisirError, match=r"events/part-00001\.parquet is missing"):
+    with refused(VisirError, "events/part-00001.parquet is missing"):
         describe(log)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.sessions import make
 from visir.sessions.cli import app
@@ -57,7 +58,7 @@ def test_logins_at_the_checkout_leave_the_others_anonymous(tmp_path: Path) -> No
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     run("generate", "--out", tmp_path / "log", "--sessions", 5)
-    with pytest.raises(VisirError, match="exists already"):
+    with refused(VisirError, code="exists-already-folder-kind"):
         run("generate", "--out", tmp_path / "log", "--sessions", 5)
     said = run("generate", "--out", tmp_path / "log", "--sessions", 5, "--replace")
     assert "dirt" not in said

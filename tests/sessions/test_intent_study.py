@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from intent_log import folder_of, random_log
 
+from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.significance import corrected
 from visir.sessions.examples import Sample, draw
@@ -51,11 +52,11 @@ def test_every_cell_is_kept_and_a_killed_study_goes_on(study: Path, log_folder: 
 
 
 def test_another_study_is_not_mixed_in(study: Path, log_folder: Path) -> None:
-    with pytest.raises(VisirError, match="holds another study"):
+    with refused(VisirError, code="holds-another-study"):
         run_study(log_folder, StudyPlan(PLAN.samples, models=("lr",), folds=2), study)
-    with pytest.raises(ConfigurationError, match="did you mean 'rf'"):
+    with refused(ConfigurationError, meant="rf"):
         StudyPlan(PLAN.samples, models=("rff",))
-    with pytest.raises(VisirError, match="not a folder of a prediction study"):
+    with refused(VisirError, code="not-folder-prediction-study"):
         load_study(study / "cells")
 
 
@@ -160,9 +161,9 @@ def test_the_thesis_s_readings_are_another_study(log_folder: Path, tmp_path: Pat
     thesis = predict(log_folder, tmp_path / "thesis", **options, **readings)
     assert thesis.card["drawn"]["identified"]["sessions"] > ours.card["drawn"]["identified"]["sessions"]
     assert {name: thesis.card["plan"]["samples"][0][name] for name in readings} == readings
-    with pytest.raises(VisirError, match="holds another study"):
+    with refused(VisirError, code="holds-another-study"):
         predict(log_folder, tmp_path / "ours", **options, dwell_times="current page")
-    with pytest.raises(ConfigurationError, match="dwell_times 'current': did you mean 'current page'"):
+    with refused(ConfigurationError, "dwell_times", "current", meant="current page"):
         Sample("identified", dwell_times="current")  # type: ignore[arg-type]
 
 

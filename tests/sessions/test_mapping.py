@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from refusals import refused
 from visir.errors import ConfigurationError
 from visir.sessions import load_mapping, preset, presets, sessionise
 
@@ -63,7 +64,7 @@ def test_a_faulty_file_is_refused(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigurationError, match="did you mean 'hotel-search'"):
+    with refused(ConfigurationError, meant="hotel-search"):
         preset("hotel-serch")
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.parquet import read_table
 from visir.sessions import preset, sessionise
@@ -167,10 +168,10 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession, monk
 
 
 def test_spark_refuses_what_only_duckdb_reads(tmp_path: Path, spark: SparkSession) -> None:
-    with pytest.raises(ConfigurationError, match=r"'ga-sessions' reads parquet and lists"):
+    with refused(ConfigurationError, "ga-sessions", "parquet and lists", code="mapping-reads-spark-parquet"):
         sessionise_spark(spark, tmp_path, preset("ga-sessions"), tmp_path / "out")
     log = dirty_log(tmp_path / "log", 10, 3)
-    with pytest.raises(VisirError, match="0 idle minutes"):
+    with refused(VisirError, "0", code="not-number-above"):
         sessionise_spark(spark, log, MAPPING, tmp_path / "out", idle_minutes=0)
     assert not (tmp_path / "out").exists()
 

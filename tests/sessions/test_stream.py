@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 
+from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import make
 from visir.sessions.examples import EverySession, draw
@@ -204,9 +205,9 @@ def test_another_unit_is_refused_with_the_factor(model: PurchaseModel, factor: i
 
 
 def test_an_unknown_action_is_refused_with_the_nearest(model: PurchaseModel) -> None:
-    with pytest.raises(ConfigurationError, match=r"action 'pages': did you mean 'page'") as refused:
+    with refused(ConfigurationError, "action", "pages", meant="page") as caught:
         list(score(model, [{**LOG[0], "action": "pages"}]))
-    assert "--preset" in (refused.value.hint or "")
+    assert "--preset" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("value", [["home"], 0.5, True, {"type": "home"}])
@@ -318,9 +319,9 @@ def test_a_damaged_state_is_refused(model: PurchaseModel, tmp_path: Path, part: 
     document = json.loads(path.read_text())
     del (document if part in document else document["state"])[part]
     path.write_text(json.dumps(document))
-    with pytest.raises(VisirError, match=f"state: damaged: KeyError: '{part}'") as refused:
+    with pytest.raises(VisirError, match=f"state: damaged: KeyError: '{part}'") as caught:
         restore_state(LiveScorer(model), path)
-    assert "another file" in (refused.value.hint or "")
+    assert "another file" in (caught.value.hint or "")
 
 
 def test_numbers_of_numpy_are_numbers(model: PurchaseModel) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from flat_digits import IMAGES, LABELS, idx, level, write_flat_digits
 
+from refusals import refused
 from visir.collections.readers.idx_files import read_idx
 from visir.errors import MissingPackageError, VisirError
 from visir.files import data_directory
@@ -39,15 +40,13 @@ def test_auto_is_mnist_where_both_files_are(packed: bool, tmp_path: Path, monkey
 
 
 def test_a_name_that_nobody_knows() -> None:
-    with pytest.raises(VisirError, match=r"unknown digits 'mnits'\n  → did you mean 'mnist'\?"):
+    with refused(VisirError, "mnits", code="unknown-digits", meant="mnist"):
         resolve("mnits")
 
 
 def test_mnist_asked_for_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISIR_DATA", str(tmp_path))
-    with pytest.raises(
-        VisirError, match=r"train-images-idx3-ubyte.gz: no such file, with or without .gz; digits=mnist"
-    ):
+    with refused(VisirError, "train-images-idx3-ubyte.gz", code="no-such-file-without"):
         load_digits("mnist")
 
 
@@ -79,7 +78,7 @@ def test_idx_that_is_none(data: bytes, said: str, tmp_path: Path) -> None:
 
 def test_idx_whose_download_stopped(tmp_path: Path) -> None:
     (tmp_path / "six.gz").write_bytes(gzip.compress(WHOLE)[:-9])
-    with pytest.raises(VisirError, match=r"six\.gz: cannot be decompressed.*\n  → is the download complete\?"):
+    with refused(VisirError, "six.gz", code="cannot-decompressed"):
         read_idx(tmp_path / "six.gz", axes=2)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from typer.testing import CliRunner
 
+from refusals import refused
 from visir.cli.main import app
 from visir.collections.images import ImageReader
 from visir.collections.scenes import scenes
@@ -94,7 +95,7 @@ def test_what_has_no_picture_is_left_out() -> None:
     bare = Collection.build(
         "bare", images={"id": ids}, captions={"id": ids, "text": ["one", "two", "three"], "image_id": ids}
     )
-    with pytest.raises(CollectionError, match="bare: none of 3 images has both a picture at hand and a caption") as one:
+    with refused(CollectionError, "bare", "3", code="none-images-both-picture") as one:
         preview(inject(bare, "unique"))
     assert one.value.hint == "say where the pictures are: --images FOLDER_OR_ZIP"
 
@@ -186,5 +187,5 @@ def test_one_picture_of_a_small_input_is_enlarged_and_long_captions_are_cut(tmp_
 
 @pytest.mark.parametrize("name", ["sheet.pdf", "sheet"])
 def test_a_sheet_of_another_kind(name: str, tmp_path: Path) -> None:
-    with pytest.raises(VisirError, match=r"the sheet is \.html or \.png, not .*\n  → for example sheet\.html"):
+    with refused(VisirError, ".html or .png", code="sheet-not", hint="sheet.html"):
         say("scenes:3", "--out", tmp_path / name)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.storage import MANIFEST, FolderKind, new_folder
 
@@ -351,7 +352,7 @@ def test_a_large_array_is_hashed_while_it_is_in_use(tmp_path: Path, monkeypatch:
         index = open_index(tmp_path / "index")
         with pytest.raises(VisirError, match=r"vectors\.npy is not as it was written"):
             use(index)
-        with pytest.raises(VisirError, match=r"vectors\.npy"):
+        with refused(VisirError, "vectors.npy"):
             use(index)
     assert not (tmp_path / "copy").exists(), "damaged values get no new, correct hash"
 

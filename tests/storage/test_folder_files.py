@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from folder_toys import BOX, tree
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.storage import (
     ContentStore,
@@ -28,9 +29,9 @@ from visir.storage.removal import files_below
 
 def test_a_file_of_the_users_is_replaced_only_when_asked(tmp_path: Path) -> None:
     write_new(tmp_path / "run.trec", b"1")
-    with pytest.raises(FolderError, match="exists already") as refused:
+    with refused(FolderError, code="exists-already") as caught:
         write_new(tmp_path / "run.trec", b"2")
-    assert "--replace" in refused.value.hint
+    assert "--replace" in caught.value.hint
     assert (tmp_path / "run.trec").read_bytes() == b"1"
     write_new(tmp_path / "run.trec", b"2", replace=True)
     assert (tmp_path / "run.trec").read_bytes() == b"2"
@@ -38,7 +39,7 @@ def test_a_file_of_the_users_is_replaced_only_when_asked(tmp_path: Path) -> None
 
 
 def test_a_file_that_comes_meanwhile_is_not_lost(tmp_path: Path) -> None:
-    with pytest.raises(FolderError, match="exists already"), new_file(tmp_path / "run.trec") as path:
+    with refused(FolderError, code="exists-already"), new_file(tmp_path / "run.trec") as path:
         path.write_bytes(b"mine")
         (tmp_path / "run.trec").write_text("theirs")
     assert tree(tmp_path) == {"run.trec": b"theirs"}
@@ -156,12 +157,12 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "box" / "broken").symlink_to(tmp_path / "nothing")
     for name in ("part/x", "part/new", "broken"):
         with (
-            pytest.raises(FolderError, match="visir did not write it"),
+            refused(FolderError, code="already-visir-not-write"),
             changing(tmp_path / "box", BOX, busy="wait") as change,
         ):
             change.file(name).write_bytes(b"2")
         with (
-            pytest.raises(FolderError, match="visir did not write it"),
+            refused(FolderError, code="already-visir-not-write"),
             changing(tmp_path / "box", BOX, busy="wait") as change,
         ):
             change.write(name, b"2")

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from refusals import refused
 from visir.errors import VisirError
 from visir.storage import (
     FolderError,
@@ -84,7 +85,7 @@ def test_a_folder_with_a_log_from_elsewhere_is_the_users(tmp_path: Path) -> None
     evil_log(tmp_path / "u", {"claim": "**/*"}, {"claim": "thesis"})
     (tmp_path / "u" / "thesis").write_text("mine")
     with (
-        pytest.raises(FolderError, match="holds files that visir did not write"),
+        refused(FolderError, code="holds-files-visir-not"),
         changing(tmp_path / "u", BOX, busy="wait") as change,
     ):
         change.write("data", b"1")
@@ -127,7 +128,7 @@ def test_a_folder_that_was_copied_while_it_was_written_is_gone_on_with_when_aske
         raise KeyboardInterrupt
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     with (
-        pytest.raises(FolderError, match="visir did not write"),
+        refused(FolderError, code="holds-files-visir-not"),
         changing(tmp_path / "b", BOX, busy="wait", resume=True),
     ):
         pass
@@ -219,7 +220,7 @@ def test_nobody_stands_in_a_folder_that_is_replaced(tmp_path: Path, monkeypatch:
     box(tmp_path / "box")
     monkeypatch.chdir(tmp_path / "box")
     with (
-        pytest.raises(FolderError, match="is the folder that you are in"),
+        refused(FolderError, code="folder-you-replaced"),
         new_folder(".", BOX, replace=True) as change,
     ):
         change.write("data", b"2")
@@ -237,7 +238,7 @@ def test_only_folders_that_a_change_made_go_with_it(tmp_path: Path) -> None:
         box(own / "deep" / "entry")
         box(tmp_path / "library" / "work" / "vectors", x=b"mine")
         (tmp_path / "library" / "work" / "link").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-        with pytest.raises(FolderError, match="visir did not make it"):
+        with refused(FolderError, code="already-visir-not-make"):
             change.own_folder("work/vectors")
         change.commit()
         assert change.own_folders("work") == ["work/own"], "known until it is gone"
@@ -262,7 +263,7 @@ def test_a_log_of_another_version_is_refused(tmp_path: Path, version: Any) -> No
     (tmp_path / ".visir-x-00000000").mkdir()
     shutil.copy(made / LOG, tmp_path / ".visir-x-00000000")
     assert sweep(tmp_path) == [] and (tmp_path / ".visir-x-00000000" / LOG).is_file(), "it holds nobody else up"
-    with pytest.raises(FolderError, match="newer visir"), changing(made, BOX, busy="wait") as change:
+    with refused(FolderError, code="newer-visir-work-folder"), changing(made, BOX, busy="wait") as change:
         change.write("other", b"1")
 
 

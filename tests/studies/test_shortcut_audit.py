@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import visir
 from manifests import write_json
+from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
 from visir.files import read_json
@@ -81,7 +82,7 @@ def test_every_setup_of_the_thesis_is_one_trial() -> None:
         "captions": "unique?on=captions&digits=sklearn",
     }
     assert setup_trial(recipe, "baseline", 5).recipe.shortcuts is None
-    with pytest.raises(ConfigurationError, match=r"no setup 'image'.*\n?.*did you mean 'images'"):
+    with refused(ConfigurationError, "image", code="no-setup", meant="images"):
         setup_trial(recipe, "image", 0)
 
 
@@ -90,7 +91,7 @@ def test_another_evaluation_is_no_other_trial(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     write_json(tmp_path / "one" / TRIAL_FILE, DualEncoderTrial("one", recipe, {"with": "unique"}).to_dict())
     DualEncoderTrial("one", recipe, {"without": None, "with": "unique"}).check_same(tmp_path)
-    with pytest.raises(VisirError, match=r"evaluations\.with differ"):
+    with refused(VisirError, "evaluations.with", code="holds-another-trial-differ"):
         DualEncoderTrial("one", recipe, {"without": None, "with": "bits:3"}).check_same(tmp_path)
 
 
@@ -100,7 +101,7 @@ def test_a_folder_of_another_trial_is_refused_and_the_difference_named(tmp_path:
     other["recipe"]["optimiser"]["rate"] = 0.5
     (tmp_path / "one").mkdir()
     write_json(tmp_path / "one" / TRIAL_FILE, other)
-    with pytest.raises(VisirError, match=r"holds another trial \(recipe\.optimiser\.rate differ\)"):
+    with refused(VisirError, "recipe.optimiser.rate", code="holds-another-trial-differ"):
         run_trials([trial], tmp_path)
 
 

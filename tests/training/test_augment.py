@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 from scipy.stats import ks_2samp
 
+from refusals import refused
 from visir.errors import ConfigurationError
 from visir.training.inputs.augment import change, crop_box, erase, erased_box
 from visir.training.inputs.base import EpochRandom
@@ -112,7 +113,7 @@ def test_floats_are_erased_to_zero_which_is_the_mean_after_normalising() -> None
 
 
 def test_what_is_no_picture_cannot_be_erased() -> None:
-    with pytest.raises(ConfigurationError, match=r"\(196, 768\) arrays; random erasing needs \(3, height, width\)"):
+    with refused(ConfigurationError, "196", "768", code="backbone-pictures-arrays"):
         erase(np.zeros((196, 768)), 0.5, EpochRandom(0, 0).of_row(2, 0))
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import TokenVectors
 from visir.training.inputs.base import EpochRandom
@@ -82,11 +83,11 @@ def test_best_matches_of_two_sets_by_hand() -> None:
 def test_a_set_without_vectors_is_named_by_its_row() -> None:
     full, empty = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]
     some, all_there = torch.tensor([full, empty, empty]), torch.tensor([full, full, full])
-    with pytest.raises(EmbeddingError, match=r"match nothing \(anchors: rows 1, 2\): all of their vectors are zeros"):
+    with refused(EmbeddingError, "anchors", "rows 1", "2", code="vectors-zeros"):
         best_matches(some, all_there)
-    with pytest.raises(EmbeddingError, match=r"\(positives: rows 1, 2\)"):
+    with refused(EmbeddingError, "positives", "rows 1", "2"):
         FILIP()(VectorPairs(all_there, some, torch.arange(3)))
-    with pytest.raises(EmbeddingError, match=r"\(anchors: row 0; positives: rows 0, 1, 2, 3, 4, 5, 6, 7, …\)"):
+    with refused(EmbeddingError, "anchors", "row 0", "positives", "rows 0", "1", "2", "3", "4", "5", "6", "7"):
         best_matches(torch.zeros(1, 2, 2), torch.zeros(9, 2, 2))
     matches = best_matches(all_there, torch.tensor([full, [[0.6, 0.8], empty[0]], full]))
     assert matches.of_anchors[0].tolist() == pytest.approx([1.0, 0.7, 1.0])  # of the second: (0.6 + 0.8) / 2

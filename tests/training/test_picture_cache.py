@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from refusals import refused
 from visir.errors import ImageError, VisirError
 from visir.files import cache_directory
 from visir.records import Collection
@@ -77,7 +78,7 @@ def test_another_order_is_not_mistaken_for_this_one(tmp_path: Path) -> None:
 def test_a_broken_picture_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     collection = pictures(tmp_path / "in", [(20, 20), (30, 20)])
     (tmp_path / "in" / "1.png").write_bytes(b"")
-    with pytest.raises(ImageError, match=r"image '1' \(1.png\): the file is empty"):
+    with refused(ImageError, "image", "1", "1.png", code="file-empty-bytes"):
         PictureCache(collection, 16)
     assert begun() == []
 
@@ -102,7 +103,9 @@ def test_too_little_room_is_found_before_the_disk_is_full(tmp_path: Path, monkey
     collection = pictures(tmp_path / "in", [(16, 16)] * 100)
     free = 27_647
     monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - free, free))
-    with pytest.raises(VisirError, match=r"too little room\); 100 decoded pictures need about 76,800 bytes") as e:
+    with refused(
+        VisirError, "too little room", "100", "about 76,800 bytes", code="cannot-written-decoded-pictures"
+    ) as e:
         PictureCache(collection, 16)
     assert "image.cache=0" in e.value.hint and begun() == []
     free = 27_648

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.training.objectives.ifm import IFMSettings
 from visir.training.objectives.infonce import InfoNCESettings
@@ -126,9 +127,7 @@ def test_every_fault_is_said_once_and_where_it_was_written(plain: Path) -> None:
 
 def test_a_recipe_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b'name = "x"\n# caf\xe9\n')
-    with pytest.raises(
-        VisirError, match=r"latin\.toml, line 2: not UTF-8 \(byte 0xe9\)\.\n  → convert it first: iconv"
-    ):
+    with refused(VisirError, "latin.toml", "2", "0xe9", code="text-not-utf-8"):
         read_recipe(tmp_path / "latin.toml")
 
 
@@ -150,9 +149,9 @@ def test_an_objective_that_does_not_say_its_name_is_the_default_one(plain: Path,
     # Over a recipe that has a name the change is of that one.
     triplet = write(tmp_path, "triplet.toml", PLAIN + '[objective]\nname = "triplet"\n')
     assert read_recipe(triplet, ["objective.margin=0.3"]).objective == TripletSettings(margin=0.3)
-    with pytest.raises(ConfigurationError, match=r"--set objective\.margin=0\.3: unknown key 'objective\.margin'"):
+    with refused(ConfigurationError, "--set objective.margin=0.3", "unknown key", "objective.margin"):
         read_recipe(plain, ["objective.margin=0.3"])
-    with pytest.raises(ConfigurationError, match=r"the key 'image\.tower' is missing: one of frozen, resnet"):
+    with refused(ConfigurationError, "key", "image.tower", "missing", "one of frozen", "resnet"):
         read_recipe(write(tmp_path, "sides.toml", PLAIN.replace('tower = "frozen"\nencoder = "pixels"', "size = 64")))
 
 
@@ -183,15 +182,15 @@ def test_changes_that_are_none(plain: Path, change: str, complaint: str) -> None
 
 
 def test_changes_that_contradict_each_other(plain: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"--set name\.x=1: 'name' is a single value, not a section"):
+    with refused(ConfigurationError, "--set name.x=1", "name", code="single-value-not-section", hint=False):
         read_recipe(plain, ["name=a", "name.x=1"])
 
 
 def test_broken_toml_names_file_and_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"broken\.toml: not valid TOML: .*line 1"):
+    with refused(ConfigurationError, "broken.toml", "line 1", code="not-valid-toml"):
         read_recipe(write(tmp_path, "broken.toml", "name = \n"))
     data = write(tmp_path, "mine.csv", "image,caption\na.jpg,a dog\n")
-    with pytest.raises(ConfigurationError, match=r"mine\.csv: this is no recipe") as caught:
+    with refused(ConfigurationError, "mine.csv", code="no-recipe") as caught:
         read_recipe(data)
     assert caught.value.hint.endswith(f"--data {data}") and "--list" in caught.value.message
 
@@ -246,13 +245,13 @@ def test_faults_of_a_base_name_its_file_and_line(plain: Path) -> None:
 def test_bases_that_are_not_there_or_go_in_circles(tmp_path: Path) -> None:
     one = write(tmp_path, "one.toml", 'extends = "two.toml"\n')
     write(tmp_path, "two.toml", 'extends = "one.toml"\n')
-    with pytest.raises(ConfigurationError, match=r"in a circle: one\.toml → two\.toml → one\.toml"):
+    with refused(ConfigurationError, "one.toml → two.toml → one.toml", code="recipes-extend-each-other"):
         read_recipe(one)
     lost = write(tmp_path, "lost.toml", 'name = "x"\nextends = "scene-heads"\n')
     with pytest.raises(ConfigurationError, match=r"lost\.toml, line 2: extends: .*no such file") as caught:
         read_recipe(lost)
     assert "did you mean 'scenes-heads'?" in str(caught.value)
-    with pytest.raises(ConfigurationError, match=r"line 1: extends is 3, not the name"):
+    with refused(ConfigurationError, "line 1", "3", code="extends-not-name-path", hint=False):
         read_recipe(write(tmp_path, "three.toml", "extends = 3\n"))
 
 
@@ -285,7 +284,7 @@ def test_there_are_shipped_recipes_and_no_two_of_one_name() -> None:
 def test_a_recipe_is_found_by_path_or_by_name(plain: Path) -> None:
     assert find_recipe(plain) == plain
     assert find_recipe("scenes-heads").read_text().startswith("# visir train scenes-heads\n")
-    with pytest.raises(ConfigurationError, match="no such file, and no recipe of that name") as caught:
+    with refused(ConfigurationError, code="no-such-file-no") as caught:
         find_recipe("scene-heads")
     assert "did you mean 'scenes-heads'?" in str(caught.value)
 

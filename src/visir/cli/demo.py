@@ -94,6 +94,8 @@ def _choose(data: str) -> tuple[str, str]:
     photos = data_directory() / FLICKR8K
     if not photos.is_file():
         raise VisirError(
-            f"{photos}: no such file.", hint="set VISIR_DATA to the folder that holds flickr8k/, or use --data scenes"
+            f"{photos}: no such file.",
+            hint="set VISIR_DATA to the folder that holds flickr8k/, or use --data scenes",
+            code="no-such-file",
         )
     return data, str(photos)

@@ -70,7 +70,9 @@ def granularity(
     if out is not None and (out / _JSON).is_file() and not replace:
         raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --replace")
     if profile not in (*PROFILES, "both"):
-        raise ConfigurationError(f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")))
+        raise ConfigurationError(
+            f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")), code="unknown-profile"
+        )
     opened = [open_collection(path) for path in (collection, against) if path is not None]
     outcome = study(
         *opened,

@@ -47,7 +47,9 @@ def model_of_index(index: Index[Any], folder: Path, model: str | None, device: s
         raise
     except VisirError as fault:
         raise type(fault)(
-            f"{folder}: its model, {name}, cannot be loaded: {fault.message}", hint="say where it is now: --model MODEL"
+            f"{folder}: its model, {name}, cannot be loaded: {fault.message}",
+            hint="say where it is now: --model MODEL",
+            code=fault.code,
         ) from fault
 
 

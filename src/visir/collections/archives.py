@@ -56,7 +56,9 @@ def open_archive(path: str | Path) -> Archive:
     """Open a zip, an uncompressed tar, an Arrow or a Parquet file by the suffix of its name."""
     path = Path(path)
     if not path.is_file():
-        raise CollectionError(f"{path}: no such archive.", hint="has it been moved? give its place with images=")
+        raise CollectionError(
+            f"{path}: no such archive.", hint="has it been moved? give its place with images=", code="no-such-archive"
+        )
     from visir.collections.cells import ArrowArchive, ParquetArchive
 
     kinds: dict[str, type[Archive]] = {
@@ -72,6 +74,7 @@ def open_archive(path: str | Path) -> Archive:
         raise CollectionError(
             f"{path}: not an archive that can be read from.",
             hint=hint if is_tar else f"supported: {', '.join(ARCHIVE_SUFFIXES)}",
+            code="not-archive-read",
         )
     return kind(path)  # type: ignore[call-arg]
 
@@ -103,7 +106,9 @@ class ZipArchive:
             with zipfile.ZipFile(path) as opened:
                 self._members = {member.filename: member for member in opened.infolist() if not member.is_dir()}
         except (zipfile.BadZipFile, NotImplementedError) as fault:  # the latter: a version that does not exist yet
-            raise CollectionError(f"{path}: not a readable zip ({fault}).", hint="is the download complete?") from fault
+            raise CollectionError(
+                f"{path}: not a readable zip ({fault}).", hint="is the download complete?", code="not-readable-zip"
+            ) from fault
         self._file = RandomFile(path)
 
     def names(self) -> Iterable[str]:
@@ -114,7 +119,7 @@ class ZipArchive:
         """The bytes of one member, checked against the checksum in the archive."""
         member = self._members.get(name)
         if member is None:
-            raise ImageError(f"{self.path}: no member {name!r}.")
+            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         check_member_size(self.path, name, member.file_size, member.compress_size)
         if member.compress_type not in (zipfile.ZIP_STORED, *_UNPACKERS) or member.flag_bits & 1:
             return self._read_slowly(member)
@@ -168,7 +173,11 @@ def check_member_size(path: Path, name: str, size: int, packed: int) -> None:
         reason = f"{size:,} bytes packed into {packed:,}, more than {MAX_RATIO} to 1"
     else:
         return
-    raise ImageError(f"{path}: {name!r} has {reason} (a decompression bomb?).", hint="if it is meant, unpack it first")
+    raise ImageError(
+        f"{path}: {name!r} has {reason} (a decompression bomb?).",
+        hint="if it is meant, unpack it first",
+        code="decompression-bomb",
+    )
 
 
 class TarArchive:
@@ -185,6 +194,7 @@ class TarArchive:
             raise CollectionError(
                 f"{path}: a compressed tar; its members cannot be read one by one.",
                 hint="decompress it first (gunzip, bunzip2, unxz)",
+                code="compressed-tar",
             )
 
     def names(self) -> Iterable[str]:
@@ -194,7 +204,7 @@ class TarArchive:
     def read(self, name: str) -> bytes:
         """The bytes of one member."""
         if name not in self.index:
-            raise ImageError(f"{self.path}: no member {name!r}.")
+            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         offset, size = self.index[name]
         check_member_size(self.path, name, size, size)
         return self._file.read_at(offset, size)
@@ -232,12 +242,16 @@ class TarArchive:
                         continue
                     if member.offset_data + member.size > self._file.size:
                         raise CollectionError(
-                            f"{self.path}: the archive is truncated within {member.name!r}.", hint="copy it again"
+                            f"{self.path}: the archive is truncated within {member.name!r}.",
+                            hint="copy it again",
+                            code="archive-truncated-within",
                         )
                     index[member.name] = (member.offset_data, member.size)
                 self.goes_on = headers.check_end(opened)
         except (tarfile.TarError, OSError) as fault:
-            raise CollectionError(f"{self.path}: damaged or truncated ({fault}).", hint=remedy_of(fault)) from fault
+            raise CollectionError(
+                f"{self.path}: damaged or truncated ({fault}).", hint=remedy_of(fault), code="damaged-truncated"
+            ) from fault
         return _as_text(index)
 
 

@@ -29,7 +29,9 @@ def pixel_limit() -> int | None:
         pixels = 0
     if pixels < 1:
         raise ConfigurationError(
-            f"{LIMIT_VARIABLE}={text!r} is no number of pixels.", hint=f"for example {LIMIT_VARIABLE}=300e6, or none"
+            f"{LIMIT_VARIABLE}={text!r} is no number of pixels.",
+            hint=f"for example {LIMIT_VARIABLE}=300e6, or none",
+            code="visir-max-pixels-no",
         )
     return pixels
 

@@ -46,7 +46,7 @@ class ArrowArchive:
         """The bytes of one cell."""
         column, row = _cell(name, self.path)
         if column not in self.table.column_names or row >= self.table.num_rows:
-            raise ImageError(f"{self.path}: no member {name!r}.")
+            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         return _cell_bytes(self.table[column][row].as_py(), self.path, name)
 
 
@@ -73,7 +73,7 @@ class ParquetArchive:
         """The bytes of one cell."""
         column, row = _cell(name, self.path)
         if column not in self._file.schema_arrow.names or row >= self._starts[-1]:
-            raise ImageError(f"{self.path}: no member {name!r}.")
+            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         group = bisect.bisect_right(self._starts, row) - 1
         with self._lock:
             values = self._group(group, column)
@@ -168,5 +168,5 @@ def _cell_bytes(value: Any, path: Path, name: str) -> bytes:
             return bytes(beside.read_bytes())
         value = value.get("bytes")
     if value is None:
-        raise ImageError(f"{path}: {name!r} is null.")
+        raise ImageError(f"{path}: {name!r} is null.", code="is-null")
     return bytes(value)

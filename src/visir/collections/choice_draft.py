@@ -133,6 +133,7 @@ class ChoiceDraft(SourceDraft):
             raise CollectionError(
                 f"{self.name}: {problem}.",
                 hint=f"{hint}; images='none' goes without, for vectors of your own or for texts alone",
+                code="items-no-picture",
             )
         self.notes.append(f"left out: {problem}; {hint}")
         self.remarks.append(f"left out: {problem}")

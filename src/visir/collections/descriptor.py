@@ -45,6 +45,7 @@ class Format:
         return CollectionError(
             f"{path}: not the layout of {self.name}: {', '.join(missing)}.",
             hint="; ".join(filter(None, [f"layout: {self.layout}", f"get it: {self.obtain}" if self.obtain else ""])),
+            code="not-layout",
         )
 
     def resolve(self, options: dict[str, Any]) -> dict[str, Any]:

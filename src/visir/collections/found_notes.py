@@ -22,6 +22,7 @@ def no_picture(where: str, source: str) -> ImageError:
         return ImageError(
             f"{where}: only its metadata is at hand.",
             hint=f"say where the pictures are: images=FOLDER_OR_ZIP {option}",
+            code="metadata-hand",
         )
     return ImageError(
         f"{where}: not found in {note[1]}, where others are.",

@@ -33,7 +33,7 @@ def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple
     lengths = {name: len(values) for name, values in table.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise CollectionError(f"{where}: the columns differ in length: {shown}.")
+        raise CollectionError(f"{where}: the columns differ in length: {shown}.", code="columns-differ-length")
     for number, values in enumerate(zip(*table.values(), strict=True), 1):
         yield f"row {number}", dict(zip(table, values, strict=True))
 

@@ -73,14 +73,14 @@ def encoded_picture(picture: Any, where: str) -> bytes:
             return bytes(picture["bytes"])
         path = user_path(str(picture.get("path")))
         if not path.is_file():
-            raise CollectionError(f"{where}: {path}: no such file.")
+            raise CollectionError(f"{where}: {path}: no such file.", code="no-such-file")
         return path.read_bytes()
     from PIL import Image
 
     if isinstance(picture, (str, Path)):
         path = user_path(local_path(str(picture)))
         if not path.is_file():
-            raise CollectionError(f"{where}: {path}: no such file.")
+            raise CollectionError(f"{where}: {path}: no such file.", code="no-such-file")
         return path.read_bytes()
     if not isinstance(picture, Image.Image):
         try:

@@ -180,6 +180,7 @@ def header(
                 f"{where}: to decode it takes {size:,} bytes of memory, over the limit of {max_bytes:,}.",
                 hint="make it smaller, or save it as a JPEG",
                 lasting=True,
+                code="decode-takes-bytes-memory",
             )
         yield Undecoded(image, pixels, size, data, where)
 
@@ -265,13 +266,13 @@ class ImageReader:
                 check_written(self._root / path)
             return (self._root / path).read_bytes()
         except FolderError as fault:
-            raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
+            raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint, code=fault.code) from fault
         except (OSError, CollectionError) as fault:
             if _ESCAPED.search(path):
                 reason = f"{self.where(row)}: its name is not valid Unicode (the part that is not is shown escaped)."
                 raise ImageError(reason, hint="rename it") from fault
             if isinstance(fault, CollectionError):  # the archive, or the member in it
-                raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
+                raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint, code=fault.code) from fault
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
             place = "images=FOLDER_OR_ZIP says where the pictures are; " if isinstance(fault, FileNotFoundError) else ""
             refusal = from_system(fault)
@@ -341,7 +342,7 @@ class ImageReader:
 def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
     """Open without decoding. Pillow has a global limit of its own, which is lifted: ours is looked at next."""
     if not data:
-        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN, lasting=True)
+        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN, lasting=True, code="file-empty-bytes")
     if max_pixels is not None and (pixels := icon_pixels(data)) > min(max_pixels, MAX_ICON):
         raise _bomb(where, f"an icon of {pixels:,} pixels", pixels, min(max_pixels, MAX_ICON))
     own, formats = Image.MAX_IMAGE_PIXELS, readable()
@@ -369,7 +370,9 @@ def _faults(data: bytes, where: str) -> Iterator[None]:
         raise
     except UnidentifiedImageError as fault:
         likeness, remedy = looks_like(data)
-        raise ImageError(f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN, lasting=True) from fault
+        raise ImageError(
+            f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN, lasting=True, code="not-image"
+        ) from fault
     except Exception as fault:
         # Decoders fed damaged bytes raise nearly anything (OSError, SyntaxError, struct.error, ValueError, KeyError…);
         # whatever it is, this image cannot be had.
@@ -447,4 +450,5 @@ def _bomb(where: str, size: str, pixels: int, limit: int) -> ImageError:
         hint=f"if the picture is meant, raise the limit: {LIMIT_VARIABLE}={pixels} before the command, or in Python "
         f'os.environ["{LIMIT_VARIABLE}"] = "{pixels}"' if own else "make it smaller",
         lasting=True,
+        code="over-limit-pixels-decompression",
     )  # fmt: skip

@@ -47,7 +47,10 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
         return _of_table(table, name or "table", columns)
     given = [key for key, value in columns.items() if value is not None]
     if given:
-        raise CollectionError(f"{given[0]}= names a column of a table; a {type(source).__name__} has no columns.")
+        raise CollectionError(
+            f"{given[0]}= names a column of a table; a {type(source).__name__} has no columns.",
+            code="names-column-table",
+        )
     draft = Draft(name or "collection", Path.cwd(), f"a {type(source).__name__} in memory")
     _fill(draft, list(_entries(source)))
     return draft
@@ -70,6 +73,7 @@ def _of_table(table: dict[str, list[Any]], name: str, columns: dict[str, str | N
         raise CollectionError(
             f"the table has no column of images; there are: {', '.join(table) or 'none'}.",
             hint='name it: visir.open(table, image="COLUMN", caption="COLUMN")',
+            code="table-no-column-images",
         )
     if not table_columns.captions:
         draft.notes.append("no captions: no column has a usual name for them; caption= names it")
@@ -101,6 +105,7 @@ def _entries(source: Any) -> Iterator[_Entry]:
             "visir.encode(model, source) the model comes first"
             if is_model
             else f"visir.open takes {FORMS}",
+            code="cannot-open-collection",
         )
     entries = source if isinstance(source, Iterable) else (source[row] for row in range(len(source)))
     for number, entry in enumerate(entries):
@@ -119,6 +124,7 @@ def _entries(source: Any) -> Iterator[_Entry]:
             raise CollectionError(
                 f"{where}: expected an image or (image, caption), not {_shown(entry)}.",
                 hint=f'visir.open([("a.jpg", "a dog"), ("b.jpg", "a cat")]) works; it takes {FORMS}',
+                code="expected-image-image-caption",
             )
 
 

@@ -25,7 +25,8 @@ def encoded_frame(data: bytes, where: str) -> bytes:
     if dtype != np.uint8 or len(shape) != 3 or shape[2] != 3 or 0 in shape:
         raise ImageError(
             f"{where}: an array of {' × '.join(map(str, shape)) or 'one value'} of type {dtype}; "
-            "a frame has height × width × 3 values of type uint8."
+            "a frame has height × width × 3 values of type uint8.",
+            code="array-type-frame-height",
         )
     values = data[stream.tell() :]
     if len(values) != int(np.prod(shape, dtype=np.int64)):

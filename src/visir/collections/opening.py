@@ -111,7 +111,10 @@ def open(
             given = {"images": images, "split": split, "language": language, "judgements": judgements}
             unused = [name for name, value in given.items() if value is not None]
             if unused:
-                raise CollectionError(f"{source}: a folder that visir made ({kind}) takes no {unused[0]}=.")
+                raise CollectionError(
+                    f"{source}: a folder that visir made ({kind}) takes no {unused[0]}=.",
+                    code="folder-visir-made-takes",
+                )
             return load_target(_FOLDERS[kind])(source, **options)
         if _is_mteb_result(Path(source)):
             return load_target("visir.evaluation.mteb.results:read_mteb")(source)
@@ -196,7 +199,9 @@ def open_source(
         record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
         return _part(_with_splits(record, rule), split, language)
     if not str(path_or_spec):
-        raise CollectionError("the name of the source is empty.", hint='the current folder is "."')
+        raise CollectionError(
+            "the name of the source is empty.", hint='the current folder is "."', code="name-source-empty"
+        )
     source = find_source(str(path_or_spec), COLLECTIONS, format, options)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)
@@ -235,6 +240,7 @@ def open_collection(path_or_spec: Any, **options: Any) -> Collection:
         raise CollectionError(
             f"{path_or_spec}: a task (queries, documents, judgements), not a collection of images and captions.",
             hint="visir.collections.open_source opens both",
+            code="task-queries-documents-judgements",
         )
     return record
 
@@ -320,7 +326,9 @@ def _from_object(value: Any, images: object, options: dict[str, Any]) -> AnySour
 
 def _with_judgements(record: AnySource, judgements: object) -> AnySource:
     if judgements is not None and isinstance(record, (TaskFile, TaskSet)):
-        raise CollectionError(f"{record.name}: a task has judgements of its own; judgements= does not apply.")
+        raise CollectionError(
+            f"{record.name}: a task has judgements of its own; judgements= does not apply.", code="task-judgements"
+        )
     for path_or_spec in _as_list(judgements):
         record = attach_judgements(cast(Collection, record), path_or_spec)
     return record

@@ -43,7 +43,7 @@ def check_no_own_folder(path: str | Path, wanted: str = "a collection") -> None:
             action = hint.format(path=shlex.quote(str(path)), name=str(path))
             if elsewhere == "index":
                 action = f"copy it to a disk here, and name the copy; {action}"
-            raise CollectionError(f"{path}: {title}; not {wanted}.", hint=action)
+            raise CollectionError(f"{path}: {title}; not {wanted}.", hint=action, code="not-value")
 
 
 def kind_elsewhere(url: str) -> str | None:

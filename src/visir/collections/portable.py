@@ -67,7 +67,7 @@ def save(
     """
     ways = {"copy": copy_images, "link": link_images, "none": drop_images}
     if images not in ways:
-        raise CollectionError(f"images={images!r}: choose one of {', '.join(ways)}.")
+        raise CollectionError(f"images={images!r}: choose one of {', '.join(ways)}.", code="choose-one")
     if collection.injected is not None:
         raise CollectionError(
             f"{collection.name} carries shortcuts ({collection.injected}), which are a view: pictures get theirs only "
@@ -79,6 +79,7 @@ def save(
             f"{collection.name} is a view whose pictures are corrupted when a model looks at them "
             f"({collection.corrupted}).",
             hint="write them first (visir.robustness.corruptions.write_pictures) and save what that returns",
+            code="view-whose-pictures-corrupted",
         )
     folder = Path(folder)
     with new_folder(folder, PORTABLE, replace=replace) as change:
@@ -157,7 +158,9 @@ def _card(folder: Path) -> dict[str, Any]:
     file = folder / CARD
     if not file.is_file():
         raise CollectionError(
-            f"{folder}: no {CARD}, so not a portable collection.", hint="visir data convert makes one"
+            f"{folder}: no {CARD}, so not a portable collection.",
+            hint="visir data convert makes one",
+            code="no-collection-json-not",
         )
     card = read_json(file)
     if not isinstance(card, dict) or card.get("kind") != KIND:

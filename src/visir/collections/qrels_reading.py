@@ -85,7 +85,7 @@ def read_qrels(
         documents.append(str(document_id))
         grades.append(_grade(value, f"{where}, {place}"))
     if not queries:
-        raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}")
+        raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}", code="no-judgements")
     _check_once(where, places, queries, documents)
     return Qrels.of(queries, documents, grades, name=name or "qrels")
 
@@ -235,6 +235,7 @@ def _object_rows(source: Any, columns: dict[str, str | None]) -> Iterator[_Row]:
         raise CollectionError(
             f"cannot read judgements from a {type(source).__name__}.",
             hint='read_qrels({"q1": {"a.jpg": 1}}) works; it takes ' + FORMS,
+            code="cannot-read-judgements",
         )
     for number, entry in enumerate(source, 1):
         yield _of_entry(entry, f"entry {number}", columns)
@@ -260,7 +261,9 @@ def _of_entry(entry: Any, place: str, columns: dict[str, str | None]) -> _Row:
         document = entry[2] if len(entry) == 4 else entry[1]
         return place, entry[0], document, None if len(entry) == 2 else entry[-1]
     raise CollectionError(
-        f"qrels, {place}: {str(entry)[:60]!r} is no judgement.", hint='a judgement is ("q1", "a.jpg", 1) or so'
+        f"qrels, {place}: {str(entry)[:60]!r} is no judgement.",
+        hint='a judgement is ("q1", "a.jpg", 1) or so',
+        code="no-judgement",
     )
 
 
@@ -281,6 +284,7 @@ def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], columns: dict
                     f"{path}: no column of {' and '.join(missing)} ids; there are: {shown}.",
                     hint=f"name {'it' if len(missing) == 1 else 'them'}: "
                     + "read_qrels(…, " + ", ".join(f'{part}="COLUMN"' for part in missing) + ")",
+                    code="no-column-ids",
                 )  # fmt: skip
         values = {part: None if name is None else row.get(name) for part, name in names.items()}
         yield place, values["query"], values["document"], values["grade"]

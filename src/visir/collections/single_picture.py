@@ -15,5 +15,7 @@ def picture_of(source: HasImages, id: str) -> Image.Image:
     row = pc.index(source.images["id"], id).as_py()
     if row < 0:
         ids = source.images["id"].slice(0, 10_000).to_pylist()
-        raise CollectionError(f"no image {id!r}.", hint=nearest(id, ids) if ids else "the collection is empty")
+        raise CollectionError(
+            f"no image {id!r}.", hint=nearest(id, ids) if ids else "the collection is empty", code="no-image"
+        )
     return ImageReader(source).open(row)

@@ -65,7 +65,9 @@ class FoundSource(Generic[AnyFormat]):
         if isinstance(contents, SourceDraft):
             place_images(contents, images)
         elif images is not None:
-            raise CollectionError(f"{self.format.name} holds its own pictures; images= does not apply.")
+            raise CollectionError(
+                f"{self.format.name} holds its own pictures; images= does not apply.", code="holds-pictures"
+            )
         return contents
 
 
@@ -76,7 +78,9 @@ def find_source(
     spec = _copied_here(spec, f"a {kind.name}")
     prefix, text = _prefix(spec, kind)
     if prefix is not None and format is not None and prefix != format:
-        raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
+        raise CollectionError(
+            f"{spec!r} names the format {prefix!r}, and format={format!r} another.", code="names-format-format-another"
+        )
     name = prefix or format
     path, options = _options(text)
     path = user_path(path)  # a shell does so; Python does not
@@ -86,7 +90,9 @@ def find_source(
         return FoundSource(*_sniffed(path, kind, {*options, *given} - set(_OF_ALL)), options)
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
-        raise CollectionError(f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}")
+        raise CollectionError(
+            f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}", code="a-folder"
+        )
     return FoundSource(named, path, options)
 
 
@@ -105,7 +111,9 @@ def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:
     if name in kind.formats:
         return name, rest
     if len(name) > 1 and name.isidentifier():
-        raise CollectionError(f"{spec!r}: unknown {kind.formats.kind} {name!r}", hint=nearest(name, kind.formats))
+        raise CollectionError(
+            f"{spec!r}: unknown {kind.formats.kind} {name!r}", hint=nearest(name, kind.formats), code="unknown-name"
+        )
     return None, spec
 
 
@@ -125,7 +133,11 @@ def _options(text: str) -> tuple[Path, dict[str, Any]]:
 def _check_exists(path: Path, spec: str, kind: SourceKind[AnyFormat]) -> None:
     if not is_there(path):
         hint = "; ".join(filter(None, ("check the path", kind.without_path)))
-        raise CollectionError(f"{spec if len(spec) < 500 else spec[:80] + '…'}: no such file or folder.", hint=hint)
+        raise CollectionError(
+            f"{spec if len(spec) < 500 else spec[:80] + '…'}: no such file or folder.",
+            hint=hint,
+            code="no-such-file-folder",
+        )
 
 
 def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tuple[AnyFormat, Path]:
@@ -140,7 +152,9 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
             return sources[0]
         if sources:
             listing = ", ".join(f"{fitting.name}:{file}" for fitting, file in sources)
-            raise CollectionError(f"{path}: several {kind.plural} in this folder.", hint=f"name one of: {listing}")
+            raise CollectionError(
+                f"{path}: several {kind.plural} in this folder.", hint=f"name one of: {listing}", code="several-folder"
+            )
     if format is not None:
         return format, path
     advice = ""
@@ -150,14 +164,14 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
                 return other, path
             advice = advice or text
     if advice:
-        raise CollectionError(f"{path}: which of its columns has what?", hint=advice)
+        raise CollectionError(f"{path}: which of its columns has what?", hint=advice, code="columns-not-named")
     check_no_own_folder(path, f"a {kind.name}")
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
     holds = ""
     if path.is_dir():
         names = left_out(file.name for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
         holds = f" (its files: {names.removeprefix('left out: ')})" if names else " (no files in it)"
-    raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint)
+    raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint, code="no-known-format")
 
 
 def _first_format(path: Path, kind: SourceKind[AnyFormat], options: Set[str] = frozenset()) -> AnyFormat | None:

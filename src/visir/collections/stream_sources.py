@@ -46,11 +46,15 @@ def content_faults(place: str, source: Source) -> Iterator[None]:
         raise
     except Exception as fault:  # on bytes that are none of theirs readers raise whatever they like
         if source.fault is None:
-            raise CollectionError(f"{place}: damaged or truncated ({fault}).", hint=COPY) from fault
+            raise CollectionError(
+                f"{place}: damaged or truncated ({fault}).", hint=COPY, code="damaged-truncated"
+            ) from fault
         if is_url(place) or not isinstance(source.fault, OSError):
             raise
         raise CollectionError(
-            f"{place}: cannot be read ({source.fault.strerror}).", hint="check the disk; or copy the file again"
+            f"{place}: cannot be read ({source.fault.strerror}).",
+            hint="check the disk; or copy the file again",
+            code="cannot-read",
         ) from fault
 
 

@@ -103,7 +103,11 @@ class InputFiles:
     def __init__(self, source: str | Path) -> None:
         self.source = str(source)
         if not self.source.strip():
-            raise CollectionError("the name of the source is empty.", hint="name a folder, a pattern or an address")
+            raise CollectionError(
+                "the name of the source is empty.",
+                hint="name a folder, a pattern or an address",
+                code="name-source-empty",
+            )
         check_no_own_folder(self.source, "files of pictures")
         self._remote = is_url(source)
         self._called: dict[str, str] = {}
@@ -129,7 +133,9 @@ class InputFiles:
         if not self.files:
             endings = ", ".join(ENDINGS)
             if not listed:
-                raise CollectionError(f"{self.source}: there are no files.", hint=f"name some that end in {endings}")
+                raise CollectionError(
+                    f"{self.source}: there are no files.", hint=f"name some that end in {endings}", code="no-files"
+                )
             raise CollectionError(
                 f"{self.source}: no files of pictures: none of {len(listed):,} ends in {endings}.",
                 hint="photos in a folder: visir encode without --parts; or pack them into tars, some 10,000 in each",
@@ -154,11 +160,14 @@ class InputFiles:
         place = self.place(file.name)
         state = remote_state(place) if self._remote else _local_state(self._path(file.name))
         if state is None:
-            raise CollectionError(f"{place}: is no longer there.", hint="put it back, and run the same again")
+            raise CollectionError(
+                f"{place}: is no longer there.", hint="put it back, and run the same again", code="no-longer"
+            )
         if not file.is_same(*state):
             raise CollectionError(
                 f"{place}: has changed since it was listed ({self.difference(file, *state)}).",
                 hint="put the file back as it was; or encode what is there now: --replace (in Python: replace=True)",
+                code="changed-since-listed",
             )
 
     def difference(self, file: InputFile, size: int, tag: str) -> str:
@@ -281,7 +290,9 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         stream = path.open("rb")
     except OSError as fault:
-        raise CollectionError(f"{path}: cannot be read ({fault.strerror}).", hint="check its permissions") from fault
+        raise CollectionError(
+            f"{path}: cannot be read ({fault.strerror}).", hint="check its permissions", code="cannot-read"
+        ) from fault
     with stream:
         yield stream
 
@@ -313,7 +324,9 @@ def _below(folder: Path) -> Iterator[Path]:
 
     def refuse(fault: OSError) -> None:
         reason = f"{cut_path(escaped(str(fault.filename)))}: cannot be looked into ({fault.strerror})."
-        raise CollectionError(reason, hint="check its permissions; or name the files: 'FOLDER/*.tar'") from fault
+        raise CollectionError(
+            reason, hint="check its permissions; or name the files: 'FOLDER/*.tar'", code="cannot-looked"
+        ) from fault
 
     for parent, _, names in os.walk(folder, onerror=refuse):
         yield from (Path(parent, name) for name in names)

@@ -104,7 +104,7 @@ def _fill(
     for key, value in source.items():
         part = _OF_KEY.get(str(key).lower())
         if part is None:
-            raise CollectionError(f"a task has no part {key!r}.", hint=nearest(str(key), _OF_KEY))
+            raise CollectionError(f"a task has no part {key!r}.", hint=nearest(str(key), _OF_KEY), code="task-no-part")
         if part in parts:
             raise CollectionError(f"{key!r} and another name say the {part} of the task.", hint="leave one of them")
         if value is not None:
@@ -243,6 +243,7 @@ def _of_file(value: str | Path, part: str, image: str | None = None, split: str 
         raise CollectionError(
             f"{part}: {value}: no such file.",
             hint="a list of texts is written [text, …]; a folder with all parts opens by itself: visir.open(folder)",
+            code="no-such-file",
         )
     return file_table(PartFile(path.absolute(), split), Path.cwd(), image)
 

@@ -24,6 +24,7 @@ def check_accepted(encoder: Encoder, sides: Iterable[Items]) -> None:
         raise EncoderError(
             f"{encoder.label} takes neither images nor texts.",
             hint="give the class a method embed_images(self, images) or embed_texts(self, texts)",
+            code="takes-neither-images-nor",
         )
     distinct = list({id(items): items for items in sides}.values())
     refused: dict[Modality, Items] = {}
@@ -39,7 +40,9 @@ def check_accepted(encoder: Encoder, sides: Iterable[Items]) -> None:
     if faults:
         accepted = " and ".join(PLURALS[kind] for kind in sorted(encoder.modalities))
         hint = how_to_compose(encoder.modalities, encoder.card.name) if "text+image" in refused else where_to_begin()
-        raise_faults(EncoderError, f"{encoder.card.name} encodes only {accepted}", faults + empty, hint=hint)
+        raise_faults(
+            EncoderError, f"{encoder.card.name} encodes only {accepted}", faults + empty, hint=hint, code="encodes-only"
+        )
     if len(empty) == 1:
         raise CollectionError(f"{empty[0]}.", hint=_GIVE)
     raise_faults(CollectionError, f"items for {encoder.card.name}", empty, hint=_GIVE)

@@ -26,7 +26,9 @@ def order_named(order: str, model: object, source: object, *, is_model: bool = F
         yield
     except EncoderError as fault:
         if (is_model or _is_model(source)) and not names_model(model):
-            raise EncoderError(f"{_called(model)} is no model, and {_called(source)} is one.", hint=order) from fault
+            raise EncoderError(
+                f"{_called(model)} is no model, and {_called(source)} is one.", hint=order, code="no-model-one"
+            ) from fault
         raise
 
 

@@ -178,16 +178,19 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
                 raise EncoderError(
                     f"{name}: {role} is a {type(function).__name__}, not a function.",
                     hint=f"visir.Encoder.wrap({name!r}, {role}=function)",
+                    code="not-function",
                 )
         if image is None and text is None:
             raise EncoderError(
                 f"{name}: there is no function.",
                 hint=f"visir.Encoder.wrap({name!r}, image=function_of_pil_images, text=function_of_strings)",
+                code="no-function",
             )
         if form not in ("dense", "multi-vector"):
             raise EncoderError(
                 f"{name}: form = {form!r} is no form of own functions ({nearest(form, ('dense', 'multi-vector'))}).",
                 hint=f'visir.Encoder.wrap({name!r}, image=function, form="multi-vector")',
+                code="form-no-form-functions",
             )
         return _Wrapped(name, image, text, version, batch_size, preprocess, form)
 
@@ -330,7 +333,7 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
 
         Where both are of form "multi-vector", these are the vectors of all items, one after the other.
         """
-        raise EncoderError(f"{self.card.name} has no base encoder; its vectors are its own.")
+        raise EncoderError(f"{self.card.name} has no base encoder; its vectors are its own.", code="no-base-encoder")
 
     def root_encoder(self, modality: Modality) -> Encoder:
         """The encoder whose vectors the store keeps, below all heads; itself where it has no base encoder."""
@@ -354,13 +357,16 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
                 "its code has changed.",
                 hint='name a version, another one after every change: visir.Encoder.wrap(…, version="1"); a class of '
                 'your own: EncoderCard(…, revision="1")',
+                code="card-neither-weights-nor",
             )
 
     def cannot(self, modality: Modality) -> EncoderError:
         """The error for an input of a kind that this encoder does not take."""
         accepted = " and ".join(PLURALS[kind] for kind in sorted(self.modalities))
         hint = how_to_compose(self.modalities, self.card.name) if modality == "text+image" else where_to_begin()
-        return EncoderError(f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint)
+        return EncoderError(
+            f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint, code="encodes-no"
+        )
 
 
 class _Wrapped(Encoder):

@@ -72,7 +72,9 @@ def check_there(sides: Iterable[Items | Collection], remedy: str = "take them ou
         reasons = "; ".join(fault.message.removesuffix(".") for fault in faults[:3]) + (
             "; …" if len(faults) > 3 else ""
         )
-        raise ImageError(f"{', '.join(parts)} cannot be read: {reasons}.", hint=f"{faults[0].hint}; or {remedy}")
+        raise ImageError(
+            f"{', '.join(parts)} cannot be read: {reasons}.", hint=f"{faults[0].hint}; or {remedy}", code="cannot-read"
+        )
 
 
 def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> None:
@@ -81,9 +83,12 @@ def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> 
         return
     reasons = "; ".join(list(broken.values())[:3]) + ("; …" if len(broken) > 3 else "")
     if len(broken) == len(items):
-        raise ImageError(f"{items.name}: none of its {counted(len(items), 'images')} can be used: {reasons}")
+        raise ImageError(
+            f"{items.name}: none of its {counted(len(items), 'images')} can be used: {reasons}", code="nothing-usable"
+        )
     if not skip_broken:
         raise ImageError(
             f"{items.name}: {len(broken):,} of {len(items):,} images are broken: {reasons}",
             hint="mend them, or set them aside, counted: --skip-broken (for training, take them out of the list)",
+            code="images-broken",
         )

@@ -84,6 +84,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             f"{folder}: a folder of parts, which are vectors of pictures; not a model.",
             hint=f"an index of them: visir index build {shlex.quote(str(folder))} --out NEW; "
             f"the vectors of one part: {shlex.quote(f'parquet:{folder}/parts/PART.parquet')}",
+            code="folder-parts-vectors-pictures",
         )
     module = KINDS.get(kind)
     try:
@@ -92,7 +93,11 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         raise MissingPackageError(str(fault.name), extra="torch", purpose=f"a checkpoint of kind {kind!r}") from fault
     options = "&".join(option for option in options.split("&") if option and option != TRUSTED)
     if options and not hasattr(reader, "OPTIONS"):
-        raise EncoderError(f"{name}: a checkpoint of kind {kind!r} has no options.", hint=f"leave out ?{options}")
+        raise EncoderError(
+            f"{name}: a checkpoint of kind {kind!r} has no options.",
+            hint=f"leave out ?{options}",
+            code="checkpoint-kind-no-options",
+        )
     check_files(folder)
     with trusting_folder() if is_trusted else nullcontext(), ENCODER.reading(folder):
         return reader.load_checkpoint(folder, device, dtype, *([options] if options else []))  # type: ignore[no-any-return]
@@ -101,7 +106,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 def check_files(folder: Path) -> None:
     """Raise `EncoderError` for files that are missing or not as visir wrote them: vectors would look right."""
     faults = Manifest.read(folder, ENCODER).faults(folder, follow=True, digest=digest_once)
-    raise_faults(EncoderError, f"{folder}: a checkpoint that is damaged", faults, hint=COPY_AGAIN)
+    raise_faults(
+        EncoderError, f"{folder}: a checkpoint that is damaged", faults, hint=COPY_AGAIN, code="checkpoint-damaged"
+    )
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -137,7 +144,11 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
     if "folder" in entry:
         part = Path(str(entry["folder"]))
         if part.is_absolute() or ".." in part.parts:  # a checkpoint of somebody else names no folder of yours
-            raise EncoderError(f"{folder / MANIFEST}: part {str(part)!r} lies outside the checkpoint.", hint=COPY_AGAIN)
+            raise EncoderError(
+                f"{folder / MANIFEST}: part {str(part)!r} lies outside the checkpoint.",
+                hint=COPY_AGAIN,
+                code="part-lies-outside-checkpoint",
+            )
         return load_recorded(str(folder / part), folder, allow=allow, device=device, dtype=dtype)
     name = str(entry["name"])
     check_code(name, folder, allow)
@@ -145,6 +156,7 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
         raise EncoderError(
             f"{folder}: it is built over {name}, which is not there any more.",
             hint="move that model back, or put a link where it was: ln -s NEW_PLACE OLD_PLACE",
+            code="built-over-not-more",
         )
     family = family_of(name)
     return load(

@@ -104,6 +104,7 @@ class CrossEncoder(Displayed, ABC):
             raise EncoderError(
                 f"{self.card.name} scores no pairs of {query} queries and {document} documents.",
                 hint=f"it takes (query → document): {pairs}",
+                code="scores-no-pairs-queries",
             )
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
@@ -161,7 +162,7 @@ class CrossEncoder(Displayed, ABC):
         check_is_list(images, "pictures")
         if any(isinstance(image, str) for image in images):
             hint = "pairs of texts: score(queries, documents)"
-            raise EncoderError("score_pairs takes pictures and texts.", hint=hint)
+            raise EncoderError("score_pairs takes pictures and texts.", hint=hint, code="score-pairs-takes-pictures")
 
         pixels = {
             id(image): self.preprocess(to_rgb(image)) for image in {id(image): image for image in images}.values()
@@ -171,7 +172,11 @@ class CrossEncoder(Displayed, ABC):
     def score_pixels(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """The same for preprocessed pictures, which take far less memory than decoded ones."""
         if len(images) != len(texts):
-            raise EncoderError(f"{len(images)} images cannot be paired with {len(texts)} texts.", hint="one text each")
+            raise EncoderError(
+                f"{len(images)} images cannot be paired with {len(texts)} texts.",
+                hint="one text each",
+                code="images-cannot-paired-texts",
+            )
         pictures = list({id(image): image for image in images}.values())
         positions = {id(image): position for position, image in enumerate(pictures)}
         order = sorted(range(len(images)), key=lambda pair: positions[id(images[pair])])

@@ -38,6 +38,7 @@ def pick_device(device: str | None) -> str:
             "this model cannot be compiled by OpenVINO: image and text towers of transformers, of open_clip and of "
             "sentence-transformers (one vector for each input) can, and towers that visir trained.",
             hint="leave --device out, or --device cpu",
+            code="openvino-takes-not",
         )
     if device in (None, "cuda") and torch.cuda.is_available():
         return own_gpu(*launched_here(), torch.cuda.device_count())
@@ -55,6 +56,7 @@ def pick_device(device: str | None) -> str:
         raise EncoderError(
             f"the device {device!r}{source} cannot be used: {reason}",
             hint=nearest(device.lower(), [*devices, COMPILED]).replace("known:", "there is:"),
+            code="device-cannot-used",
         ) from fault
     return device
 
@@ -75,5 +77,6 @@ def own_gpu(number: int, processes: int, gpus: int) -> str:
         raise EncoderError(
             f"process {number + 1} of {processes} on this machine has no GPU of its own: there are {gpus}.",
             hint=f"start {gpus} on each machine (torchrun --nproc-per-node {gpus}), or compute with --device cpu",
+            code="there-are",
         )
     return f"cuda:{number}"

@@ -33,6 +33,7 @@ class KnownDimension:
                 f"{self.label}: its {modality} vectors have {size} values, and {known} were expected.",
                 hint=f"let all vectors have the same length{'' if several else ': pool or pad them'}"
                 f"{'; or change the dimension that it states' if self._states_dimension else ''}",
+                code="vectors-values-expected",
             )
 
     @property
@@ -47,6 +48,7 @@ class KnownDimension:
             raise EncoderError(
                 f"{self.label}: the length of its vectors is not known before it has encoded something.",
                 hint="encode something first, or say it: dimension = 512",
+                code="length-vectors-not-known",
             )
         stated = ", ".join(f"{modality} vectors have {size} values" for modality, size in sorted(learnt.items()))
         raise EncoderError(

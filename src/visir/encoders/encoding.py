@@ -118,7 +118,9 @@ def encode(
     with order_named(_ORDER, model, source):
         encoder = model if isinstance(model, Encoder) else load(model)
     if isinstance(source, Encoder):
-        raise EncoderError(f"{source.card.name} is an encoder: there is nothing to encode in it.", hint=_ORDER)
+        raise EncoderError(
+            f"{source.card.name} is an encoder: there is nothing to encode in it.", hint=_ORDER, code="nothing-encode"
+        )
     items = items_of(source, encoder, modality, role, split=split, images=images)
     return encode_items(encoder, items, role, **options)
 
@@ -268,7 +270,9 @@ def check_not_empty(items: Items) -> None:
     """Raise `CollectionError` when there are no items."""
     if len(items) == 0:
         raise CollectionError(
-            f"{items.name}: there are no {PLURALS[items.modality]} to encode.", hint="is the split right?"
+            f"{items.name}: there are no {PLURALS[items.modality]} to encode.",
+            hint="is the split right?",
+            code="no-encode",
         )
 
 
@@ -300,6 +304,7 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
             raise CollectionError(
                 f"{items.name}: pictures changed while they were encoded; nothing of them is kept.",
                 hint="run the same again, when nothing writes to them any more",
+                code="pictures-changed-while-encoded",
             )
         entry = store.entry(key)
     check_broken(entry.broken, items, options.skip_broken)

@@ -244,9 +244,15 @@ def family_of(name: str) -> Family:
                 hint="go on with the same command and --resume (resume=True in Python)",
             )
         markers = ", ".join(family.marker for family in every_family() if family.marker)
-        raise EncoderError(f"{name}: this folder holds no model that is known here (none of {markers}).", hint=_forms())
+        raise EncoderError(
+            f"{name}: this folder holds no model that is known here (none of {markers}).",
+            hint=_forms(),
+            code="folder-holds-no-model",
+        )
     if is_there(path):
-        raise EncoderError(f"{name}: a file needs a prefix that says what it is.", hint=_forms())
+        raise EncoderError(
+            f"{name}: a file needs a prefix that says what it is.", hint=_forms(), code="file-needs-prefix-says"
+        )
     if is_path(name):
         raise no_such_folder(name)
     prefixes = [prefix for family in every_family() for prefix in family.prefixes]
@@ -254,6 +260,7 @@ def family_of(name: str) -> Family:
     raise EncoderError(
         f"unknown encoder {shown!r}: not a name that is known here, and no such folder.",
         hint=f"{nearest(name.split(':')[0], prefixes)}\n{_forms()}",
+        code="not-name-known-no",
     )
 
 
@@ -272,6 +279,7 @@ def no_such_folder(name: str) -> EncoderError:
         f"{bare}: no such folder.",
         hint=f"{meant}{'' if near else f'relative paths begin at {Path.cwd()}; '}a model is a folder that visir train "
         "or save_pretrained wrote, or a name on the hub (ORGANISATION/NAME); visir models lists models",
+        code="no-such-folder",
     )
 
 

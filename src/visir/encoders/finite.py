@@ -28,7 +28,9 @@ def finite(vectors: Embedded, names: Sequence[object], label: str) -> Embedded:
     bad = not_finite(vectors)
     if len(bad):
         fault = f"{label} returned NaN or infinite values for"
-        raise EmbeddingError(f"{fault} {faulty_inputs(bad, names)}.", hint=NOT_FINITE)
+        raise EmbeddingError(
+            f"{fault} {faulty_inputs(bad, names)}.", hint=NOT_FINITE, code="returned-nan-infinite-values"
+        )
     return vectors
 
 

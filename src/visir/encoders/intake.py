@@ -77,6 +77,7 @@ def faults_named(encoder: Any, inputs: str) -> Iterator[None]:
             if "out of memory" in str(fault)
             else "do the files of the model belong together (configuration, weights, processor, tokenizer)? Fetch all "
             "of them again",
+            code="library-failed",
         ) from fault
 
 
@@ -97,6 +98,7 @@ def take_in(returned: Any, count: int, modality: Modality, label: str) -> NDArra
             f"{label}: for {count} {_INPUTS[modality]} it returned numbers of the shape {vectors.shape}; expected is "
             f"({count}, d): a vector of d numbers for each.",
             hint=_remedy(vectors.shape, count),
+            code="returned-numbers-shape-expected",
         )
     return vectors
 
@@ -127,6 +129,7 @@ def _numbers(returned: Any, count: int, modality: Modality, label: str) -> NDArr
             f"{label}: for {count} {_INPUTS[modality]} it returned {type(returned).__name__}{inside}, which is no "
             f"array of numbers of the shape ({count}, d){f' ({fault})' if str(fault) else ''}.",
             hint=hint,
+            code="returned-no-array-numbers",
         ) from fault
 
 

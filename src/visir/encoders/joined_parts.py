@@ -91,6 +91,7 @@ def check_finished(parts: Parts) -> FinishedParts:
         hint=f"visir encode SOURCE --model {shlex.quote(parts.encoder.name)} --parts {place} makes them; "
         f"visir encode --parts {place} --give-up FILE leaves one out that is lost; in Python, Parts(place) gives the "
         "parts that are there",
+        code="not-finished",
     )
 
 
@@ -116,6 +117,7 @@ def join_parts(parts: Parts, finished: FinishedParts, path: Path) -> tuple[Embed
                     f"{parts.place}: its ids are more than 2 GiB of text, which one index cannot hold.",
                     hint="encode the source into several folders of parts, by a pattern of files each, make an index "
                     "of each, and merge what they find: visir.retrieval.merge_shards",
+                    code="ids-more-gib-text",
                 )
             advance(len(vectors))
     if not ids:
@@ -142,6 +144,7 @@ def _check_same(parts: Parts, file: str, vectors: Embeddings, dimension: int) ->
             f"{parts.place}: the part of {file} has {vectors.dimension} dimensions ({vectors.vectors.dtype}), by "
             f"{vectors.encoder.name}; the parts are by {parts.encoder.name}, of {dimension} dimensions (float32).",
             hint="delete that part, and run the same visir encode --parts again",
+            code="part-dimensions-parts-dimensions",
         )
 
 
@@ -163,4 +166,5 @@ def _check_no_repeats(parts: Parts, ids: pa.StringArray, names: list[str], ends:
         f"{parts.place}: {len(twice):,} {stand} in several parts:{''.join(lines)}",
         hint="every id names one vector: encode into a new folder without --key-ids, so that ids begin with the name "
         "of their file",
+        code="several-parts",
     )

@@ -231,6 +231,7 @@ def _of_word(word: str, listed: list[KnownModel]) -> list[KnownModel]:
         f"no model of the list has {word!r}.",
         hint=(f"did you mean {', '.join(shown)}? " if names else "")
         + f"visir models lists them; others load too, try one with visir doctor --load {bare}",
+        code="no-model-list",
     )
 
 
@@ -253,7 +254,9 @@ def _searched(model: KnownModel) -> str:
 def _checked(given: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple[str, ...]:
     for value in given:
         if value not in known:
-            raise EncoderError(f"{what}={value!r}: there is no such choice.", hint=nearest(value, known))
+            raise EncoderError(
+                f"{what}={value!r}: there is no such choice.", hint=nearest(value, known), code="no-such-choice"
+            )
     return given
 
 

@@ -85,12 +85,14 @@ def preprocessed(
     try:
         return work(image)
     except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
-        return ImageError(f"{where()}: {fault.message}", hint=fault.hint, lasting=True)
+        return ImageError(f"{where()}: {fault.message}", hint=fault.hint, lasting=True, code=fault.code)
     except VisirError:
         raise
     except Exception as fault:
         # The preprocessing is a library's code; what it raises does not say which image it was.
-        raise EncoderError(f"{where()}: the preprocessing of {name} failed on {image.size}: {fault!r}") from fault
+        raise EncoderError(
+            f"{where()}: the preprocessing of {name} failed on {image.size}: {fault!r}", code="preprocessing-failed"
+        ) from fault
 
 
 def sorted_out(

@@ -124,6 +124,7 @@ def _not_over_itself(name: str) -> Iterator[None]:
             f"{bare}: it is built over itself: {circle}.",
             hint="one of these folders names a wrong base, in adapter_config.json or visir.json; an adapter takes "
             "another one: ADAPTER?base=NAME",
+            code="built-over-itself",
         )
     token = _BEING_LOADED.set((*outer, place))
     try:
@@ -158,6 +159,7 @@ def _text_of(name: object) -> str:
             hint='a name, a folder or an encoder: visir.load("pixels"); visir.encode(model, photos) takes the model '
             'first, visir.evaluate(photos, model) and visir.search(photos, model, "a dog") take it second; functions '
             "of your own: visir.Encoder.wrap('mine', image=function, text=function)",
+            code="no-model",
         )
     text = os.path.expanduser(str(name))  # noqa: PTH111 (Path raises where there is no such user)
     if not text.strip() or "\0" in text:
@@ -196,6 +198,7 @@ def load_cross_encoder(
             f"{text} ({family.name}) has no image–text matching head: it makes vectors only.",
             hint="name a model that has one, e.g. Salesforce/blip-itm-base-coco (BLIP; X-VLM and ALBEF have one too), "
             "or a cross-encoder of sentence-transformers, e.g. cross-encoder/ms-marco-MiniLM-L6-v2",
+            code="makes-vectors",
         )
     return scorer
 
@@ -242,4 +245,5 @@ def hub_unreachable(name: str, cause: BaseException) -> EncoderError:
         f"model's folder here and pass its path;\n    {where_to_begin()}.\n    Without a download: pixels, "
         "mobilenet_v2[:FOLDER] and onnx:FILE take pictures only, colours takes pictures and names of "
         "colours, bow takes texts only, npz:FILE has vectors made elsewhere",
+        code="not-machine-hub-could",
     )

@@ -77,6 +77,7 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         raise EncoderError(
             f"{folder}: visir wrote this folder, and it is no model ({config.get('kind', 'of no kind')}).",
             hint="visir library info FOLDER and visir index info FOLDER say which model theirs are of",
+            code="visir-wrote-folder-no",
         )
     text, image = _sides(config)
     takes = tuple(side for side, there in (("image", image), ("text", text)) if there) or family.takes
@@ -145,6 +146,7 @@ def _json(path: Path) -> dict[str, Any]:
         raise EncoderError(
             f"{path}: this configuration cannot be read ({why.removeprefix(f'{path}: ')}).",
             hint="copy the model's folder again",
+            code="configuration-cannot-read",
         ) from fault
     return value if isinstance(value, dict) else {"modules": value}
 

@@ -58,9 +58,11 @@ def check_code(name: str, place: object, allow: str = "") -> None:
         raise CodeNotTrustedError(
             f"{place}: it names the model {name}, an address, and nobody has said here that it may be asked.",
             hint=f"if you know that address, and trust who made {place}: {allow or f'name that model: {name}'}",
+            code="names-model-address-nobody",
         )
     export = f"export {NAMES}={shlex.quote(absolute_name(name))}"
     raise CodeNotTrustedError(
         f"{place}: it names the model {name}, which runs code of its own, and nobody has said here that it may.",
         hint=f"read that code; if you trust it, and who made {place}: {' or '.join(filter(None, (allow, export)))}",
+        code="names-model-runs-code",
     )

@@ -134,4 +134,5 @@ def _check_finite(scores: NDArray[np.float32], cross_encoder: CrossEncoder, plan
             f"{cross_encoder.card.name} gave NaN or an infinite score to {len(bad)} of {len(part)} pairs, e.g. "
             f"{outer} with {inner}.",
             hint="look at these inputs; with half precision, match in float32 or bfloat16",
+            code="gave-nan-infinite-score",
         )

@@ -141,9 +141,9 @@ def _damage_named(place: str) -> Iterator[None]:
     except OSError as fault:
         if fault.errno is not None or isinstance(fault, (ConnectionError, TimeoutError, FileNotFoundError)):
             raise
-        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
+        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN, code="damaged") from fault
     except (pa.ArrowException, KeyError, TypeError, ValueError) as fault:
-        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN) from fault
+        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN, code="damaged") from fault
 
 
 def _card_of(parquet: pq.ParquetFile, place: str) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def agreed_plan(place: SharedPlace, plan: Mapping[str, Any], given: Mapping[str,
             raise EmbeddingError(
                 f"{place.place}: holds files that visir did not write ({', '.join(strangers[:3])}).",
                 hint="name a new folder (--parts)",
+                code="holds-files-visir",
             )
         place.create(MANIFEST, Manifest(PARTS.name, plan, version=PARTS.version).to_bytes())
         existing = read_plan(place) or dict(plan)
@@ -129,6 +130,7 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
                 f"{inputs.source}: has none of the {len(current):,} files that {place.place} is made of, e.g. "
                 f"{next(iter(current))}.",
                 hint="name the same source as before, or another folder (--parts)",
+                code="none-files-made",
             )
         lost = {name: file for name, file in now.items() if name in current and current[name].part in given_up}
         changed = [
@@ -146,6 +148,7 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
                 ],
                 hint="put them back as they were; encode what is there now: --replace (in Python: replace=True); or "
                 "leave out those without a part: --give-up FILE (in Python: Parts(place).give_up)",
+                code="files-changed-since-listed",
             )
         notes = notes_on_tars([*current, *now])  # a tar may be gone by now, and what was noted about it not
         added = [file for name, file in now.items() if name not in current and name not in notes]

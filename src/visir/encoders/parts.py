@@ -119,7 +119,9 @@ def encode_parts(
         encoder = _encoder_of_images(model)
     inputs = patiently(lambda: InputFiles(source))
     if inputs.holds(parts):
-        raise EmbeddingError(f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)")
+        raise EmbeddingError(
+            f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)", code="lies-source"
+        )
     place = open_place(parts)
     settings = {"batch size": batch_size, "ids": ids, "lease": lease}
     if ids not in (None, "file", "key"):
@@ -140,6 +142,7 @@ def encode_parts(
         [named(name, reason) for name, reason in sorted(worker.failed.items())],
         hint="mend them (broken pictures: --skip-broken), and run the same again: finished files are skipped; "
         "one that cannot be mended is left out by --give-up FILE (in Python: Parts(place).give_up)",
+        code="could-not-encoded",
     )
     return worker.result
 

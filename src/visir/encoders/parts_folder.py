@@ -103,13 +103,17 @@ class Parts:
         if is_url(place) and "?" in str(place) and is_parts(str(place)):
             address, _, options = str(place).partition("?")
             raise EmbeddingError(
-                f"{address}: a folder of parts takes no options ({options}).", hint=f"name it without them: {address}"
+                f"{address}: a folder of parts takes no options ({options}).",
+                hint=f"name it without them: {address}",
+                code="folder-parts-takes-no",
             )
         self._place = open_place(place) if isinstance(place, str | Path) else place
         plan = read_plan(self._place)
         if plan is None:
             raise EmbeddingError(
-                f"{self._place.place}: holds no parts.", hint="visir encode SOURCE --model MODEL --parts FOLDER"
+                f"{self._place.place}: holds no parts.",
+                hint="visir encode SOURCE --model MODEL --parts FOLDER",
+                code="holds-no-parts",
             )
         self.place, self.plan = self._place.place, plan
 
@@ -249,4 +253,5 @@ class Parts:
             raise EmbeddingError(
                 f"{self.place}/{part.path}: the part of {part.file.name} is gone: somebody has removed it meanwhile.",
                 hint="run the same again: it says what is missing then, and what makes it",
+                code="part-gone",
             ) from fault

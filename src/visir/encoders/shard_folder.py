@@ -40,7 +40,9 @@ class Shard:
         """From "3/16": the third of sixteen."""
         match = re.fullmatch(r"(\d+)/(\d+)", text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 99_999:
-            raise ConfigurationError(f"shard {text!r}: there is no such part.", hint="the third of sixteen is 3/16")
+            raise ConfigurationError(
+                f"shard {text!r}: there is no such part.", hint="the third of sixteen is 3/16", code="no-such-part"
+            )
         return cls(int(match[1]), int(match[2]))
 
     @classmethod
@@ -128,11 +130,13 @@ class ShardFolder:
             raise EmbeddingError(
                 f"{self.place}: there are no {self.label} shards.",
                 hint="make them first: visir encode … --shard 1/4, 2/4, … or under torchrun",
+                code="no-shards",
             )
         if len(counts) > 1:
             raise EmbeddingError(
                 f"{self.place}: {self.label} shards of {' and of '.join(map(str, sorted(counts)))} parts.",
                 hint="delete those of one kind; what is whole can be joined",
+                code="shards-parts",
             )
         count = next(iter(counts))
         missing = _without(count, self.finished(count))
@@ -142,6 +146,7 @@ class ShardFolder:
                 f"{'is' if len(missing) == 1 else 'are'} missing.",
                 hint=f"visir encode … --shard {missing[0]}/{count}{self._where()}, or the whole launch again: finished "
                 "shards are skipped",
+                code="embedding-shards-missing",
             )
         cards: dict[Shard, dict[str, Any]] = {}
         stop = 0
@@ -159,6 +164,7 @@ class ShardFolder:
                     f"shard before it ends at {stop:,} of {total:,}.",
                     hint=f"give all shards one --batch-size: delete it, then visir encode … --shard {shard}"
                     f"{self._where()}",
+                    code="inputs-shard-before-ends",
                 )
             stop = about["stop"]
             cards[shard] = card
@@ -176,6 +182,7 @@ class ShardFolder:
                 f"{self.place}: holds {self.label} shards {_listed(sorted(numbers))} of {count}, finished or begun; "
                 f"this is {shard.number} of {shard.count}.",
                 hint=f"go on with {count} processes, or {again}; to begin anew, delete {places}",
+                code="holds-shards-finished-begun",
             )
 
     def check_same(self, shard: Shard, card: Mapping[str, Any], about: Mapping[str, Any]) -> None:
@@ -190,6 +197,7 @@ class ShardFolder:
                 f"{self._named(shard)}: inputs {existing['start']:,} to {existing['stop']:,}, and this would be "
                 f"{about['start']:,} to {about['stop']:,}: {reason}.",
                 hint="take the same for all shards, or delete that one",
+                code="shards-of-other-inputs",
             )
 
     def publish(self, shard: Shard) -> None:
@@ -224,6 +232,7 @@ class ShardFolder:
         return EmbeddingError(
             f"{self._named(shard)}: damaged: {reason}.",
             hint=f"delete it and make it again: visir encode … --shard {shard}{self._where()}",
+            code="damaged",
         )
 
     def _strange(self, shard: Shard, card: Mapping[str, Any]) -> EmbeddingError:
@@ -241,7 +250,9 @@ class ShardFolder:
         else:
             reason = "of the same ids, but the pictures were others (their bytes differ)"
         return EmbeddingError(
-            f"{self._named(shard)}: {reason}.", hint="name another folder for these shards (--shards), or delete it"
+            f"{self._named(shard)}: {reason}.",
+            hint="name another folder for these shards (--shards), or delete it",
+            code="parts-of-another-run",
         )
 
     def _counts(self) -> dict[int, list[int]]:

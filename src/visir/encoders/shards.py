@@ -203,10 +203,14 @@ def _computing(encoder: Encoder, items: Items) -> Encoder:
         raise EncoderError(
             f"{items.name}: the {items.title} hold {items.holding}; shards are parts of items that all hold the same.",
             hint="encode them in one process (visir.encode), or each kind by itself: items.of_kind('text')",
+            code="hold-shards-parts-items",
         )
     encoder = encoder.root_encoder(items.modality)
     if encoder.precomputed:
-        raise EncoderError(f"{encoder.card.name}: these vectors are made already; there is nothing to divide.")
+        raise EncoderError(
+            f"{encoder.card.name}: these vectors are made already; there is nothing to divide.",
+            code="vectors-made-already",
+        )
     check_accepted(encoder, [items])
     encoder.check_versioned("shards are made by several processes")
     return encoder

@@ -51,6 +51,7 @@ def truncate_texts(
             f"max_length={limit} is too small: the ending {ending!r} does not fit, even after an empty text.",
             hint="a larger max_length in the encoder's name, a shorter template, "
             "or shortcuts on the images alone (on=images)",
+            code="ending-not-fit-even",
         )
     ends = [_ends(result[row]) for row in too_long]
     lasts = last_fitting([result[row] for row in too_long], ends, whole)

@@ -263,6 +263,7 @@ def _check_judged(tasks: Iterable[Task]) -> None:
                 f"{task.source}, split {task.split}: there are no judgements of the task {task.name}; nothing can be "
                 "measured.",
                 hint="where the makers of a benchmark keep them, hand the answers in: visir submit (visir.submit)",
+                code="no-judgements-task-nothing",
             )
 
 
@@ -311,7 +312,7 @@ def _tasks(source: TaskSource | Task | Sequence[Task], split: str | None, names:
         tasks = []
     for name in names or ():
         if name not in known:
-            raise ConfigurationError(f"unknown task {name!r}", hint=nearest(name, known))
+            raise ConfigurationError(f"unknown task {name!r}", hint=nearest(name, known), code="unknown-task")
     chosen = [name for name in known if names is None or name in names]
     if not chosen:
         raise CollectionError("there is no task to evaluate.", hint=f"known: {', '.join(known) or 'none'}")
@@ -339,4 +340,5 @@ def check_not_empty(part: Collection, split: str | None) -> None:
         raise CollectionError(
             f"{where}: {counted(part.images.num_rows, 'images')} but no captions; there is nothing to measure by.",
             hint="to search images without captions, use: visir search",
+            code="no-captions-to-measure",
         )

@@ -209,6 +209,7 @@ def _place(path: Path) -> tuple[str, str, str]:
         raise RunError(
             f"{shown}: the last four parts of the path should be collection/model/task/perturbation.parquet.",
             hint=nearest(path.parts[-4] if len(path.parts) >= 4 else "", COLLECTIONS),
+            code="last-four-parts-path",
         )
     task: str = "i2t" if path.parts[-2] == "i2t" else "t2i"
     return path.parts[-4], path.parts[-3], task
@@ -243,6 +244,7 @@ def _coco(path: Path, given: str | Path | None, images: int) -> pa.StringArray:
         raise RunError(
             f"{path}: the caption ids of COCO's test split are needed for its positives. {fault.message}",
             hint="name ECCV Caption's coco_test_ids.npy (coco_captions=…)",
+            code="caption-ids-coco-test",
         ) from fault
     if content.shape != (5 * images,):
         raise RunError(f"{given or default}: {content.shape} ids for {images} images; expected five each.")
@@ -286,4 +288,5 @@ def _unexplained(subject: str) -> RunError:
     return RunError(
         f"{subject} do not follow from the retrieved documents and the given caption ids.",
         hint="are these the caption ids of the same split, in the same order?",
+        code="not-follow-retrieved-documents",
     )

@@ -139,7 +139,8 @@ def compare_results(
     if not tasks:
         raise ProtocolError(
             "the results have no task in common: "
-            + "; ".join(f"{result.system}: {', '.join(result.tasks)}" for result in results)
+            + "; ".join(f"{result.system}: {', '.join(result.tasks)}" for result in results),
+            code="results-no-task-common",
         )
     allowed = check_comparable(results, (*allow, *contestants.allow))
     names = _measures(results, measures, tasks)
@@ -216,7 +217,7 @@ def _informed(results: Sequence[Result]) -> Result:
 def _owners(results: Sequence[Result], tasks: Sequence[str], unit: Unit | None) -> dict[str, str] | None:
     """The image of each caption among the queries; None when the image of a caption is not known."""
     if unit is not None and unit not in get_args(Unit):
-        raise ConfigurationError(f"unknown unit {unit!r} ({nearest(unit, get_args(Unit))})")
+        raise ConfigurationError(f"unknown unit {unit!r} ({nearest(unit, get_args(Unit))})", code="unknown-unit")
     owners: dict[str, str] = {}
     for result in results:
         if result.captions is not None:
@@ -232,6 +233,7 @@ def _owners(results: Sequence[Result], tasks: Sequence[str], unit: Unit | None) 
             f"{results[0].system}: of {len(unknown):,} of {len(caption_ids):,} captions the image is not known, "
             f"e.g. {unknown[0]!r}.",
             hint="evaluate again (visir evaluate … --out), or test over captions by name: --unit caption",
+            code="captions-image-not-known",
         )
     return None
 

@@ -100,7 +100,11 @@ class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
             if (difference.system, difference.task) == (system, task) and is_called(difference.measure, typed):
                 return difference
         known = [f"[{entry.system!r}, {f'{entry.task} {entry.measure}'!r}]" for entry in self.differences[:12]]
-        raise VisirError(f"there is no difference [{system!r}, {measure!r}].", hint=f"there are {', '.join(known)}")
+        raise VisirError(
+            f"there is no difference [{system!r}, {measure!r}].",
+            hint=f"there are {', '.join(known)}",
+            code="no-difference",
+        )
 
     def __repr__(self) -> str:
         lines = [f"{system}: {self.verdict(system)}" for system in self.systems[1:]]

@@ -38,11 +38,13 @@ def composed_system(
         raise ConfigurationError(
             f"compose = {compose!r} goes with a model; given is a {type(given).__name__}.",
             hint="vectors and runs are composed already: leave compose out",
+            code="compose-goes-model",
         )
     if not any_of_both(tasks):
         raise ConfigurationError(
             f"compose = {compose!r}: no query and no document of these tasks has a text and an image.",
             hint="leave compose out",
+            code="no-query-no-document",
         )
     match = _CHOSEN_ON.fullmatch(str(compose).strip())
     if match is None:
@@ -52,6 +54,7 @@ def composed_system(
             f"compose = {compose!r}: the weight is chosen on {match['split']!r}, which is measured too "
             f"({'split ' + repr(split) if split else 'all splits'}).",
             hint="measure another split: split=…",
+            code="weight-chosen-measured-too",
         )
     chosen = choose_weight(
         source,

@@ -42,6 +42,7 @@ def contestants_of(given: Sequence[Any], qrels: Any = None, measures: Sequence[s
         raise VisirError(
             "a comparison needs at least two results.",
             hint="visir.compare(first, second), or visir.compare({'a': run, 'b': run}, qrels=qrels)",
+            code="comparison-needs-least-two",
         )
     if qrels is None:
         results = [_result(value, name) for name, value in named]
@@ -92,6 +93,7 @@ def _needs_judgements(what: str) -> ConfigurationError:
         f"{what} is no result, and runs need judgements.",
         hint="visir.compare(first, second, qrels='qrels.txt'), or --qrels qrels.txt; results are what visir.evaluate "
         "returns or saved",
+        code="no-result-runs-need",
     )
 
 

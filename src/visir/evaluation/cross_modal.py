@@ -88,6 +88,7 @@ def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArra
         raise ProtocolError(
             f"dcg_cm@{p} looks deeper than the run {run.name} ({run.task}), which is {run.depth} deep.",
             hint=f"search deeper, or measure dcg_cm@{run.depth}",
+            code="dcg-cm-looks-deeper",
         )
     lengths = np.diff(run.offsets)
     place = np.arange(len(run.scores)) - np.repeat(run.offsets[:-1], lengths)
@@ -115,6 +116,7 @@ def _own_scores(run: Run) -> NDArray[np.float64]:
         raise ConfigurationError(
             f"the scores of run {run.name} ({run.task}) reach {highest:.3g}; they are no cosines.",
             hint="give an estimator: an encoder, or the pair of its image and text embeddings",
+            code="scores-run-reach-no",
         )
     return run.scores.astype(np.float64)
 

@@ -50,6 +50,7 @@ def _error(differences: Floats) -> tuple[float, float]:
         raise VisirError(
             f"{differences.shape[0]} seeds and {differences.shape[1]} images: both are samples, of two at least.",
             hint="train more seeds",
+            code="both-samples-two-least",
         )
     parts = [differences.mean(axis).var(ddof=1) / differences.shape[1 - axis] for axis in (0, 1)]
     freedom = [differences.shape[1 - axis] - 1 for axis in (0, 1)]

@@ -163,6 +163,7 @@ def evaluate(
             raise ConfigurationError(
                 "qrels go without a source of tasks: they are judgements alone, for a run.",
                 hint="of a run: visir.evaluate(run, qrels=FILE); of a collection: visir.open(source, judgements=FILE)",
+                code="judgements-alone-run",
             )
         needless = {
             "tasks": tasks,
@@ -221,12 +222,15 @@ def evaluate(
         subject.search_device = search_device
     elif search_device is not None:
         raise ConfigurationError(
-            f"search_device = {search_device!r}: {subject.name} is not searched by vectors.", hint="leave it out"
+            f"search_device = {search_device!r}: {subject.name} is not searched by vectors.",
+            hint="leave it out",
+            code="not-searched-vectors",
         )
     if isinstance(subject, RunSystem) and stage is not None and isinstance(estimator, str) and estimator == "self":
         raise ConfigurationError(
             "a run's own scores cannot be the gains of dcg_cm once it is re-ranked: matching scores are no cosines.",
             hint="name an encoder as the estimator, or leave it out",
+            code="matching-scores-no-cosines",
         )
     assembly = assembly.keep([task for task in assembly.tasks if subject.answers(task)])
     names, cutoffs = split_names(measures or measures_of(assembly.tasks.values()), estimator is not None)
@@ -280,7 +284,9 @@ def evaluate(
     further = None
     if cutoffs:
         if assembly.collection is None:
-            raise ConfigurationError("dcg_cm compares images with captions: it goes with collections of these only.")
+            raise ConfigurationError(
+                "dcg_cm compares images with captions: it goes with collections of these only.", code="goes-collections"
+            )
         judge = _judge(_named(estimator, device, dtype), assembly, subject, encoding)
         estimator_line = judge.line if judge else f"self (circular): {label}"
         protocol = protocol.changed(estimator=estimator_line)
@@ -328,6 +334,7 @@ def _judge(
         raise ConfigurationError(
             "dcg_cm needs an estimator: who says what a wrong answer is worth?",
             hint="estimator=another encoder, or 'self' (circular)",
+            code="says-wrong-answer-worth",
         )
     judge = system_of(estimator, **(encoding if isinstance(estimator, Encoder) else {}))
     if not isinstance(judge, (VectorSystem, EncoderSystem)):

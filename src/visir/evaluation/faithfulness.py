@@ -43,18 +43,24 @@ def overlap_at(dense: Run, sparse: Run, k: int = 10) -> NDArray[np.float64]:
     if dense.gallery.fingerprint != sparse.gallery.fingerprint or dense.task != sparse.task:
         raise RunError(
             f"{dense.name} ({dense.task}, {dense.gallery.size:,} candidates) and {sparse.name} "
-            f"({sparse.task}, {sparse.gallery.size:,}) did not search the same gallery."
+            f"({sparse.task}, {sparse.gallery.size:,}) did not search the same gallery.",
+            code="candidates-not-search-same",
         )
     depth = min(k, dense.gallery.size)
     for run in (dense, sparse):
         if np.diff(run.offsets).min() < depth:
-            raise RunError(f"run {run.name} has answers of fewer than {depth} documents.", hint="search deeper")
+            raise RunError(
+                f"run {run.name} has answers of fewer than {depth} documents.",
+                hint="search deeper",
+                code="run-answers-fewer-documents",
+            )
     sparse_rows = pc.index_in(dense.queries, sparse.queries)
     if sparse_rows.null_count:
         missing = dense.queries.filter(pc.is_null(sparse_rows))[0].as_py()
         raise RunError(
             f"run {sparse.name} does not answer {counted(sparse_rows.null_count, 'queries')} of {dense.name}, "
-            f"e.g. {missing!r}."
+            f"e.g. {missing!r}.",
+            code="run-not-answer",
         )
     place = np.arange(depth)
     dense_top = dense.indices[dense.offsets[:-1, None] + place]

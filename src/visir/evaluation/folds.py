@@ -31,6 +31,7 @@ def cut(collection: Collection, folds: int) -> list[Collection]:
         raise ConfigurationError(
             f"{images:,} images do not divide into {folds} equal folds.",
             hint=f"choose a split of a multiple of {folds} images, or another number of folds",
+            code="images-not-divide-equal",
         )
     if folds == 1:
         return [collection]

@@ -42,6 +42,7 @@ def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
                 f"{where} was not made over the declared gallery ({_said(declared)}): it lists "
                 f"{counted(len(foreign), kind)} not in it, e.g. {_examples(foreign)}.",
                 hint=HINT,
+                code="lists-not",
             )
     if not run.gallery.is_known:
         return f"{where} does not say what was searched; it is measured as a run over the declared {kind}"
@@ -51,6 +52,7 @@ def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
                 f"{where} was made over a gallery stated as {run.gallery.size:,} {kind} ({run.gallery.description}); "
                 f"declared are {declared.size:,} ({declared.description}).",
                 hint=HINT,
+                code="run-made-over-gallery",
             )
         return f"the gallery of {where} is known by its size only ({run.gallery.size:,} {kind})"
     if run.gallery.fingerprint != declared.fingerprint:

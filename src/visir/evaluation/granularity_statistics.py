@@ -100,6 +100,7 @@ def compare(original: Granularity, refined: Granularity, *, correction: Correcti
         raise ConfigurationError(
             f"{original.name} was counted in the profile {original.profile!r}, {refined.name} in {refined.profile!r}.",
             hint="count both in one profile",
+            code="counted-profile",
         )
     original_images, refined_images = pc.unique(original.images), pc.unique(refined.images)
     both = original_images.filter(pc.is_in(original_images, refined_images))
@@ -108,6 +109,7 @@ def compare(original: Granularity, refined: Granularity, *, correction: Correcti
             f"{original.name} and {refined.name} have no image in common: {original_images[0].as_py()!r}, … against "
             f"{refined_images[0].as_py()!r}, ….",
             hint="differences are paired by image; compare two sets of captions of the same images",
+            code="no-image-common",
         )
     uncorrected = []
     for feature in original.values:

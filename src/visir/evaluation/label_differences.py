@@ -112,7 +112,9 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
     if reference is None:
         reference = "en" if "en" in names else names[0]
     if reference not in names:
-        raise VisirError(f"{result.system}: no {label} is {reference!r}", hint=nearest(reference, names))
+        raise VisirError(
+            f"{result.system}: no {label} is {reference!r}", hint=nearest(reference, names), code="no-such-row"
+        )
     return LabelDifferences(result.system, label, measure, reference, tuple(names), tuple(rows))
 
 

@@ -53,6 +53,7 @@ def latent_facts(collection: Collection) -> list[LatentFact]:
         raise CollectionError(
             f"{collection.name}: no latent facts are known of its images.",
             hint="probe generated scenes: visir probe 'scenes:2000?seed=1' --model …",
+            code="no-latent-facts-known",
         )
     faults = [
         f"fact {fact.name!r} has the role {_role(fact)!r} ({nearest(str(_role(fact)), ROLES[:3])})"

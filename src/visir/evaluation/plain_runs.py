@@ -33,6 +33,7 @@ def check_order(qrels: Any, run: Any) -> None:
             "the first has scores with fractions, the second whole numbers alone: judgements come first, then the run.",
             hint="visir.evaluate(qrels, run); for grades with fractions: "
             "visir.evaluate(visir.collections.read_qrels(qrels), run)",
+            code="judgements-come-first-run",
         )
 
 

@@ -117,7 +117,7 @@ class ProbeResult(
         """Look up a fact."""
         by_name = {fact.name: fact for fact in self.facts}
         if name not in by_name:
-            raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(by_name)}")
+            raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(by_name)}", code="no-fact")
         return by_name[name]
 
     def mean(self, role: Role, source: Source) -> RoleMean:
@@ -125,7 +125,11 @@ class ProbeResult(
         by_role = {(role.role, role.source): role for role in self.roles}
         if (role, source) not in by_role:
             known = "; ".join(f"{role_name}, {source_name}" for role_name, source_name in by_role)
-            raise VisirError(f"probes: there are no readings of {role} facts from {source!r}.", hint=f"known: {known}")
+            raise VisirError(
+                f"probes: there are no readings of {role} facts from {source!r}.",
+                hint=f"known: {known}",
+                code="no-readings-facts",
+            )
         return by_role[role, source]
 
     def to_dict(self) -> dict[str, Any]:
@@ -222,7 +226,10 @@ def probe_vectors(
         raise _too_few(folds)
     for embeddings, modality in ((images, "image"), (texts, "text")):
         if embeddings.modality != modality:
-            raise EmbeddingError(f"probes: {embeddings.modality} vectors were given where {modality} vectors belong.")
+            raise EmbeddingError(
+                f"probes: {embeddings.modality} vectors were given where {modality} vectors belong.",
+                code="vectors-given-where-vectors",
+            )
     collection = in_order(collection)
     examples = examples_of(collection, folds, seed)
     groups = groups_of(collection)
@@ -261,6 +268,7 @@ def _too_few(folds: int) -> VisirError:
     return VisirError(
         f"probes: folds={folds}, but one is held out, one chooses the penalty, and the others are fitted to.",
         hint="5 is usual",
+        code="folds-one-held-out",
     )
 
 

@@ -22,7 +22,11 @@ def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2
     # Returns: (samples, k) the sums; NaN for a single cluster, because every draw of it is the same.
     values = np.asarray(columns, np.float64)
     if values.ndim != 2 or len(values) == 0:
-        raise VisirError("a bootstrap needs at least one query.", hint="is the split, or the task, right?")
+        raise VisirError(
+            "a bootstrap needs at least one query.",
+            hint="is the split, or the task, right?",
+            code="bootstrap-needs-least-one",
+        )
     if clusters is None:
         sums = values
     else:

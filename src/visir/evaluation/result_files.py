@@ -52,7 +52,11 @@ def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
         )
     content = read_json(folder / "result.json")
     if not isinstance(content, dict) or "visir_result" not in content:
-        raise VisirError(f"{folder / 'result.json'}: not a result of visir evaluate.", hint=RESULT.remedy)
+        raise VisirError(
+            f"{folder / 'result.json'}: not a result of visir evaluate.",
+            hint=RESULT.remedy,
+            code="not-result-visir-evaluate",
+        )
     path = folder / "result.json"
     check_version(content["visir_result"], FORMAT, path, what="result", remedy=RESULT.remedy)
     check_written(path)
@@ -93,6 +97,7 @@ def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
         raise VisirError(
             f"{folder / 'result.json'}: the protocol was altered after the evaluation (its hash does not fit).",
             hint="evaluate again; a number must not travel with another protocol",
+            code="protocol-altered-after-evaluation",
         )
 
     def by_task(kind: str) -> dict[str, pa.Table]:
@@ -128,12 +133,16 @@ def read_table(path: Path) -> pa.Table:
     """Read a Parquet file of a result."""
     if not path.is_file():
         raise VisirError(
-            f"{path} belongs to the result and is missing.", hint="copy the whole folder, or evaluate again"
+            f"{path} belongs to the result and is missing.",
+            hint="copy the whole folder, or evaluate again",
+            code="belongs-result-missing",
         )
     try:
         return read_parquet(path)
     except pa.ArrowInvalid as fault:
-        raise VisirError(f"{path}: not a readable Parquet file: {fault}", hint="evaluate again") from fault
+        raise VisirError(
+            f"{path}: not a readable Parquet file: {fault}", hint="evaluate again", code="not-readable-parquet-file"
+        ) from fault
 
 
 def runs_and_qrels(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict[str, Qrels]]:

@@ -216,7 +216,11 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
             measure = next(iter(self.aggregates[name.strip()]))
             raise VisirError(f"{name!r}: which measure of it?", hint=f"write evaluation['{name.strip()} {measure}']")
         example = f"evaluation[{f'{self.tasks[0]} {rest or name}'!r}]"
-        raise VisirError(f"{name!r}: of which task? There are {', '.join(self.tasks)}.", hint=f"write {example}")
+        raise VisirError(
+            f"{name!r}: of which task? There are {', '.join(self.tasks)}.",
+            hint=f"write {example}",
+            code="task-not-said",
+        )
 
     def _column(self, task: str, typed: str) -> str:
         """The column of a measure as people type it."""
@@ -231,6 +235,7 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
                 raise VisirError(
                     f"{self.system}: {named.name} was not measured. Measured are {', '.join(present)}.",
                     hint=f"visir.evaluate(…, measures=[{typed!r}])",
+                    code="not-measured",
                 )
             return named.name
         if present:

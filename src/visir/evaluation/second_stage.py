@@ -71,6 +71,7 @@ def second_stage(
             raise ConfigurationError(
                 "k_test, tail and fusion are of a second stage, and there is none.",
                 hint="say by which model: rerank=MODEL (--rerank MODEL), or leave them out",
+                code="test-tail-fusion-second",
             )
         return None
     cross_encoder = rerank.cross_encoder if isinstance(rerank, Encoder) else rerank
@@ -78,12 +79,15 @@ def second_stage(
         raise EncoderError(
             f"{rerank.card.name} ({rerank.card.family}) has no image–text matching head: it makes vectors only.",
             hint="name a model that has one (BLIP, ALBEF, X-VLM), or a cross-encoder of sentence-transformers",
+            code="makes-vectors",
         )
     k = K_TEST if k is None else k
     check_second_stage(k, tail, fusion)
     if conditions and conditions.get("rerank"):
         raise ConfigurationError(
-            "rerank is given twice: as a model, and as a condition in words.", hint="leave the condition out"
+            "rerank is given twice: as a model, and as a condition in words.",
+            hint="leave the condition out",
+            code="model-condition-words",
         )
     store = encoding.get("store")
     root = None if store is None else Path(store.root) / "matching"

@@ -232,7 +232,7 @@ def paired_test(name: str, differences: object, clusters: object = None, *, seed
         return randomisation(differences, clusters, seed=seed)
     if name == "wilcoxon":
         return wilcoxon(differences, clusters)
-    raise VisirError(f"unknown test {name!r}", hint=nearest(name, get_args(TestName)))
+    raise VisirError(f"unknown test {name!r}", hint=nearest(name, get_args(TestName)), code="unknown-test")
 
 
 def check_level(level: float) -> None:
@@ -248,18 +248,23 @@ def unit_sums(differences: object, clusters: object) -> tuple[Floats, Floats]:
     # Returns: (c,) the sum and (c,) the number of queries of each unit.
     values = np.asarray(differences, np.float64)
     if values.ndim != 1 or len(values) == 0:
-        raise VisirError("a paired test needs at least one query.", hint="is the split, or the task, right?")
+        raise VisirError(
+            "a paired test needs at least one query.",
+            hint="is the split, or the task, right?",
+            code="paired-test-needs-least",
+        )
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise VisirError(
             f"{len(bad)} of {len(values)} differences are not finite numbers (the first at position {int(bad[0])}).",
             hint="leave the measure out, or the queries for which it is not defined",
+            code="differences-not-finite-numbers",
         )
     if clusters is None:
         return values, np.ones(len(values))
     names = np.asarray(clusters)
     if len(names) != len(values):
-        raise VisirError(f"{len(names)} clusters for {len(values)} differences.")
+        raise VisirError(f"{len(names)} clusters for {len(values)} differences.", code="clusters-differences")
     _, member = np.unique(names, return_inverse=True)
     sums, sizes = (np.bincount(member, column).astype(np.float64) for column in (values, np.abs(values)))
     return without_rounding(sums, sizes), np.bincount(member).astype(np.float64)

@@ -39,6 +39,7 @@ def check_open_options(options: Mapping[str, Any], verb: str) -> None:
         raise ConfigurationError(
             f"{given} says how a source is read, which is for visir.open.",
             hint=f"visir.{verb}(visir.open(source, {given}), model)",
+            code="says-how-source-read",
         )
 
 
@@ -48,6 +49,7 @@ def open_tasks(source: Any, images: Any = None, split: str | None = None) -> Sou
         raise ConfigurationError(
             "there is nothing to evaluate on.",
             hint='visir.evaluate("photos.csv", model); with judgements alone: visir.evaluate(qrels, run)',
+            code="nothing-evaluate",
         )
     tasks = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(task, Task) for task in source)
     if tasks or isinstance(source, (Collection, TaskFile, TaskSet, Task)) or _has_tasks(source):
@@ -66,6 +68,7 @@ def open_collection_of(source: Any, images: Any, verb: str) -> Collection:
         raise ConfigurationError(
             f"{verb} goes with images and captions; this is a {type(opened).__name__}.",
             hint=f'visir.{verb}("photos.csv", …)',
+            code="goes-images-captions",
         )
     return opened
 

@@ -132,6 +132,7 @@ def _form(source: Any) -> SubmissionFormat:
             f"{source.name}: it has no form of submissions.",
             hint=f"there are those of {', '.join(form.title for form in FORMATS.values())}"
             + (f"; {nearest(named, FORMATS)}" if named else ""),
+            code="no-form-submissions",
         )
     return FORMATS[named]
 
@@ -151,6 +152,7 @@ def _check_complete(form: SubmissionFormat, part: SubmissionPart, answers: dict[
             f"{form.title} takes {part.depth} answers of each query of {part.task}; "
             f"{counted(len(fewer), 'queries', 'have')} fewer, e.g. {fewer[0]!r}: {len(answers.get(fewer[0], []))}.",
             hint=f"search {part.depth} deep, in the whole gallery",
+            code="takes-answers-each-query",
         )
 
 

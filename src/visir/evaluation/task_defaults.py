@@ -15,7 +15,9 @@ def ties_of(tasks: Iterable[Task]) -> Ties:
     if len(rules) > 1:
         listing = ", ".join(f"{name}: {rule}" for rule, name in rules.items())
         raise ConfigurationError(
-            f"the tasks count equal scores in different ways ({listing}).", hint="say one for all: ties='pessimistic'"
+            f"the tasks count equal scores in different ways ({listing}).",
+            hint="say one for all: ties='pessimistic'",
+            code="tasks-count-equal-scores",
         )
     return next(iter(rules), "id")
 

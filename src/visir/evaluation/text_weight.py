@@ -125,7 +125,9 @@ def choose_weight(
         raise ConfigurationError(f"weights = {list(weights)}: a weight is a number from 0 to 1.", hint="0.5")
     if split.lower().startswith("test"):
         raise ConfigurationError(
-            f"a weight that is chosen on {split!r} says nothing of new queries.", hint='choose on "val" or "train"'
+            f"a weight that is chosen on {split!r} says nothing of new queries.",
+            hint='choose on "val" or "train"',
+            code="weight-chosen-says-nothing",
         )
     wanted = [tasks] if isinstance(tasks, str) else tasks
     assembly = assemble(

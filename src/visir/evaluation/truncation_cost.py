@@ -106,7 +106,9 @@ def truncation(
     """
     encoder = load(model, device=device, dtype=dtype) if isinstance(model, str) else model
     if "text" not in encoder.modalities:
-        raise ConfigurationError(f"{encoder.card.name} reads no texts.", hint="name a model that takes texts")
+        raise ConfigurationError(
+            f"{encoder.card.name} reads no texts.", hint="name a model that takes texts", code="reads-no-texts"
+        )
     limit = encoder.root_encoder("text").text_limit()
     listed = isinstance(source, (list, tuple)) and all(isinstance(text, str) for text in source)
     if listed:
@@ -116,7 +118,9 @@ def truncation(
         assembly = assemble(opened, split=split, relevance=None, captions="all", gallery="split", tasks=None, folds=1)
         texts = _all_texts(assembly.tasks)
     if not texts:
-        raise ConfigurationError("there are no texts to measure.", hint="give captions, or a list of texts")
+        raise ConfigurationError(
+            "there are no texts to measure.", hint="give captions, or a list of texts", code="no-texts-measure"
+        )
     if limit is None:
         return Truncation(encoder.card.name, None, len(texts), 0, 0, float("nan"), float("nan"))
     reading = read_texts(texts, limit)

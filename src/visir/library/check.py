@@ -125,6 +125,7 @@ def check_before_change(folder: Path) -> None:
             f"{folder}: the library is damaged",
             [f"{name}/{fault}" if name else fault for fault in faults],
             hint=_mend(folder, name) if name else _mend(folder),
+            code="library-damaged",
         )
 
 

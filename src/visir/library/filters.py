@@ -48,7 +48,7 @@ class FieldCondition:
     def of(cls, record: object, where: str = "condition") -> FieldCondition:
         """From {"field", "op", "value"} as JSON has it. Raises `FilterError` naming the place, `where`."""
         if not isinstance(record, Mapping):
-            raise FilterError(f"{where}: {_short(record)} is no condition.", hint=_EXAMPLE)
+            raise FilterError(f"{where}: {_short(record)} is no condition.", hint=_EXAMPLE, code="no-condition")
         faults = [f"{where}: {name} is missing" for name in ("field", "op", "value") if name not in record]
         faults += [f"{where}: unknown {nearest(str(name), ('field', 'op', 'value'))}" for name in record if name not in
                    ("field", "op", "value")]  # fmt: skip
@@ -128,14 +128,18 @@ def parse(text: str) -> FieldCondition:
     """
     if len(text) > LONGEST:
         raise FilterError(
-            f"{_short(text)} is a condition of {len(text):,} characters; {LONGEST:,} are read.", hint=_EXAMPLE
+            f"{_short(text)} is a condition of {len(text):,} characters; {LONGEST:,} are read.",
+            hint=_EXAMPLE,
+            code="condition-characters",
         )
     text = text.strip()
     operation = _OPERATION.search(text, 1)  # behind the field, which has a character at least
     value = text[operation.end() :].strip() if operation else ""
     if operation is None or not value:
         raise FilterError(
-            f"{_short(text)} is no condition: a field, one of {' '.join(OPS)}, and a value.", hint=_EXAMPLE
+            f"{_short(text)} is no condition: a field, one of {' '.join(OPS)}, and a value.",
+            hint=_EXAMPLE,
+            code="field-one-value",
         )
     field, op = text[: operation.start()].rstrip(), "=" if operation[0] == "==" else operation[0]
     if op != "in":

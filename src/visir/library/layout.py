@@ -110,7 +110,11 @@ class LibraryCard:
             raise LibraryError(f"visir.json does not describe a library: {fault!r}", hint=COPY_AGAIN) from fault
         wrong = card._wrong()
         if wrong:
-            raise LibraryError(f"visir.json does not describe a library: wrong {', '.join(wrong)}", hint=COPY_AGAIN)
+            raise LibraryError(
+                f"visir.json does not describe a library: wrong {', '.join(wrong)}",
+                hint=COPY_AGAIN,
+                code="visir-json-not-describe",
+            )
         return card
 
     def _wrong(self) -> list[str]:
@@ -187,6 +191,7 @@ def check_library_name(name: str) -> None:
         f"{shown!r} cannot be the name of a library: 1 to {LONGEST_NAME} characters that can be printed, without / and "
         "\\, and not dots alone.",
         hint="give it another one: --name NAME",
+        code="characters-printed-without-not",
     )
 
 

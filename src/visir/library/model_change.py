@@ -128,6 +128,7 @@ def going_on(folder: Path, *, named: bool) -> Iterator[None]:
         raise LibraryError(
             f"{folder}: its change to {current.next['model']} is not finished: {fault.message}",
             hint=f"{fault.hint or 'mend that, and run the same again'}; or stay with the model that it has: {back}",
+            code="change-not-finished",
         ) from fault
 
 

@@ -130,6 +130,7 @@ class LibraryModels:
                 raise LibraryError(
                     f"{name}: the model of this library is not there any more.",
                     hint="move it back; or say where it is now: visir library update LIBRARY --model NEW_PLACE",
+                    code="model-library-not-more",
                 )
             self._loaded[name] = load_recorded(
                 name,
@@ -148,6 +149,7 @@ class LibraryModels:
                 f"{encoder.card.name}: not the model that this library was made with "
                 f"(other {' and '.join(differing)}).",
                 hint="restore that model; or go over to another: visir library update LIBRARY --model MODEL",
+                code="not-model-library-made",
             )
 
     def _differing(self, system: str, encoder: Encoder) -> list[str]:
@@ -190,6 +192,7 @@ def with_moved_models(card: LibraryCard, model: str | None, head: str | None, fo
         raise LibraryError(
             f"{folder}: --model {NO_MODEL}: this library has vectors of {card.model}, which would be lost.",
             hint="leave --model out to update it, name another model, or make another library: --out NEW_FOLDER",
+            code="model-none",
         )
     moved_head = model if card.head == card.model else head
     return replace(card, model=model or card.model, head=moved_head or card.head)

@@ -41,7 +41,9 @@ def plan_library(
     if not is_library(folder):
         if source is None or model is None:
             raise LibraryError(
-                f"{folder}: there is no library yet.", hint="make one: visir library make PLACE --model MODEL"
+                f"{folder}: there is no library yet.",
+                hint="make one: visir library make PLACE --model MODEL",
+                code="no-library-yet",
             )
         spec, places = absolute(source, [str(place) for place in images], split)
         first, second = names_of(model, head)
@@ -52,6 +54,7 @@ def plan_library(
             raise LibraryError(
                 f"--model {NO_MODEL}: {source} is no table of products, which can be searched by words alone.",
                 hint="--model MODEL; visir models lists them",
+                code="no-table-products-searched",
             )
         return _with_words(_with_kinds(new, kind, settings), language, synonyms)
     current = LibraryCard.read(folder)
@@ -166,6 +169,7 @@ def _kinds(
             raise LibraryError(
                 f"--kind {kind_name}: holds {described.vectors} vectors, and this library has none.",
                 hint="visir index kinds lists the kinds",
+                code="holds-vectors-library-none",
             )
         described.index()  # says now, not after hours, that a package is missing
         kinds[_system(described)] = kind_name
@@ -202,6 +206,7 @@ def of_form(kinds: Mapping[str, str], form: VectorForm) -> dict[str, str]:
             raise LibraryError(
                 f"--kind {kind.name}: holds {kind.vectors} vectors, and the model makes {form} ones.",
                 hint=f"one of {', '.join(possible)}; or another model (visir models --form {kind.vectors})",
+                code="holds-vectors-model-makes",
             )
     return fitting
 

@@ -119,6 +119,7 @@ class ShopTable(PhotoSource):
                 f"{self.collection.name}: none of the pictures that it names is there: moved, or on a disk that is not "
                 "mounted? The library is as it was.",
                 hint="mount the disk, or say where they are: visir library make TABLE --images FOLDER --out LIBRARY",
+                code="none-pictures-names",
             )
 
     def _text_without_title(self, product: str) -> str:

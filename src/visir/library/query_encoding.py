@@ -124,6 +124,7 @@ class QueryEncoder:
             raise QueryError(
                 "this library takes no text: its model encodes pictures alone.",
                 hint="search with a picture, or for pictures like one of its own",
+                code="model-encodes-pictures-alone",
             )
 
     def prepare(self, image: Image) -> PreparedImage:
@@ -211,7 +212,7 @@ class QueryEncoder:
         try:
             return self._text_encoder(system).vectors([text])[0]
         except TextError as fault:
-            raise QueryError(fault.message, hint=fault.hint) from fault
+            raise QueryError(fault.message, hint=fault.hint, code=fault.code) from fault
 
     def _image_vector(self, system: str, image: Image | PreparedImage) -> Vector:
         """The vector (d,) of a picture, or its vectors (t, d)."""

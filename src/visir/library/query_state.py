@@ -240,7 +240,9 @@ class QueryState:
     def _planned(self, state: LibraryState, query: Query) -> Query:
         """Look up the words; the query as vectors take it, with the spelling corrected."""
         if state.words is None:
-            raise QueryError("this library has no words.", hint="visir library update LIBRARY adds them")
+            raise QueryError(
+                "this library has no words.", hint="visir library update LIBRARY adds them", code="library-no-words"
+            )
         text = query.search_text or ""
         self.plan = state.words.plan("" if self.lists_all else text)
         is_corrected = self.plan.corrected != text and not self.lists_all

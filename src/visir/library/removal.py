@@ -24,7 +24,9 @@ def remove(folder: str | Path, items: Iterable[str]) -> int:
             digests = dict(database.of("SELECT id, thumbnail FROM items WHERE id IN", removed))
             unknown = [item for item in removed if item not in digests]
             if unknown:
-                raise UnknownItemError(f"{card.name}: no picture {', '.join(map(repr, unknown[:3]))}.")
+                raise UnknownItemError(
+                    f"{card.name}: no picture {', '.join(map(repr, unknown[:3]))}.", code="no-picture"
+                )
         finally:
             database.close()
         check_before_change(folder)

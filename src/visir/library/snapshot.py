@@ -146,7 +146,9 @@ class LibrarySnapshot:
         unknown = [item for item in item_ids if item not in rows]
         if unknown:
             named = ", ".join(map(repr, unknown[:3])) + (", …" if len(unknown) > 3 else "")
-            raise UnknownItemError(f"{self.name}: no picture {named}.", hint="was it deleted meanwhile? search again")
+            raise UnknownItemError(
+                f"{self.name}: no picture {named}.", hint="was it deleted meanwhile? search again", code="no-picture"
+            )
         files: dict[str, list[ItemFile]] = defaultdict(list)
         for item, *about in self.database.of(
             "SELECT item, path, name, place, archive, category, mark FROM files WHERE item IN", item_ids
@@ -188,10 +190,16 @@ class LibrarySnapshot:
             return str(files[0][0])
         if not files:
             raise UnknownItemError(
-                f"{self.name}: no picture {like!r}.", hint="give its id, its path in the library, or its file's name"
+                f"{self.name}: no picture {like!r}.",
+                hint="give its id, its path in the library, or its file's name",
+                code="no-picture",
             )
         paths = ", ".join(path for _, path in files[:3]) + (", …" if len(files) > 3 else "")
-        raise UnknownItemError(f"{self.name}: {len(files)} pictures are called {like!r}.", hint=f"give one of: {paths}")
+        raise UnknownItemError(
+            f"{self.name}: {len(files)} pictures are called {like!r}.",
+            hint=f"give one of: {paths}",
+            code="pictures-called",
+        )
 
     def ids(self) -> list[str]:
         """The ids of all pictures, by the path of their first file."""

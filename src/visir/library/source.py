@@ -153,12 +153,14 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
     text = str(source)
     if is_empty(Path(text)):
         raise LibraryError(
-            f"{text}: is an empty folder.", hint="is the path right? if a disk belongs there, mount it first"
+            f"{text}: is an empty folder.",
+            hint="is the path right? if a disk belongs there, mount it first",
+            code="empty-folder",
         )
     try:
         located = find_source(text, COLLECTIONS)
     except CollectionError as fault:
-        raise LibraryError(fault.message, hint=fault.hint) from fault
+        raise LibraryError(fault.message, hint=fault.hint, code=fault.code) from fault
     if located.path.exists():
         tail = f"?{text.rpartition('?')[2]}" if located.options else ""
         text = f"{located.format.name}:{located.path.absolute()}{tail}"
@@ -168,7 +170,11 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
             message = (
                 f"{escaped(text_or_place)}: its name is not valid Unicode (the part that is not is shown escaped)."
             )
-            raise LibraryError(message, hint="rename the folder, or give a link to it: ln -s FOLDER photos")
+            raise LibraryError(
+                message,
+                hint="rename the folder, or give a link to it: ln -s FOLDER photos",
+                code="name-not-valid-unicode",
+            )
     return text, places
 
 

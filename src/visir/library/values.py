@@ -55,6 +55,7 @@ def check_length(text: str, where: str) -> None:
         raise LibraryError(
             f"{where}: a text of {len(text):,} characters.",
             hint=f"a library keeps texts of at most {LONGEST:,} bytes: leave it out of the source",
+            code="text-characters",
         )
 
 

@@ -114,10 +114,14 @@ class Study(Settings):
             ConfigurationError: This study has no such scale, or cannot be run at all; the message says why.
         """
         if self.not_built:
-            raise ConfigurationError(f"{self.paper} cannot be run yet: {self.not_built}.", hint="visir papers list")
+            raise ConfigurationError(
+                f"{self.paper} cannot be run yet: {self.not_built}.", hint="visir papers list", code="cannot-run-yet"
+            )
         scale = getattr(self, name, None) if name in SCALES else None
         if not isinstance(scale, Scale):
-            raise ConfigurationError(f"{self.paper} has no scale {name!r}.", hint=nearest(name, self.scales))
+            raise ConfigurationError(
+                f"{self.paper} has no scale {name!r}.", hint=nearest(name, self.scales), code="no-scale"
+            )
         return scale
 
     @property

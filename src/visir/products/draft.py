@@ -125,7 +125,9 @@ class ProductDraft(SourceDraft):
         if not self.ids:
             reasons = "".join(f"\n  - {note}" for note in notes)
             raise CollectionError(
-                f"{self.name} ({self.source}): no products in it.{reasons}", hint="right file, format?"
+                f"{self.name} ({self.source}): no products in it.{reasons}",
+                hint="right file, format?",
+                code="no-products",
             )
         categories = self._categories
         return Catalogue(

@@ -111,6 +111,7 @@ def _pictures(
         raise ConfigurationError(
             f"{catalogue.name}: no product has a picture.",
             hint="say where they are (images=FOLDER), or leave pictures out: image=None",
+            code="no-product-picture",
         )
     embeddings = encode_dense(encoder, pictures, "image", store=store, skip_broken=skip_broken)
     rows = pc.fill_null(pc.index_in(catalogue.products["id"], value_set=embeddings.ids), ABSENT)

@@ -206,7 +206,9 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
     def _trials_of(self, system: str, setting: Setting) -> tuple[Trial, ...]:
         if (system, setting) not in self.trials:
             pairs = [", ".join(pair) for pair in self.trials]
-            raise ConfigurationError(f"no trial of {system}, {setting}", hint=nearest(f"{system}, {setting}", pairs))
+            raise ConfigurationError(
+                f"no trial of {system}, {setting}", hint=nearest(f"{system}, {setting}", pairs), code="no-trial"
+            )
         return self.trials[system, setting]
 
 
@@ -264,7 +266,9 @@ def evaluate(
     names = [system.name for system in systems]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ConfigurationError(f"two systems are called {repeated[0]!r}.", hint="give each a name of its own")
+        raise ConfigurationError(
+            f"two systems are called {repeated[0]!r}.", hint="give each a name of its own", code="two-systems-called"
+        )
     trials: dict[tuple[str, Setting], list[Trial]] = {(name, setting): [] for name in names for setting in settings}
     for split in splits:
         for setting in settings:
@@ -275,7 +279,9 @@ def evaluate(
     evaluated = {key: tuple(of_splits) for key, of_splits in trials.items() if of_splits}
     if not evaluated:
         raise ConfigurationError(
-            "no system answers any of the settings.", hint="were the models trained on these splits and settings?"
+            "no system answers any of the settings.",
+            hint="were the models trained on these splits and settings?",
+            code="no-system-answers-settings",
         )
     return CategoryEvaluation(catalogue, evaluated, {system.name: dict(system.card) for system in systems})
 

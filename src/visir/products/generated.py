@@ -95,7 +95,11 @@ def generate_catalogue(
 def read(path: Path, *, seed: int = 0, size: int = 128, noise: float = 0.2) -> Catalogue:
     """Make as many products as the "path" names; see `generate_catalogue`."""
     if not re.fullmatch(r"\d+|\d{1,3}([,_]\d{3})+", str(path)):
-        raise CollectionError(f"generated:{path}: not a number of products.", hint="for example generated:2000")
+        raise CollectionError(
+            f"generated:{path}: not a number of products.",
+            hint="for example generated:2000",
+            code="not-number-products",
+        )
     return generate_catalogue(int(re.sub("[,_]", "", str(path))), seed=seed, size=size, noise=noise).catalogue
 
 

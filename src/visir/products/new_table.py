@@ -36,5 +36,7 @@ def write_new_table(path: str | Path, table: pa.Table, *, for_people: bool) -> P
 def check_new_table(path: str | Path) -> None:
     """Raise where `write_new_table` could not write: before the work rather than after it."""
     if Path(path).suffix.lower() not in ENDINGS:
-        raise ConfigurationError(f"{path}: not the name of a table.", hint=f"it ends in {', '.join(ENDINGS)}")
+        raise ConfigurationError(
+            f"{path}: not the name of a table.", hint=f"it ends in {', '.join(ENDINGS)}", code="not-name-table"
+        )
     check_new_file(path)

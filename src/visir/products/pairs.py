@@ -20,7 +20,7 @@ def drawn_categories(catalogue: Catalogue, setting: Setting, seed: int = 0) -> N
     # catalogue and in every part of it.
     # Returns: (n,) int64, one row of `catalogue.categories` for each product.
     if setting not in SETTINGS:
-        raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, SETTINGS))
+        raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, SETTINGS), code="unknown-setting")
     tree = CategoryTree.of(catalogue)
     own = tree.rows(catalogue.products["category_id"])
     if setting == "general":

@@ -42,7 +42,7 @@ def relevant_products(catalogue: Catalogue, setting: Setting) -> Qrels:
         {'Toys': {'a': 1.0, 'b': 1.0}}
     """
     if setting not in SETTINGS:
-        raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, SETTINGS))
+        raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, SETTINGS), code="unknown-setting")
     tree = CategoryTree.of(catalogue)
     own = tree.rows(catalogue.products["category_id"])
     paths = tree.paths[own]

@@ -96,6 +96,7 @@ def trained_systems(
                 raise ConfigurationError(
                     f"two models of {name} for {key[0]}, setting {setting}: {model.name} is the second.",
                     hint="leave one out, or give their recipes different names or seeds",
+                    code="is-the-second",
                 )
             systems[name][key] = system
         names = {part: card.name for part, card in model.cards.items()}

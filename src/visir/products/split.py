@@ -43,7 +43,7 @@ def folds(catalogue: Catalogue, n: int = 5, seed: int = 0) -> list[Split]:
     # spread evenly: a category whose products are all in the test part is an unseen one, as in any new catalogue. The
     # thesis says no more than "test set" (section 7.4.2).
     if n < 2:
-        raise ConfigurationError(f"{n} folds: at least 2 are needed.", hint="5 is usual")
+        raise ConfigurationError(f"{n} folds: at least 2 are needed.", hint="5 is usual", code="least-needed")
     fold = _numbers(catalogue, seed, _FOLD) % np.uint64(n)
     held_out = _numbers(catalogue, seed, _VALIDATION) / 2.0**64 < VALIDATION
     splits = []
@@ -56,6 +56,7 @@ def folds(catalogue: Catalogue, n: int = 5, seed: int = 0) -> list[Split]:
                     f"{catalogue.name}: {split.name} has no product in its {part} part "
                     f"({catalogue.products.num_rows:,} products in all).",
                     hint="take fewer folds, another seed, or a larger catalogue",
+                    code="no-product-part-products",
                 )
         splits.append(split)
     return splits

@@ -49,6 +49,7 @@ class CategorySystem(System):
                 raise ConfigurationError(
                     f"{self.name} answers categories with products; {task.name} is another task.",
                     hint="make the task with visir.products.task.category_task",
+                    code="answers-categories-products",
                 )
             result = self.search_products(task, depth, ties)
             assert result.ranks is not None, "judgements were given"
@@ -92,6 +93,7 @@ class CategoryVectorSystem(CategorySystem, VectorSystem):
             raise ConfigurationError(
                 f"{self.name}: none of the {gallery.size:,} test products has a vector.",
                 hint="is it the same catalogue, and does it have pictures (or titles)?",
+                code="none-test-products-vector",
             )
         candidates = Gallery.of(gallery.modality, with_vector, gallery.description, title=gallery.title)
         result = search(

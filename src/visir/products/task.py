@@ -118,7 +118,7 @@ def category_task(
     """
     for option, value, values in (("by", by, get_args(By)), ("relevance", relevance, get_args(Relevance))):
         if value not in values:
-            raise ConfigurationError(f"unknown {option} {value!r}", hint=nearest(value, values))
+            raise ConfigurationError(f"unknown {option} {value!r}", hint=nearest(value, values), code="unknown-name")
     part = catalogue.keep_products(fold.test)
     tree = CategoryTree.of(catalogue)
     qrels = relevant_products(part, setting) if relevance == "path" else _drawn(part, tree, setting, seed)
@@ -191,13 +191,13 @@ class CatalogueTasks(Displayed):
     def __post_init__(self) -> None:
         if self.documents not in get_args(Documents):
             hint = nearest(self.documents, get_args(Documents))
-            raise ConfigurationError(f"unknown documents {self.documents!r}", hint=hint)
+            raise ConfigurationError(f"unknown documents {self.documents!r}", hint=hint, code="unknown-documents")
         items = self.catalogue.items
         if (self.documents == "titles" and items.texts is None) or (
             self.documents == "pictures" and items.places is None
         ):
             raise ConfigurationError(
-                f"{self.name}: no product has a {self.documents[:-1]}.", hint="search the products"
+                f"{self.name}: no product has a {self.documents[:-1]}.", hint="search the products", code="no-product"
             )
 
     @property
@@ -252,7 +252,9 @@ class CatalogueTasks(Displayed):
         for fold in self.folds:
             if fold.name == name:
                 return replace(self, part=fold)
-        raise CollectionError(f"{self.name}: unknown split {name!r}", hint=nearest(name, self.splits))
+        raise CollectionError(
+            f"{self.name}: unknown split {name!r}", hint=nearest(name, self.splits), code="unknown-split"
+        )
 
 
 def _drawn(part: Catalogue, tree: CategoryTree, setting: Setting, seed: int) -> Qrels:

@@ -102,7 +102,9 @@ class CategoryTree(Displayed):
             return np.array([self._index[name] for name in names], dtype=np.int64)
         except KeyError as fault:
             unknown = str(fault.args[0])
-            raise CollectionError(f"unknown category {unknown!r}", hint=nearest(unknown, self.ids)) from None
+            raise CollectionError(
+                f"unknown category {unknown!r}", hint=nearest(unknown, self.ids), code="collection-unknown-category"
+            ) from None
 
     def ancestors(self, row: int) -> np.ndarray:
         """The rows above a category, the root first, without the category itself."""
@@ -176,7 +178,10 @@ def tree_errors(tree: CategoryTree, target: np.ndarray, predicted: np.ndarray) -
     """
     target, predicted = np.asarray(target, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
     if target.shape != predicted.shape or target.ndim != 1:
-        raise CollectionError(f"targets {target.shape} and predictions {predicted.shape} must be two equal lists.")
+        raise CollectionError(
+            f"targets {target.shape} and predictions {predicted.shape} must be two equal lists.",
+            code="targets-predictions-two-equal",
+        )
     wrong = target != predicted
     target, predicted = target[wrong], predicted[wrong]
     same = tree.same_tree(target, predicted)

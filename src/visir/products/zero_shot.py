@@ -48,7 +48,9 @@ def text_zero_shot(encoder: Encoder, catalogue: Catalogue, *, store: Store | Non
     vectors = encode_catalogue(catalogue, text=encoder, attributes=False, store=store)
     if vectors.titles is None or not vectors.titles.present.any():
         raise ConfigurationError(
-            f"{catalogue.name}: no product has a title to encode.", hint="leave the text baselines out"
+            f"{catalogue.name}: no product has a title to encode.",
+            hint="leave the text baselines out",
+            code="no-product-title-encode",
         )
     return _system(f"{encoder.card.name}, titles", vectors, vectors.titles, "titles")
 

@@ -126,7 +126,9 @@ class Catalogue(Displayed, view="visir.reports.views.catalogue"):
         columns |= {"image_paths": image_paths, "image_archives": image_archives}
         for column, values in columns.items():
             if values is not None and len(values) != len(ids):
-                raise CollectionError(f"{name}: {len(ids)} ids, but {len(values)} {column}.")
+                raise CollectionError(
+                    f"{name}: {len(ids)} ids, but {len(values)} {column}.", code="ids-of-another-count"
+                )
         without = [ids[row] for row, path in enumerate(paths) if not path]
         raise_faults(CollectionError, name, [f"product {_short(product_id)} has no category" for product_id in without])
         categories: dict[str, tuple[str, str | None]] = {}

@@ -261,7 +261,9 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             ['scene-0-000010', 'scene-0-000012', 'scene-0-000013']
         """
         if n < 1:
-            raise CollectionError(f"{self.name}: a sample of {n} images.", hint="for example collection.sample(100)")
+            raise CollectionError(
+                f"{self.name}: a sample of {n} images.", hint="for example collection.sample(100)", code="sample-images"
+            )
         return self.keep_images(drawn(self.images["id"].to_pylist(), n, seed))
 
     def split_by(self, rule: str | SplitRule) -> Collection:
@@ -347,7 +349,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
               judgements: links
         """
         if name not in TASKS:
-            raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, TASKS))
+            raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, TASKS), code="unknown-task")
         queries, documents = SIDES[name]
         return Task(
             name,

@@ -99,9 +99,10 @@ def captions_in(
             raise CollectionError(
                 f"{where}: the language of its captions is not known; {name!r} was asked for.",
                 hint="leave language= out",
+                code="language-captions-not-known",
             )
         if name not in known:
-            raise CollectionError(f"{where}: no captions in {name!r}", hint=nearest(name, known))
+            raise CollectionError(f"{where}: no captions in {name!r}", hint=nearest(name, known), code="no-captions")
     inside = pc.is_in(captions[LANGUAGE], pa.array(languages, pa.string()))
     chosen, others = captions.filter(inside), captions.filter(pc.invert(inside))
     lost = pc.and_not(*(pc.is_in(images["id"], pc.unique(part["image_id"])) for part in (others, chosen)))
@@ -115,11 +116,15 @@ def pairs_of(captions: pa.Table, judgements: pa.Table, task: str, relevance: str
     else:
         known = (LINKS, *sorted(pc.unique(judgements["relevance"]).to_pylist()))
         if relevance not in known:
-            raise CollectionError(f"{where}: unknown relevance {relevance!r}", hint=nearest(relevance, known))
+            raise CollectionError(
+                f"{where}: unknown relevance {relevance!r}", hint=nearest(relevance, known), code="unknown-relevance"
+            )
         of_task = pc.is_in(judgements["task"], pa.array([task, "both"]))
         pairs = judgements.filter(pc.and_(pc.equal(judgements["relevance"], relevance), of_task))
         if pairs.num_rows == 0:
-            raise CollectionError(f"{where}: relevance {relevance!r} has no judgements for {task}.")
+            raise CollectionError(
+                f"{where}: relevance {relevance!r} has no judgements for {task}.", code="relevance-no-judgements"
+            )
         grades = pairs["grade"].to_numpy()
     query, document = ("caption_id", "image_id") if task == "t2i" else ("image_id", "caption_id")
     return Qrels.of(pairs[query], pairs[document], grades, name=relevance)
@@ -161,7 +166,11 @@ def table_of(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
         schema = schema.append(pa.field(LANGUAGE, pa.string()))
     unknown = set(columns) - set(schema.names)
     if unknown:
-        raise CollectionError(f"unknown column {sorted(unknown)[0]!r}", hint=nearest(sorted(unknown)[0], schema.names))
+        raise CollectionError(
+            f"unknown column {sorted(unknown)[0]!r}",
+            hint=nearest(sorted(unknown)[0], schema.names),
+            code="unknown-column",
+        )
     rows = max((len(values) for values in columns.values()), default=0)  # type: ignore[arg-type]
     arrays = []
     for part in schema:

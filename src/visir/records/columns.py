@@ -43,6 +43,7 @@ def strings(values: object) -> pa.StringArray:
             f"{len(values):,} ids or texts ({fault}).",  # type: ignore[arg-type]
             hint="a record holds 2 GiB of them at most (offsets of 32 bits); take a larger collection part by part: "
             "visir encode --parts, an index of each folder of parts, and visir.retrieval.merge_shards",
+            code="ids-texts",
         ) from fault
     listed: list[Any] = list(values)  # type: ignore[call-overload]
     try:
@@ -122,6 +123,7 @@ def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:
         raise CollectionError(
             f"{where}: not all are valid text: half of a surrogate pair in {around!r}.",
             hint="mend it in the source",
+            code="not-valid-text",
         ) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
         raise CollectionError(f"{where}: not all are valid text ({fault}).", hint="mend it in the source") from None
@@ -140,7 +142,9 @@ def check_unique(ids: pa.StringArray, where: str) -> None:
     if (len(ids) == 1 and not ids.null_count) or pc.count_distinct(ids).as_py() == len(ids):
         return
     twice = [entry["values"] for entry in pc.value_counts(ids).to_pylist() if entry["counts"] > 1][:5]
-    raise EmbeddingError(f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector")
+    raise EmbeddingError(
+        f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector", code="ids-repeat"
+    )
 
 
 def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray[np.int64]:
@@ -156,6 +160,7 @@ def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray
             + ", ".join(map(repr, missing[:5]))
             + (", …" if len(missing) > 5 else ""),
             hint="encode the whole split, or restrict the gallery to what was encoded",
+            code="vectors-missing",
         )
     rows: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
     return rows

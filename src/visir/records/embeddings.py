@@ -196,10 +196,11 @@ class Embeddings(Columnar, view="visir.reports.views.embeddings"):
         where = f"{self.modality} embeddings by {self.encoder.name}"
         if self.vectors.ndim != 2 or self.vectors.dtype not in (np.float16, np.float32, np.float64):
             raise EmbeddingError(
-                f"{where}: vectors must be an (n, d) matrix of floats, not {self.vectors.dtype} {self.vectors.shape}."
+                f"{where}: vectors must be an (n, d) matrix of floats, not {self.vectors.dtype} {self.vectors.shape}.",
+                code="vectors-matrix-floats-not",
             )
         if len(self.ids) != len(self.vectors):
-            raise EmbeddingError(f"{where}: {len(self.ids)} ids for {len(self.vectors)} vectors.")
+            raise EmbeddingError(f"{where}: {len(self.ids)} ids for {len(self.vectors)} vectors.", code="ids-vectors")
         check_unique(self.ids, where)
         for start in range(0, len(self.vectors), _BLOCK):
             bad = ~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1)
@@ -210,6 +211,7 @@ class Embeddings(Columnar, view="visir.reports.views.embeddings"):
                     f"{where}: NaN or infinite values in the vectors of {', '.join(map(repr, named))}"
                     f"{' and others' if bad.sum() > 5 else ''}.",
                     hint=NOT_FINITE,
+                    code="nan-infinite-values-vectors",
                 )
 
     @classmethod
@@ -242,6 +244,7 @@ class Embeddings(Columnar, view="visir.reports.views.embeddings"):
             raise EmbeddingError(
                 f"a {type(vectors).__name__} without ids is no set of vectors.",
                 hint="Embeddings.of({'a.jpg': vector, …}), or Embeddings.of(['a.jpg', …], matrix)",
+                code="without-ids-no-set",
             )
         try:
             values = as_array(matrix)
@@ -251,6 +254,7 @@ class Embeddings(Columnar, view="visir.reports.views.embeddings"):
             raise EmbeddingError(
                 f"{modality} vectors by {name}: these are no vectors of numbers of one length: {fault}.",
                 hint="give one vector of d numbers for each id",
+                code="no-vectors-numbers-one",
             ) from fault
         if values.dtype.kind != "f" or values.dtype.itemsize > 8:
             values = values.astype(np.float32)
@@ -335,6 +339,7 @@ class Embeddings(Columnar, view="visir.reports.views.embeddings"):
             raise EmbeddingError(
                 f"{len(zero)} {self.modality} vectors by {self.encoder.name} are zero: {named}; they have no cosine.",
                 hint="look at these inputs (empty text? black image?), or search by dot product (similarity='dot')",
+                code="no-cosine",
             )
         vectors /= lengths
         return Embeddings(self.modality, self.ids, vectors, self.encoder, True, self.origin)

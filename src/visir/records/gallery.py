@@ -89,13 +89,17 @@ class Gallery(Displayed):
             array = array.take(pc.sort_indices(array))
         if len(array) == 0:
             raise RunError(
-                f"the gallery ({description or modality}) is empty.", hint="is the split, or the filter, right?"
+                f"the gallery ({description or modality}) is empty.",
+                hint="is the split, or the filter, right?",
+                code="gallery-empty",
             )
         if len(array) > 1:
             same = pc.equal(array[1:], array[:-1])
             if pc.any(same).as_py():
                 twice = array.filter(pa.concat_arrays([pa.array([False]), same]))[0].as_py()
-                raise RunError(f"the gallery ({description or modality}) holds {twice!r} twice.")
+                raise RunError(
+                    f"the gallery ({description or modality}) holds {twice!r} twice.", code="gallery-holds-twice"
+                )
         return cls(modality, array, len(array), description, title)
 
     @classmethod
@@ -164,5 +168,7 @@ class Gallery(Displayed):
             RunError: The gallery is stated, or no candidate remains.
         """
         if self.ids is None:
-            raise RunError(f"the gallery ({self.description}) is only stated; it cannot be restricted.")
+            raise RunError(
+                f"the gallery ({self.description}) is only stated; it cannot be restricted.", code="gallery-stated"
+            )
         return Gallery.of(self.modality, self.ids.filter(pc.is_in(self.ids, keep)), description, title=self.title)

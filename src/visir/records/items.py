@@ -83,7 +83,7 @@ class Items(Columnar, view="visir.reports.views.items"):
         object.__setattr__(self, "ids", strings(self.ids))
         where = f"{self.name or 'items'} ({self.title})"
         if self.texts is None and self.places is None:
-            raise CollectionError(f"{where}: there are neither texts nor images.")
+            raise CollectionError(f"{where}: there are neither texts nor images.", code="neither-texts-nor-images")
         if self.texts is not None:
             object.__setattr__(self, "texts", strings(self.texts))
         if self.places is not None:
@@ -95,7 +95,7 @@ class Items(Columnar, view="visir.reports.views.items"):
             raise CollectionError(f"{where}: {self.ids.null_count:,} items have no id (null).")
         if pc.count_distinct(self.ids).as_py() != len(self.ids):
             repeated = [entry["values"] for entry in pc.value_counts(self.ids).to_pylist() if entry["counts"] > 1]
-            raise CollectionError(f"{where}: ids repeat: {', '.join(map(repr, repeated[:5]))}.")
+            raise CollectionError(f"{where}: ids repeat: {', '.join(map(repr, repeated[:5]))}.", code="ids-repeat")
 
     @classmethod
     def of_texts(cls, texts: dict[str, str], *, title: str = "texts", name: str = "") -> Items:
@@ -250,7 +250,7 @@ class Items(Columnar, view="visir.reports.views.items"):
         if rows.null_count:
             unknown = requested.filter(pc.is_null(rows)).to_pylist()[:5]
             named = ", ".join(map(repr, unknown))
-            raise CollectionError(f"{self.name or 'items'} ({self.title}): unknown ids {named}.")
+            raise CollectionError(f"{self.name or 'items'} ({self.title}): unknown ids {named}.", code="unknown-ids")
         return self.take(rows.to_numpy().astype(np.int64))
 
 

@@ -80,7 +80,10 @@ class TokenVectors(Displayed):
         """
         if len({part.dimension for part in parts}) != 1:
             lengths = sorted({part.dimension for part in parts})
-            raise EmbeddingError(f"{len(parts)} parts with vectors of {lengths or 'no'} numbers cannot be joined.")
+            raise EmbeddingError(
+                f"{len(parts)} parts with vectors of {lengths or 'no'} numbers cannot be joined.",
+                code="parts-vectors-numbers-cannot",
+            )
         counts = np.concatenate([part.counts for part in parts])
         return cls(np.concatenate([part.vectors for part in parts]), _offsets_of(counts))
 
@@ -167,6 +170,7 @@ class MultiVectorEmbeddings(Columnar, view="visir.reports.views.embeddings"):
             raise EmbeddingError(
                 f"{where}: NaN or infinite values in the vectors of {_named(self.ids, sorted(faulty))}.",
                 hint=NOT_FINITE,
+                code="nan-infinite-values",
             )
 
     @classmethod
@@ -198,6 +202,7 @@ class MultiVectorEmbeddings(Columnar, view="visir.reports.views.embeddings"):
             raise EmbeddingError(
                 f"a {type(vectors).__name__} without ids is no set of vectors.",
                 hint="MultiVectorEmbeddings.of({'a.jpg': vectors, …}), or .of(['a.jpg', …], [vectors, …])",
+                code="without-ids-no-set",
             )
         try:
             tokens = TokenVectors.of(matrices)
@@ -291,6 +296,7 @@ class MultiVectorEmbeddings(Columnar, view="visir.reports.views.embeddings"):
                 f"{counted(len(zero), 'vectors')} of {counted(len(owners), f'{self.modality} items')} by "
                 f"{self.encoder.name} are zero: {_named(self.ids, owners)}; they have no cosine.",
                 hint="leave out vectors of padding, or search by the vectors as they are",
+                code="embedding-no-cosine",
             )
         vectors /= lengths
         return MultiVectorEmbeddings(self.modality, self.ids, self.offsets, vectors, self.encoder, self.origin)

@@ -73,7 +73,7 @@ class Qrels(Columnar, view="visir.reports.views.qrels"):
             missing = query.null_count + document.null_count
             raise CollectionError(f"qrels {name}: {missing:,} ids are missing (null).")
         if not np.isfinite(grade).all():
-            raise CollectionError(f"qrels {name}: grades must be finite.")
+            raise CollectionError(f"qrels {name}: grades must be finite.", code="grades-finite")
         grade = not_negative(grade)
         order = pc.sort_indices(
             pa.table({"q": query, "d": document}), sort_keys=[("q", "ascending"), ("d", "ascending")]
@@ -84,7 +84,8 @@ class Qrels(Columnar, view="visir.reports.views.qrels"):
             if pc.any(twice).as_py():
                 row = pc.index(twice, True).as_py()
                 raise CollectionError(
-                    f"qrels {name}: query {query[row]} and document {document[row]} are judged twice."
+                    f"qrels {name}: query {query[row]} and document {document[row]} are judged twice.",
+                    code="query-document-judged-twice",
                 )
         runs = pc.run_end_encode(query, run_end_type=pa.int64())
         offsets = np.concatenate([[0], runs.run_ends.to_numpy()]).astype(np.int64)

@@ -84,7 +84,9 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
             VisirError: The task or the measure is unknown.
         """
         if task not in self.per_query:
-            raise VisirError(f"result {self.system}: no task {task!r}", hint=nearest(task, self.per_query))
+            raise VisirError(
+                f"result {self.system}: no task {task!r}", hint=nearest(task, self.per_query), code="no-task"
+            )
         table = self.per_query[task]
         if measure not in table.column_names:
             raise VisirError(f"result {self.system}: no measure {measure!r}", hint=nearest(measure, self.measures))

@@ -67,7 +67,7 @@ class Run(Columnar, view="visir.reports.views.run"):
     def __post_init__(self) -> None:
         where = f"run {self.name} ({self.task})"
         if len(self.queries) == 0:
-            raise RunError(f"{where} is empty.")
+            raise RunError(f"{where} is empty.", code="run-empty")
         if len(self.offsets) != len(self.queries) + 1 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
             raise RunError(f"{where}: offsets do not fit: {len(self.queries)} queries, {len(self.indices)} entries.")
         if len(self.scores) != len(self.indices):
@@ -75,10 +75,10 @@ class Run(Columnar, view="visir.reports.views.run"):
         if (len(self.queries) > 1 or self.queries.null_count) and pc.count_distinct(self.queries).as_py() != len(
             self.queries
         ):
-            raise RunError(f"{where}: a query is answered twice.")
+            raise RunError(f"{where}: a query is answered twice.", code="query-answered-twice")
         bad = np.flatnonzero(np.isnan(self.scores))
         if len(bad):
-            raise RunError(f"{where}: NaN score for query {self._query_of(int(bad[0]))!r}.")
+            raise RunError(f"{where}: NaN score for query {self._query_of(int(bad[0]))!r}.", code="nan-score-query")
         inner = np.ones(len(self.scores), bool)
         inner[self.offsets[:-1][np.diff(self.offsets) > 0]] = False
         rising = np.flatnonzero(inner[1:] & (self.scores[1:] > self.scores[:-1]))
@@ -86,6 +86,7 @@ class Run(Columnar, view="visir.reports.views.run"):
             raise RunError(
                 f"{where}: scores rise inside the answer to query {self._query_of(int(rising[0]) + 1)!r}.",
                 hint="sort each answer by falling score, or build it with Run.ranked",
+                code="scores-rise-inside-answer",
             )
         self._check_no_repeats(where)
 
@@ -131,7 +132,7 @@ class Run(Columnar, view="visir.reports.views.run"):
         order = pc.sort_indices(table, sort_keys=[("q", "ascending"), ("s", "descending"), ("d", "ascending")])
         query = query.take(order)
         if len(query) == 0:
-            raise RunError(f"run {name} ({task}) is empty.")
+            raise RunError(f"run {name} ({task}) is empty.", code="run-empty")
         groups = pc.run_end_encode(query, run_end_type=pa.int64())
         offsets = np.concatenate([[0], groups.run_ends.to_numpy()]).astype(np.int64)
         encoded = document.take(order).dictionary_encode()
@@ -181,7 +182,11 @@ class Run(Columnar, view="visir.reports.views.run"):
         row = pc.index(self.queries, query).as_py()
         if row < 0:
             some = ", ".join(map(repr, self.queries[:3].to_pylist())) + (", …" if len(self) > 3 else "")
-            raise RunError(f"run {self.name} ({self.task}) has no query {query!r}.", hint=f"its queries are {some}")
+            raise RunError(
+                f"run {self.name} ({self.task}) has no query {query!r}.",
+                hint=f"its queries are {some}",
+                code="run-no-query",
+            )
         start, stop = self.offsets[row], self.offsets[row + 1]
         part = slice(start, stop if k is None else min(start + k, stop))
         ids = self.documents.take(pa.array(self.indices[part])).to_pylist()
@@ -279,7 +284,10 @@ class Run(Columnar, view="visir.reports.views.run"):
             twice = pairs[1:][pairs[1:] == pairs[:-1]]
             repeats = [divmod(int(pair), len(self.documents)) for pair in twice[:1]]
         for query, document in repeats:
-            raise RunError(f"{where}: query {self.queries[query]} lists document {self.documents[document]} twice.")
+            raise RunError(
+                f"{where}: query {self.queries[query]} lists document {self.documents[document]} twice.",
+                code="query-lists-document-twice",
+            )
 
     def _query_of(self, entry: int) -> str:
         return str(self.queries[int(np.searchsorted(self.offsets, entry, side="right")) - 1])

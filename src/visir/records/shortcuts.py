@@ -93,13 +93,17 @@ class Shortcuts:
         kind, _, bits = head.partition(":")
         values: dict[str, Any] = {"kind": kind, "bits": bits or 0, **options}
         if kind == "bits" and not bits:
-            raise ConfigurationError(f"shortcuts {text!r}: how many bits?", hint="for example bits:3")
+            raise ConfigurationError(
+                f"shortcuts {text!r}: how many bits?", hint="for example bits:3", code="how-many-bits"
+            )
         for key in ("bits", "seed"):
             try:
                 values[key] = int(values.get(key, 0))
             except ValueError:
                 raise ConfigurationError(
-                    f"shortcuts {text!r}: {key}={values[key]!r} is no whole number.", hint="for example bits:3?seed=1"
+                    f"shortcuts {text!r}: {key}={values[key]!r} is no whole number.",
+                    hint="for example bits:3?seed=1",
+                    code="no-whole-number",
                 ) from None
         return cls(**values)
 

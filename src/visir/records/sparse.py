@@ -52,7 +52,9 @@ class Vocabulary(Displayed):
                 for value_count in pc.value_counts(self.terms).to_pylist()
                 if value_count["counts"] > 1
             ][:5]
-            raise EmbeddingError(f"vocabulary {self.name}: terms repeat: {', '.join(map(repr, twice))}.")
+            raise EmbeddingError(
+                f"vocabulary {self.name}: terms repeat: {', '.join(map(repr, twice))}.", code="terms-repeat"
+            )
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -233,7 +235,10 @@ class SparseEmbeddings(Columnar, view="visir.reports.views.embeddings"):
 
         rows = csr_array(matrix, dtype=np.float32, copy=True)
         if rows.shape[1] != len(vocabulary):
-            raise EmbeddingError(f"a matrix of {rows.shape[1]} columns for a vocabulary of {len(vocabulary)} terms.")
+            raise EmbeddingError(
+                f"a matrix of {rows.shape[1]} columns for a vocabulary of {len(vocabulary)} terms.",
+                code="matrix-columns-vocabulary-terms",
+            )
         rows.sum_duplicates()
         rows.eliminate_zeros()
         rows.sort_indices()

@@ -162,7 +162,9 @@ def groups_of(source: _Grouped, column: str) -> list[str | None]:
         paths = zip(images["path"].to_pylist(), images["archive"].to_pylist(), strict=True)
         return [None if path is None else f"{archive or ''}:{path.rpartition('/')[0]}" for path, archive in paths]
     hint = nearest(column, [*columns, "folder", "content"])
-    raise CollectionError(f"{source.name}: no column {column!r} to group images by.", hint=hint)
+    raise CollectionError(
+        f"{source.name}: no column {column!r} to group images by.", hint=hint, code="no-column-group-images"
+    )
 
 
 def _place(seed: int, key: str) -> bytes:
@@ -172,11 +174,14 @@ def _place(seed: int, key: str) -> bytes:
 def unknown_split(source: str, split: str, known: Sequence[str]) -> CollectionError:
     """Return the error for a split that a source does not have, with what to do about it."""
     if any(known):
-        return CollectionError(f"{source}: unknown split {split!r}", hint=nearest(split, filter(None, known)))
+        return CollectionError(
+            f"{source}: unknown split {split!r}", hint=nearest(split, filter(None, known)), code="unknown-split"
+        )
     return CollectionError(
         f"{source}: unknown split {split!r}; it has no splits.",
         hint=f'make them when it is opened: split_by="{EXAMPLE}" in Python, "PATH?split_by={_COMPACT}" in a command; '
         "or use everything: split=all",
+        code="unknown-split-no-splits",
     )
 
 

@@ -46,6 +46,7 @@ def check_task_name(name: str) -> None:
         raise CollectionError(
             f"{name[:100]!r} cannot be the name of a task.",
             hint="up to 80 letters, digits and ._+-() that do not begin with a dot",
+            code="cannot-name-task",
         )
 
 
@@ -236,7 +237,11 @@ class Task(Displayed, view="visir.reports.views.task"):
         if self.labels is not None:
             object.__setattr__(self, "labels", query_labels(self.labels, self.queries.ids, where))
         if not self.qrels:
-            raise CollectionError(f"{where}: there are no judgements.", hint="give at least one set of qrels by name")
+            raise CollectionError(
+                f"{where}: there are no judgements.",
+                hint="give at least one set of qrels by name",
+                code="collection-no-judgements",
+            )
         for title, pairs in (("pools", self.pools), ("excluded documents", self.excluded)):
             if pairs is None:
                 continue
@@ -247,7 +252,10 @@ class Task(Displayed, view="visir.reports.views.task"):
                 unknown = pc.invert(pc.is_in(ids, items.ids))
                 if pc.any(unknown).as_py():
                     first = ids.filter(unknown)[0].as_py()
-                    raise CollectionError(f"{where}: the {title} name the {role} {first!r}, which is not in the task.")
+                    raise CollectionError(
+                        f"{where}: the {title} name the {role} {first!r}, which is not in the task.",
+                        code="name-not-task",
+                    )
 
     def __repr__(self) -> str:
         candidates = self.candidates
@@ -287,6 +295,7 @@ class Task(Displayed, view="visir.reports.views.task"):
             raise CollectionError(
                 f"{self.source}: unknown relevance {name!r} for the task {self.name}",
                 hint=nearest(name, self.relevances),
+                code="unknown-relevance-task",
             )
         return self.qrels[name]
 

@@ -181,7 +181,9 @@ class TaskFile(Displayed):
         for split in names:
             if split not in self.splits:
                 raise CollectionError(
-                    f"{self.name}: unknown split {split!r}", hint=nearest(split, filter(None, self.splits))
+                    f"{self.name}: unknown split {split!r}",
+                    hint=nearest(split, filter(None, self.splits)),
+                    code="unknown-split",
                 )
         judgements, unjudged, galleries = (
             None if table is None else table.filter(pc.is_in(table["split"], pa.array(names)))
@@ -217,11 +219,14 @@ class TaskFile(Displayed):
             CollectionError: There is no task of this name, or each split has documents of its own and none is named.
         """
         if name not in self.tasks:
-            raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, self.tasks))
+            raise CollectionError(
+                f"{self.name}: unknown task {name!r}", hint=nearest(name, self.tasks), code="unknown-task"
+            )
         if self.galleries is not None and self.part == "all" and len(self.splits) > 1:
             raise CollectionError(
                 f"{self.name}: each split is searched in documents of its own; which split?",
                 hint=f"split={'val' if 'val' in self.splits else self.splits[0]!r}: there are {', '.join(self.splits)}",
+                code="each-split-searched-documents",
             )
         return Task(
             name,

@@ -44,7 +44,7 @@ class TaskSet(Displayed):
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise CollectionError(f"{self.name}: there are no tasks.")
+            raise CollectionError(f"{self.name}: there are no tasks.", code="no-tasks")
         for name in self.parts:
             check_task_name(name)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
@@ -82,7 +82,9 @@ class TaskSet(Displayed):
         for split in name.split("+"):
             if split not in self.splits:
                 raise CollectionError(
-                    f"{self.name}: unknown split {split!r}", hint=nearest(split, filter(None, self.splits))
+                    f"{self.name}: unknown split {split!r}",
+                    hint=nearest(split, filter(None, self.splits)),
+                    code="unknown-split",
                 )
         parts = {}
         for task, part in self.parts.items():
@@ -98,7 +100,9 @@ class TaskSet(Displayed):
             CollectionError: There is no task of this name.
         """
         if name not in self.parts:
-            raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, self.parts))
+            raise CollectionError(
+                f"{self.name}: unknown task {name!r}", hint=nearest(name, self.parts), code="unknown-task"
+            )
         part = self.parts[name]
         return replace(part.task(part.tasks[0]), name=name, source=self.name, source_fingerprint=self.fingerprint)
 

@@ -102,7 +102,11 @@ def paired_plot(
     # first: (n,) the values of one system, query by query.
     # second: (n,) those of the other system, in the same order of queries.
     if len(first) != len(second):
-        raise VisirError(f"paired plot of {measure}: {len(first)} and {len(second)} queries.", hint="align them by id")
+        raise VisirError(
+            f"paired plot of {measure}: {len(first)} and {len(second)} queries.",
+            hint="align them by id",
+            code="and-queries",
+        )
     keep = np.isfinite(first) & np.isfinite(second)
     first, second = first[keep], second[keep]
     as_ranks = measure.partition("@")[0].endswith("_rank")
@@ -170,7 +174,11 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
     ]
     panels = [(title, keys) for title, keys in panels if keys]
     if not panels:
-        raise VisirError("training curves: the history holds no numbers.", hint="give one mapping of numbers per epoch")
+        raise VisirError(
+            "training curves: the history holds no numbers.",
+            hint="give one mapping of numbers per epoch",
+            code="history-holds-no-numbers",
+        )
     with drawing(6.2, 0.6 + 2.0 * len(panels), rows=len(panels)) as (figure, drawn):
         for axes, (title, keys) in zip(drawn if len(panels) > 1 else [drawn], panels, strict=True):
             for number, key in enumerate(keys):

@@ -55,6 +55,7 @@ def check_suffix(path: Path) -> None:
         raise VisirError(
             f"{path}: the sheet is {' or '.join(SUFFIXES)}, not {path.suffix or 'a name without ending'}.",
             hint=f"for example {path.with_suffix('.html').name}",
+            code="sheet-not",
         )
 
 

@@ -133,5 +133,6 @@ def _select(items: Items, ids: list[str]) -> Items:
             f"{items.name}: the runs speak of {items.title.removesuffix('s')} {unknown[0]!r}, which is not in the "
             f"collection ({len(unknown)} such among those to be shown).",
             hint="give the collection and split that was searched",
+            code="runs-speak-not-collection",
         )
     return items.select(ids)

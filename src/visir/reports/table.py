@@ -124,7 +124,8 @@ class Table(Tabular, view="visir.reports.views.table"):
             if len(row) != len(self.columns):
                 raise VisirError(
                     f"table {self.caption or 'without caption'!r}, row {number}: {len(row)} cells for "
-                    f"{len(self.columns)} columns."
+                    f"{len(self.columns)} columns.",
+                    code="cells-columns",
                 )
 
     @classmethod

@@ -112,7 +112,11 @@ def _over_steps(
 ) -> Plot:
     drawn = [(run, name) for run in runs for name in names if name in run.steps]
     if not drawn:
-        raise VisirError(f"no training has steps with {' or '.join(map(repr, names))}.", hint="look at its steps.jsonl")
+        raise VisirError(
+            f"no training has steps with {' or '.join(map(repr, names))}.",
+            hint="look at its steps.jsonl",
+            code="no-training-steps",
+        )
     with drawing(*_SIZE) as (figure, axes):
         for number, (run, name) in enumerate(drawn):
             x, y = run.steps["step"], run.steps[name]

@@ -57,6 +57,7 @@ def check_finite_scores(run: Run) -> Run:
     raise EmbeddingError(
         f"the score of query {query!r} and document {document!r} ({run.task}) is too large for float32.",
         hint="scale the vectors down; weights of a sparse encoder stay below 10",
+        code="score-query-document-too",
     )
 
 

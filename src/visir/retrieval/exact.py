@@ -206,6 +206,7 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
         raise EmbeddingError(
             f"{named[0]} are {sides[0][0]}, {named[1]} {sides[1][0]}: they are not of one space.",
             hint="encode both sides with one encoder",
+            code="not-of-one-space",
         )
     if forms[0] == "multi-vector":
         if requested in (None, "maxsim"):
@@ -213,15 +214,19 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
         raise EmbeddingError(
             f"multi-vectors (by {first.encoder.name}) are scored by maxsim; {requested!r} was asked for.",
             hint="leave the similarity out; for cosines, normalise the vectors first (.normalise())",
+            code="multi-vectors-scored-maxsim",
         )
     if requested == "maxsim":
         raise EmbeddingError(
             f"maxsim compares several vectors for each item; those by {first.encoder.name} are {forms[0]}.",
             hint="leave the similarity out, or take a model of late interaction",
+            code="maxsim-compares-several-vectors",
         )
     if requested not in (None, "cosine", "dot"):
         raise EmbeddingError(
-            f"similarity: {requested!r} is not known.", hint=nearest(str(requested), ("cosine", "dot"))
+            f"similarity: {requested!r} is not known.",
+            hint=nearest(str(requested), ("cosine", "dot")),
+            code="not-known",
         )
     if forms[0] == "dense":
         return requested or "cosine"
@@ -229,6 +234,7 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
         raise EmbeddingError(
             f"sparse vectors (by {first.encoder.name}) are scored by their dot product; a cosine was asked for.",
             hint="leave the similarity out, or ask for 'dot'",
+            code="sparse-vectors-scored-dot",
         )
     return "dot"
 
@@ -271,6 +277,7 @@ def _scan(
             raise EmbeddingError(
                 f"sparse vectors (by {rows.encoder.name}) are searched on the cores; the device {device!r} was named.",
                 hint="leave the device out",
+                code="sparse-vectors-searched-cores",
             )
         sparse.check_same_vocabulary(rows, columns)
         down = sparse.SparseSide(rows, _rows(rows, row_ids))
@@ -293,6 +300,7 @@ def _plan(
         raise RunError(
             f"{task} search needs a listed gallery; the size alone is known of {gallery.description!r}.",
             hint="make one with Task.gallery(), Collection.image_gallery() or Collection.caption_gallery()",
+            code="search-needs-listed-gallery",
         )
     # Sorted by id: the same searches, the same run, in whatever order the vectors were encoded.
     query_ids = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries

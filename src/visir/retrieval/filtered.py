@@ -79,7 +79,7 @@ class FilteredIndex:
         """Return the best `k` allowed documents of each query, or fewer if fewer are allowed."""
         check_depth(k)
         if len(self.allowed) == 0:
-            raise RunError("no document is allowed.", hint="is the filter right?")
+            raise RunError("no document is allowed.", hint="is the filter right?", code="no-document-allowed")
         if self.index_filters:
             return self.index.search_among(queries, self.indexed, k, **options)  # type: ignore[attr-defined, no-any-return]
         if self._selected is not None:

@@ -109,6 +109,7 @@ def _check_not_finished(folder: Path) -> None:
             f"{folder}: exists already: a finished index of kind {content['kind']!r}, by {maker}. Nothing was built.",
             hint=f"if it is the one you want, search it (visir index search {shlex.quote(str(folder))}); "
             f"else {INDEX.exists}",
+            code="index-folder-exists-already",
         )
 
 

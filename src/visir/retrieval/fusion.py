@@ -139,7 +139,7 @@ def normalised(run: Run, normalisation: Normalisation) -> tuple[NDArray[np.float
 
 def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Mapping[str, float] | None) -> None:
     if not runs:
-        raise RunError("there is no run to fuse.", hint="give at least one")
+        raise RunError("there is no run to fuse.", hint="give at least one", code="no-run-fuse")
     faults = []
     for kind, value, allowed in (("fusion", fusion, get_args(Fusion)),
                                  ("normalisation", normalisation, get_args(Normalisation))):  # fmt: skip
@@ -158,4 +158,5 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
                 f"{names[0]!r} and {name!r} did not search the same candidates: {first.task} over "
                 f"{first.gallery.size:,}, {run.task} over {run.gallery.size:,}.",
                 hint="fuse runs over one gallery",
+                code="other-candidates",
             )

@@ -210,6 +210,7 @@ def build_index(
             f"an index is built of vectors with ids (Embeddings), not of a {type(vectors).__name__}.",
             hint="of an array: Embeddings.of(ids, array); of photos: visir.encode(model, visir.open('photos/'), "
             "'image'); of a folder of parts: visir.encoders.Parts(folder)",
+            code="index-built-vectors-ids",
         )
     return kind_for(form_of(vectors), vectors.encoder.name, kind).build(vectors, out, **options)
 
@@ -221,6 +222,7 @@ def kind_for(form: VectorForm, maker: str, kind: str | None = None) -> Kind:
         raise ConfigurationError(
             f"an index of kind {entry.name!r} holds {entry.vectors} vectors; those by {maker} are {form}.",
             hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
+            code="index-kind-holds-vectors",
         )
     return entry
 

@@ -68,7 +68,7 @@ def read_queries(query: Any) -> dict[str, Wanted]:
         value = _wanted(query)
         wanted = {value.label: value}
     if not wanted:
-        raise RunError("there is no query.", hint=f"e.g. {_EXAMPLES}")
+        raise RunError("there is no query.", hint=f"e.g. {_EXAMPLES}", code="no-query")
     return wanted
 
 
@@ -159,11 +159,13 @@ def _check_form(vectors: Mapping[str, NDArray[Any]], several: bool, model: str) 
             raise RunError(
                 f"{model} compares several vectors for each item; the query {name!r} is one.",
                 hint="give the vectors of a query as an array (t, d) in a list: visir.search(source, model, [array])",
+                code="compares-several-vectors-each",
             )
         if not several and given.ndim == 2:
             raise RunError(
                 f"{model} makes one vector for each item; the query {name!r} is {len(given)} of them.",
                 hint="give one vector for each query: visir.search(source, model, [vector, vector])",
+                code="makes-one-vector-each",
             )
 
 
@@ -210,6 +212,7 @@ def _wanted(value: Any) -> Wanted:
             raise RunError(
                 f"{unused[0]}= of a query is for libraries.",
                 hint="make one: library = visir.index(source, model, out=…); library.search(query)",
+                code="query-libraries",
             )
         return Wanted(value.text, value.image, None, value.text_weight)
     try:

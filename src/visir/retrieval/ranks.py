@@ -49,6 +49,7 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
             f"({len(qrels):,} queries); e.g. the run asks {run.queries[0].as_py()!r}"
             + (f", the judgements {qrels.queries[0].as_py()!r}." if len(qrels) else "."),
             hint="are these the same split and task, and the same way of writing ids?",
+            code="none-queries-judged-queries",
         )
     positive = qrels.grades > 0
     query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]

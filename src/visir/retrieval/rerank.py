@@ -98,6 +98,7 @@ def rerank_runs(
             raise RunError(
                 f"run {run.name} ({run.task}) is {run.depth} deep; the best {k} of it cannot be re-ranked.",
                 hint=f"search deeper, or re-rank fewer (k_test={run.depth})",
+                code="run-deep",
             )
     heads = {task: run.cut(k) for task, run in runs.items()}
     scored = _scored(heads, source, cross_encoder, root, workers)
@@ -182,6 +183,7 @@ def _items(run: Run, source: Content) -> tuple[Items, Items]:
         raise RunError(
             f"run {run.name}: there is no task {run.task!r} with its texts and images.",
             hint=f"tasks given: {', '.join(source) or 'none'}",
+            code="no-task-texts-images",
         )
     return source[run.task].queries, source[run.task].documents
 
@@ -212,6 +214,7 @@ def _rows(run: Run, ids: pa.StringArray, among: pa.StringArray, kind: str, where
             f"run {run.name} ({run.task}): {len(missing):,} of its {len(ids):,} {kind} are not in {where}, e.g. "
             f"{missing[0].as_py()!r}; their pictures and texts are needed.",
             hint="is it the same split, and the same way of writing ids?",
+            code="of-its-are-not",
         )
     return rows.to_numpy().astype(np.int64)
 

@@ -161,6 +161,7 @@ def already_indexed(ids: pa.StringArray) -> EmbeddingError:
     return EmbeddingError(
         f"{counted(len(ids), 'ids', 'are')} in the index already: {_named(ids)}.",
         hint="delete them first, or add the others only",
+        code="index-already",
     )
 
 
@@ -169,6 +170,7 @@ def not_indexed(ids: pa.StringArray) -> EmbeddingError:
     return EmbeddingError(
         f"{counted(len(ids), 'ids', 'are')} not in the index: {_named(ids)}.",
         hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
+        code="not-index",
     )
 
 
@@ -218,6 +220,7 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
             f"an index takes vectors with ids (Embeddings), not a {type(given).__name__}.",
             hint="of an array: Embeddings.of(ids, array); of texts and pictures: visir.encode(model, …); of a folder "
             "of parts: visir.retrieval.add_parts(index, parts)",
+            code="index-takes-vectors-ids",
         )
     where = f"{given.modality} vectors by {given.encoder.name}"
     if added:
@@ -233,6 +236,7 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
             raise EmbeddingError(
                 f"{where} have {name} {given_space[name]}; the index, by {held.encoder.name}, has {value}.",
                 hint="encode with the model that the index was built with",
+                code="vectors-index",
             )
     check_same_model(given.encoder, held.encoder, where)
 
@@ -243,6 +247,7 @@ def check_same_modality(given: Modality, held: Modality, where: str) -> None:
         raise EmbeddingError(
             f"{where}: this index holds {held} vectors and takes no {given} vectors.",
             hint=f"build an index of its own for {given} vectors",
+            code="index-holds-vectors-takes",
         )
 
 
@@ -252,6 +257,7 @@ def check_same_model(given: EncoderCard, held: EncoderCard, where: str) -> None:
         raise EmbeddingError(
             f"{where}: the index is by {held.name}, which is another model.",
             hint="encode with the model that the index was built with",
+            code="index-another-model",
         )
 
 

@@ -185,7 +185,11 @@ def _by_words(
     """BM25: texts against texts; an image is as good as its best caption."""
     pictures = [name for name, value in wanted.items() if value.text is None or value.image is not None]
     if pictures:
-        raise RunError(f"bm25 compares words; the query {pictures[0]!r} is no text.", hint="name a model of pictures")
+        raise RunError(
+            f"bm25 compares words; the query {pictures[0]!r} is no text.",
+            hint="name a model of pictures",
+            code="bm25-compares-words",
+        )
     opened = _opened(source, split, images)
     of_images = isinstance(opened, Collection) and (to is None or _SIDES[to] == "image") and len(opened.images) > 0
     texts = opened.items("text") if isinstance(opened, Collection) else items_of(opened, _TEXTS, "text")

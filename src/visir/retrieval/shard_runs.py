@@ -99,14 +99,20 @@ def merge_shards(runs: Iterable[Run], *, depth: int | None = None) -> Run:
 def _listed(runs: Iterable[Run]) -> list[Run]:
     if isinstance(runs, Run) or not isinstance(runs, Iterable):
         given = "one run" if isinstance(runs, Run) else repr(runs)
-        raise RunError(f"a list of runs is wanted, not {given}.", hint="give that of each shard: [first, second]")
+        raise RunError(
+            f"a list of runs is wanted, not {given}.",
+            hint="give that of each shard: [first, second]",
+            code="list-runs-wanted-not",
+        )
     runs = list(runs)
     if not runs:
-        raise RunError("there is no run to merge.", hint="give that of each shard")
+        raise RunError("there is no run to merge.", hint="give that of each shard", code="no-run-merge")
     for number, run in enumerate(runs):
         if not isinstance(run, Run):
             raise RunError(
-                f"shard {number} is no run, but {type(run).__name__}.", hint="visir.retrieval.read_run reads a file"
+                f"shard {number} is no run, but {type(run).__name__}.",
+                hint="visir.retrieval.read_run reads a file",
+                code="shard-no-run",
             )
     return runs
 

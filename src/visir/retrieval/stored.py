@@ -78,7 +78,9 @@ class StoredIndex(Index[Vectors]):
         """Build an index."""
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
-            raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+            raise EmbeddingError(
+                "there is no vector to index.", hint="is the split, or the filter, right?", code="no-vector-index"
+            )
         rows = Rows.of(cls.form, cls._as_stored(documents, None, settings))
         index = cls(IndexState(rows, None), settings)
         index._state = IndexState(rows, index._construct(rows))

@@ -17,9 +17,11 @@ def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: in
     check_fits_index(form, queries, held)
     check_depth(k)
     if len(queries) == 0:
-        raise RunError("there is no query.", hint="is the split, or the filter, right?")
+        raise RunError("there is no query.", hint="is the split, or the filter, right?", code="no-query")
     if documents == 0:
-        raise RunError("the index is empty: every document was deleted.", hint="add some first")
+        raise RunError(
+            "the index is empty: every document was deleted.", hint="add some first", code="every-document-deleted"
+        )
     if len(queries) == 1:  # in order already; to find that out would take as long as many a search
         return queries
     order = pc.sort_indices(queries.ids)

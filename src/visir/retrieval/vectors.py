@@ -117,6 +117,7 @@ class Side:
             f"{len(indices)} {self.embeddings.modality} vectors by {self.embeddings.encoder.name} {fault}: {named}"
             f"{', …' if len(indices) > 5 else ''}.",
             hint=f"look at these inputs (empty text? black image?), or {hint}",
+            code="vectors-not-usable",
         )
 
 
@@ -139,4 +140,5 @@ def check_same_dimension(first: Embeddings | MultiVectorEmbeddings, second: Embe
             f"{first.modality} vectors by {first.encoder.name} have {first.dimension} values, "
             f"{second.modality} vectors by {second.encoder.name} {second.dimension}: they are not of one space.",
             hint="encode both sides with one model (or with heads trained together)",
+            code="not-one-space",
         )

@@ -55,11 +55,17 @@ def perturb_texts(
     before = strings(texts)
     keys = strings(ids).to_pylist()
     if len(before) != len(keys):
-        raise VisirError(f"{len(before):,} texts, but {len(keys):,} ids.", hint="give every text an id")
+        raise VisirError(
+            f"{len(before):,} texts, but {len(keys):,} ids.", hint="give every text an id", code="texts-ids"
+        )
     if severity < 1:
-        raise VisirError(f"severity {severity}: there is nothing to do.", hint="give 1 or more")
+        raise VisirError(
+            f"severity {severity}: there is nothing to do.", hint="give 1 or more", code="there-is-nothing-to"
+        )
     if profile not in ("sound", "paper"):
-        raise VisirError(f"unknown profile {profile!r}", hint=nearest(str(profile), ("sound", "paper")))
+        raise VisirError(
+            f"unknown profile {profile!r}", hint=nearest(str(profile), ("sound", "paper")), code="unknown-profile"
+        )
     steps = [find(step) for step in name.split("+")]
     after = before
     for step in steps:
@@ -121,12 +127,14 @@ def perturb(
         raise ConfigurationError(
             f"{collection.name} carries shortcuts ({collection.injected}), whose digits would be perturbed as well.",
             hint="perturb first and inject afterwards: inject(perturb(visir.shortcuts.plain(collection), …), …)",
+            code="carries-shortcuts-whose-digits",
         )
     facts = collection.caption_facts
     if facts is not None and (columns := [column for column in COLUMNS if column in facts.column_names]):
         raise ConfigurationError(
             f"{collection.name} is perturbed already: caption_facts has the column {columns[0]!r}.",
             hint=f"begin from the original; several perturbations go in one step: perturb(collection, '{name}+…')",
+            code="caption-facts-column",
         )
     ids = collection.captions["id"]
     perturbed = perturb_texts(collection.captions["text"], ids, name, severity=severity, seed=seed, profile=profile)
@@ -146,7 +154,9 @@ def coverage(collection: Collection) -> float:
     """The share of a perturbed collection's captions that changed, from 0 to 1; NaN where there are none."""
     facts = collection.caption_facts
     if facts is None or CHANGED not in facts.column_names:
-        raise CollectionError(f"{collection.name} is not perturbed.", hint="perturb(collection, name) first")
+        raise CollectionError(
+            f"{collection.name} is not perturbed.", hint="perturb(collection, name) first", code="not-perturbed"
+        )
     return float(pc.mean(facts[CHANGED]).as_py() or 0.0) if facts.num_rows else float("nan")
 
 
@@ -157,6 +167,7 @@ def _change(step: Perturbation, profile: Profile) -> Callable[[TaggedCaption, Ra
         raise VisirError(
             f"{step.name} has no paper profile: the released code does not have it.",
             hint=f"profile='sound'; the released code has {', '.join(names_in('paper'))}",
+            code="released-code-not",
         )
     return step.paper
 

@@ -148,7 +148,7 @@ def _line(facts: dict[str, Any]) -> bytes:
 def log_of(form: str, *, queries: bool = False) -> ServiceLog:
     """The log of a service on standard error. Raises `ConfigurationError` unless the form is json, text or auto."""
     if form not in ("auto", "json", "text"):
-        raise ConfigurationError(f"--log {form}: it can be json or text.", hint="--log json")
+        raise ConfigurationError(f"--log {form}: it can be json or text.", hint="--log json", code="json-text")
     return ServiceLog(queries=queries, form=form)  # type: ignore[arg-type]
 
 

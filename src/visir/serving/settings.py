@@ -86,6 +86,7 @@ def suited_to_host(
             f"{everybody_could}.",
             hint=f"{token_verb(verb)} new tokens --name NAME, then --tokens tokens; or --no-tokens if that is meant "
             "(in Python: tokens=…, open_to_all=True)",
+            code="everybody-could",
         )
     if is_loopback(host):
         settings = {**settings, "connections_per_address": 0}

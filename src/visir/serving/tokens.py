@@ -66,6 +66,7 @@ def read_tokens(folder: Path) -> tuple[list[Token], list[str]]:
         raise TokenError(
             f"{folder}: is a file; tokens are kept in a folder, with a file for each.",
             hint="make them anew: visir library token new FOLDER --name NAME",
+            code="is-a-file",
         )
     manifest = Manifest.read(folder, KIND)
     tokens, faults = [], []
@@ -113,7 +114,9 @@ def add_token(folder: Path, token: Token) -> None:
     with changing(folder, KIND, busy=_BUSY.format(folder)) as change:
         if token.name + SUFFIX in change.manifest.files and (folder / (token.name + SUFFIX)).exists():
             raise TokenError(
-                f"{folder}: there is a token {token.name!r} already.", hint="revoke it first, or choose another name"
+                f"{folder}: there is a token {token.name!r} already.",
+                hint="revoke it first, or choose another name",
+                code="token-already",
             )
         change.write_json(token.name + SUFFIX, _written(token))
 
@@ -129,6 +132,7 @@ def revoke_token(folder: Path, name: str) -> None:
         raise TokenError(
             f"{folder}: no token {name!r}.",
             hint=nearest(name, [file_name.removesuffix(SUFFIX) for file_name in manifest.files]),
+            code="no-token",
         )
     manifest.remove(folder, [file])
     try:

@@ -83,6 +83,7 @@ def rows_sql(
         f"{place}mapping {mapping.name!r} does not fit the log's columns",
         faults,
         hint="name the columns under [raw] of a mapping of your own",
+        code="mapping-not-fit-log",
     )
     if mapping.unnest is not None and mapping.unnest not in present:
         raise ConfigurationError(
@@ -243,7 +244,11 @@ FROM grouped"""
 def positive_minutes(idle_minutes: float) -> float:
     """Return the minutes."""
     if not 0 < idle_minutes < float("inf"):
-        raise VisirError(f"{idle_minutes} idle minutes: not a number above 0.", hint=f"the thesis uses {IDLE_MINUTES}")
+        raise VisirError(
+            f"{idle_minutes} idle minutes: not a number above 0.",
+            hint=f"the thesis uses {IDLE_MINUTES}",
+            code="not-number-above",
+        )
     return idle_minutes
 
 

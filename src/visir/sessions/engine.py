@@ -45,7 +45,8 @@ def duckdb_engine(
     except (duckdb.IOException, duckdb.OutOfMemoryException) as fault:
         reason = reason_of(str(fault))
         raise VisirError(
-            f"{place}: {reason}", hint="make room on the disk, or give more memory (--memory), and run the same again"
+            f"{place}: {reason}",
+            hint="make room on the disk, or give more memory (--memory), and run the same again",
         ) from fault
     finally:
         engine.close()

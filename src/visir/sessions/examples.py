@@ -368,7 +368,11 @@ def _ints(column: Any, missing: int = 0) -> Any:
 def _no_session(engine: DuckDBPyConnection, folder: Path, sample: Sample | EverySession) -> NoSessionError:
     if isinstance(sample, EverySession):
         hint = "is the log empty, or of orders alone? [actions] of the mapping names what opens a page"
-        return NoSessionError(f"{folder}: no session to score: none has a request before its first order.", hint=hint)
+        return NoSessionError(
+            f"{folder}: no session to score: none has a request before its first order.",
+            hint=hint,
+            code="no-session-score",
+        )
     pages = engine.execute(
         "SELECT max(pages), count_if(pages >= 6), count_if(pages >= 12), count(customer) FROM sessions"
     ).fetchall()[0]
@@ -376,4 +380,6 @@ def _no_session(engine: DuckDBPyConnection, folder: Path, sample: Sample | Every
         f"the longest session has {pages[0] or 0} pages; {pages[1]:,} have 6 or more, {pages[2]:,} 12 or more; "
         f"{pages[3]:,} sessions have a customer. Fewer pages: --min-pages"
     )
-    return NoSessionError(f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=hint)
+    return NoSessionError(
+        f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=hint, code="no-session-pages"
+    )

@@ -81,10 +81,14 @@ def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
             f"{archive}: no archive that can be unpacked: {_reason(fault)}.", hint=remedy_of(fault, hint)
         ) from fault
     if goes_on:
-        raise VisirError(f"{archive}: {GOES_ON}.", hint=END_REMEDY)
+        raise VisirError(f"{archive}: {GOES_ON}.", hint=END_REMEDY, code="goes-behind-mark-end")
     if not folder.is_dir():
         only = f" but {counted(len(links), 'links')}" if links else ""
-        raise VisirError(f"{archive}: no file in it{only}.", hint=LINKS_REMEDY if links else "is it the right archive?")
+        raise VisirError(
+            f"{archive}: no file in it{only}.",
+            hint=LINKS_REMEDY if links else "is it the right archive?",
+            code="visir-no-file",
+        )
     return UnpackedLog(folder, tuple(links))
 
 
@@ -100,6 +104,7 @@ def _named(archive: Path, name: str) -> Iterator[None]:
         raise VisirError(
             f"{archive}: its member {shown} cannot be unpacked: {os.strerror(fault.errno)}.",
             hint="no file can have this name here, or another member has it: unpack it by hand under another name",
+            code="member-cannot-unpacked",
         ) from fault
 
 
@@ -117,6 +122,7 @@ def _check_size(archive: Path, size: int, packed: int) -> None:
             f"{archive}: unpacks to {size:,} bytes or more from {packed:,}, more than {MAX_RATIO} to 1 "
             "(a decompression bomb?).",
             hint="if it is meant, unpack it by hand and name the folder",
+            code="unpacks-bytes-more-more",
         )
 
 

@@ -141,7 +141,9 @@ def load_mapping(path: str | Path) -> LogMapping:
     """
     path = Path(path)
     if not path.is_file():
-        raise ConfigurationError(f"{path}: no such file.", hint="name a TOML file or a preset (visir.sessions.presets)")
+        raise ConfigurationError(
+            f"{path}: no such file.", hint="name a TOML file or a preset (visir.sessions.presets)", code="no-such-file"
+        )
     return _parse(path.read_text("utf-8"), path.stem, str(path))
 
 
@@ -190,7 +192,9 @@ def _parse(text: str, name: str, place: str) -> LogMapping:
     try:
         values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError(f"{place}: not valid TOML: {fault}", hint="mend that line") from fault
+        raise ConfigurationError(
+            f"{place}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
+        ) from fault
     keys = set(LogMapping.__dataclass_fields__) - {"name"}
     faults = _unknown("key", values, keys) + [
         f"{key} is missing" for key in ("format", "raw", "events") if key not in values

@@ -174,4 +174,5 @@ def reading_error(mapping: LogMapping, fault: Error) -> VisirError:
     return VisirError(
         f"mapping {mapping.name!r} cannot be applied to the log: {without_query(str(fault))}",
         hint="compare the names and expressions under [raw] and [events] with the log's columns",
+        code="mapping-cannot-applied-log",
     )

@@ -337,5 +337,6 @@ def _suits(mapping: LogMapping) -> LogMapping:
             f"mapping {mapping.name!r} reads {mapping.format}{' and lists' if mapping.unnest is not None else ''}; "
             "with Spark, only Parquet with one event a row can be read.",
             hint="bring the log into the layout of the preset 'events' first (docs/reference/session-logs.md)",
+            code="mapping-reads-spark-parquet",
         )
     return mapping

@@ -31,6 +31,7 @@ def file_pattern(path: str | Path) -> str:
         raise VisirError(
             f"{path}: a backslash beside *, ? or [ in a name: DuckDB cannot be told to read this file and no other.",
             hint="give the file, or the folder, a name without a backslash",
+            code="backslash-beside-name",
         )
     return re.sub(r"[*?\[]", r"[\g<0>]", name)
 

@@ -53,7 +53,9 @@ def resolve(name: str) -> Handwriting:
         return "mnist"
     if name == "sklearn":
         return "sklearn"
-    raise VisirError(f"unknown digits {name!r}", hint=nearest(name, ("auto", "mnist", "sklearn")))
+    raise VisirError(
+        f"unknown digits {name!r}", hint=nearest(name, ("auto", "mnist", "sklearn")), code="unknown-digits"
+    )
 
 
 def load_digits(name: str = "auto") -> Digits:
@@ -114,6 +116,7 @@ def _mnist(images: Path, labels: Path) -> Digits:
         raise VisirError(
             f"{missing[0]}: no such file, with or without .gz; digits=mnist needs it.",
             hint="set VISIR_DATA to the directory above mnist/, or take scikit-learn's digits: digits=sklearn",
+            code="no-such-file-without",
         )
     pictures, shown = read_idx(images, axes=3), read_idx(labels, axes=1)
     if len(pictures) != len(shown):

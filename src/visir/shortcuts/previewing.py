@@ -108,6 +108,7 @@ def _rows(collection: Collection) -> NDArray[np.int64]:
             f"{collection.name}: none of {collection.images.num_rows:,} images has both a picture at hand and a "
             "caption.",
             hint="say where the pictures are: --images FOLDER_OR_ZIP",
+            code="none-images-both-picture",
         )
     return rows
 

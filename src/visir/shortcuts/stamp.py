@@ -101,6 +101,7 @@ class Stamp:
             raise EncoderError(
                 f"a prepared picture is {tuple(pictures.shape[-3:])}, where the model makes {self._shape} of others.",
                 hint="shortcuts on pictures need a model with one input size; or put them on captions alone",
+                code="prepared-picture-where-model",
             )
         tiles = self._painted(self._choose(numbers[rows], keys[rows]))  # (m, 6, 3, side, side), or channels last
         several = pictures.ndim - 4  # views of one picture

@@ -146,6 +146,7 @@ class SparseEncoder(Encoder):
                 f"{self.card.name}: captions have their own terms only; wanted: those of {len(embeddings)} captions, "
                 f"given: {given_terms}.",
                 hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
+                code="captions-terms",
             )
         title = f"words of {embeddings.modality}s"
         rows = project(self._weigher, embeddings.vectors, own_terms, block=block, title=title)
@@ -194,6 +195,7 @@ class SparseEncoder(Encoder):
             raise EncoderError(
                 f"{self.card.name}: captions have their own terms only, which their dense vectors do not say.",
                 hint="use visir.sparse.encode_sparse, or load it with ?expansion=free",
+                code="captions-terms-dense-vectors",
             )
         return self._full(project(self._weigher, vectors))
 
@@ -313,7 +315,9 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     tokenizer = Tokenizer((folder / TOKENIZER_FILE).read_bytes(), vocabulary["name"])
     fingerprint = read_vocabulary(folder, vocabulary["name"]).fingerprint
     if not tokenizer.vocabulary.fingerprint == fingerprint == vocabulary["fingerprint"]:
-        raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
+        raise EncoderError(
+            f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN, code="words-not-head"
+        )
     head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
     base_encoder = load_part(folder, entry, device, dtype)
@@ -341,7 +345,9 @@ def _load_weights(head: SparseHead, folder: Path) -> None:
     try:
         head.load_state_dict(load_file(str(path)))
     except (SafetensorError, RuntimeError) as fault:
-        raise EncoderError(f"{path}: damaged, or of another head: {fault}", hint=_AGAIN) from fault
+        raise EncoderError(
+            f"{path}: damaged, or of another head: {fault}", hint=_AGAIN, code="damaged-another-head"
+        ) from fault
 
 
 def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCard) -> None:
@@ -355,6 +361,7 @@ def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCa
             f"{folder}: the dense encoder {current.name!r} is not the one this head was trained over: "
             + "; ".join(differing),
             hint="restore that encoder, or train again",
+            code="dense-encoder-not-one",
         )
 
 
@@ -365,4 +372,5 @@ def _refuse_another(dense: Encoder, embeddings: Embeddings, name: str) -> None:
             f"{name}: trained over {dense.card.name} ({dense.dimension} dimensions), given vectors by "
             f"{embeddings.encoder.name} ({embeddings.dimension}).",
             hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
+            code="trained-over-dimensions-given",
         )

@@ -75,6 +75,7 @@ def sparse_encoder(model: Any, device: str | None = None) -> SparseEncoder:
             hint="they are several for each item: weighted words are made of models with one vector for each"
             if several
             else f"visir sparsify --data captions.csv --model {name}; in Python visir.sparsify(data, {name!r})",
+            code="vectors-no-words",
         )
     return encoder
 

@@ -59,7 +59,11 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     """
     folder = Path(folder)
     if not (folder / CARD_FILE).is_file():
-        raise EmbeddingError(f"{folder}: no sparse embeddings here (there is no {CARD_FILE}).", hint=_AGAIN)
+        raise EmbeddingError(
+            f"{folder}: no sparse embeddings here (there is no {CARD_FILE}).",
+            hint=_AGAIN,
+            code="no-sparse-embeddings-no",
+        )
     read_checked(folder, SPARSE)
     card: dict[str, Any] = read_json(folder / CARD_FILE)
     arrays = {name: _array(folder / f"{name}.npy") for name in _ARRAYS}
@@ -74,7 +78,9 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
             (VOCABULARY_FILE, vocabulary.fingerprint, card["vocabulary"]["fingerprint"]),
         ):
             if actual != stated:
-                raise EmbeddingError(f"{folder / name}: {actual}, but {CARD_FILE} says {stated}.", hint=_AGAIN)
+                raise EmbeddingError(
+                    f"{folder / name}: {actual}, but {CARD_FILE} says {stated}.", hint=_AGAIN, code="sparse-json-says"
+                )
         encoder = EncoderCard.from_dict(card["encoder"])
         modality = modality_of(card["modality"])
     except (KeyError, TypeError, ValueError) as fault:
@@ -107,4 +113,4 @@ def _array(path: Path) -> Any:
     try:
         return load_array(path, mapped=True)
     except (OSError, ValueError) as fault:
-        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN) from fault
+        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN, code="damaged") from fault

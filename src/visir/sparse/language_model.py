@@ -73,7 +73,10 @@ def _masked_language_model(name: str, width: int) -> WordEmbeddings:
         raise
     except Exception as fault:  # the hub's client raises a dozen kinds
         if Path(name).is_dir():
-            raise EncoderError(f"{name}: no masked language model can be loaded from this folder: {fault}") from fault
+            raise EncoderError(
+                f"{name}: no masked language model can be loaded from this folder: {fault}",
+                code="no-masked-language-model",
+            ) from fault
         raise EncoderError(
             hub_unreachable(name, fault).message,
             hint=f"copy its folder here and name that, or leave it out: {DEFAULT} needs no hub",

@@ -62,6 +62,7 @@ class SparseLearner(Learner[SparseExamples]):
             raise ConfigurationError(
                 f"{' and '.join(faults)}: not on a CPU, where only active terms are computed.",
                 hint='leave it out, or device = "cuda"',
+                code="not-cpu-where-active",
             )
         self._score = score_active
 

@@ -74,7 +74,9 @@ class Tokenizer:
             self._reader = Reader.from_str(content.decode("utf-8"))
         except Exception as fault:  # the library raises bare Exception
             raise EncoderError(
-                f"{name}: cannot be read as a tokenizer ({fault}).", hint="save it again: tokenizer.save_pretrained"
+                f"{name}: cannot be read as a tokenizer ({fault}).",
+                hint="save it again: tokenizer.save_pretrained",
+                code="cannot-read-tokenizer",
             ) from fault
         self._reader.no_truncation()
         self._reader.no_padding()
@@ -139,7 +141,11 @@ def load_tokenizer(name: str | Path = DEFAULT) -> Tokenizer:
     if (path / TOKENIZER_FILE).is_file():
         return Tokenizer((path / TOKENIZER_FILE).read_bytes(), text)
     if path.is_dir():
-        raise EncoderError(f"{path}: there is no {TOKENIZER_FILE} in this folder.", hint="tokenizer.save_pretrained")
+        raise EncoderError(
+            f"{path}: there is no {TOKENIZER_FILE} in this folder.",
+            hint="tokenizer.save_pretrained",
+            code="no-tokenizer-json-folder",
+        )
     return Tokenizer(_from_hub(text), text)
 
 

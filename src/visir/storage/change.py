@@ -78,6 +78,7 @@ class FolderChange:
             raise self.kind.error(
                 f"{path}: is there already, and visir did not write it{NOT_KNOWN}.",
                 hint="move it away, and run the same again",
+                code="already-visir-not-write",
             )
         self._claims.add_patterns(self._below + name, *patterns)
         self._changed = True
@@ -111,7 +112,9 @@ class FolderChange:
         if name in self.manifest.files and exists and not self.manifest.is_unchanged(self.folder, name):
             if self._below + name not in self._claims:
                 raise self.kind.error(
-                    f"{path}: was changed since visir wrote it.", hint="move it away, and run the same again"
+                    f"{path}: was changed since visir wrote it.",
+                    hint="move it away, and run the same again",
+                    code="changed-since-visir-wrote",
                 )
         elif name not in self.manifest.files:
             self._claim(name)
@@ -183,6 +186,7 @@ class FolderChange:
                 raise self.kind.error(
                     f"{self.folder / name}: is there already, and visir did not make it{NOT_KNOWN}.",
                     hint="move it away, and run the same again",
+                    code="already-visir-not-make",
                 )
             self._claims.own_folder(name)
         return self.folder / name
@@ -291,6 +295,7 @@ class FolderChange:
             raise self.kind.error(
                 f"{path}: is there already, and visir did not write it{NOT_KNOWN}.",
                 hint="move it away, and run the same again",
+                code="already-visir-not-write",
             )
         self._claims.add(self._below + name)
         self._changed = True

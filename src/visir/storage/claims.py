@@ -56,7 +56,11 @@ class Claims:
                 hint="move it away, and run the same again",
             )
         if header is not None and header["visir"] != FORMAT:
-            raise FolderError(f"{folder}: a newer visir is at work in this folder.", hint="update visir")
+            raise FolderError(
+                f"{folder}: a newer visir is at work in this folder.",
+                hint="update visir",
+                code="newer-visir-work-folder",
+            )
         self.is_foreign = header is not None and header.get("inode") != os.fstat(stream.fileno()).st_ino
         if self.is_foreign and not trusted:
             return

@@ -39,7 +39,9 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
     inside = target.is_dir() and (is_mount(target) or not _held(target, kind))
     with disk_faults(target, kind.error), Scratch.inside(target) if inside else Scratch.beside(target) as scratch:
         check_new_folder(target, kind, replace=replace, scratch=scratch)
-        busy = kind.error(f"{target}: another process is making it.", hint="wait until it is done")
+        busy = kind.error(
+            f"{target}: another process is making it.", hint="wait until it is done", code="another-process-making"
+        )
         check_alone(scratch, target, busy)
         (scratch.path / NEW).mkdir()
         change = FolderChange(scratch.path / NEW, kind, scratch.claims, below=f"{NEW}/")
@@ -60,6 +62,7 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
             raise kind.error(
                 f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
                 hint="move it to where you want it",
+                code="cannot-put",
             ) from fault
 
 
@@ -98,6 +101,7 @@ def check_new_folder(
         raise kind.error(
             f"{target}: holds what a process was killed at, or is at work on ({some_of(files_below(target))}).",
             hint="run the same again if it goes on from there; else delete the folder, or name a new one",
+            code="holds-process-killed-work",
         )
     if not (target / MANIFEST).is_file():
         raise kind.error(
@@ -107,18 +111,29 @@ def check_new_folder(
     manifest = Manifest.read(target)
     current = Path(os.path.realpath("."))
     if replace and (current == target or target in current.parents):
-        raise kind.error(f"{target}: is the folder that you are in, and would be replaced.", hint="cd somewhere else")
+        raise kind.error(
+            f"{target}: is the folder that you are in, and would be replaced.",
+            hint="cd somewhere else",
+            code="folder-you-replaced",
+        )
     if manifest.kind != kind.name:
         raise kind.error(
-            f"{target}: is a folder of kind {manifest.kind!r}, not {kind.title}.", hint="name a new folder"
+            f"{target}: is a folder of kind {manifest.kind!r}, not {kind.title}.",
+            hint="name a new folder",
+            code="folder-of-another-kind",
         )
     if not replace:
-        raise kind.error(f"{target}: exists already (a folder of kind {kind.name!r}).", hint=kind.exists)
+        raise kind.error(
+            f"{target}: exists already (a folder of kind {kind.name!r}).",
+            hint=kind.exists,
+            code="exists-already-folder-kind",
+        )
     changed = manifest.changed(target)
     if changed:
         raise kind.error(
             f"{target}: holds files that were changed since visir wrote them ({some_of(changed)}).",
             hint="move them away, or name a new folder",
+            code="holds-files-changed-since",
         )
 
 
@@ -127,7 +142,9 @@ def _held(target: Path, kind: FolderKind, scratch: Scratch | None = None) -> lis
     names = [entry.name for entry in os.scandir(target) if scratch is None or entry.name != scratch.path.name]
     if any(name.startswith(PREFIX) for name in names):
         if any(is_held(target / name / LOG) for name in names if name.startswith(PREFIX)):
-            raise kind.error(f"{target}: another process is making it.", hint="wait until it is done")
+            raise kind.error(
+                f"{target}: another process is making it.", hint="wait until it is done", code="another-process-making"
+            )
         sweep(target)
         names = [entry.name for entry in os.scandir(target) if scratch is None or entry.name != scratch.path.name]
     return names
@@ -167,6 +184,7 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
             raise FolderError(
                 f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
                 hint="move it to where you want it",
+                code="cannot-put",
             ) from fault
 
 
@@ -199,7 +217,9 @@ def check_new_file(target: str | Path, *, replace: bool = False) -> None:
         raise FolderError(f"{target}: is a folder.", hint="name a file in it")
     if target.exists() and not replace:
         raise FolderError(
-            f"{target}: exists already.", hint="name another file, or replace it (--replace; in Python: replace=True)"
+            f"{target}: exists already.",
+            hint="name another file, or replace it (--replace; in Python: replace=True)",
+            code="exists-already",
         )
     check_writable(target.parent, FolderError)
 

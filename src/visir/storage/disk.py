@@ -51,6 +51,7 @@ def _refusal(place: Path, error: type[VisirError], fault: OSError, progress: str
         return error(
             f"{place}: cannot be written ({reason}); {progress}.",
             hint="make room (or mount the disk) and run the same again: it goes on from there",
+            code="cannot-written",
         )
     return error(f"{place}: cannot be written ({fault.strerror}).", hint="make room, or name a place on another disk")
 
@@ -85,7 +86,9 @@ def check_writable(place: Path, error: type[VisirError]) -> None:
     while not place.exists() and place.parent != place:
         place = place.parent
     if not os.access(place, os.W_OK | os.X_OK):
-        raise error(f"{place}: cannot be written.", hint="name another place, or change its rights")
+        raise error(
+            f"{place}: cannot be written.", hint="name another place, or change its rights", code="cannot-written"
+        )
 
 
 def give_to_owner(path: Path, folder: Path) -> None:

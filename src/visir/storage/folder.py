@@ -60,7 +60,11 @@ def changing(
         if manifest is None and not make:
             Manifest.read(folder, kind)
         if generation is not None and manifest is not None and manifest.generation != generation:
-            raise kind.error(f"{folder}: another process has changed this {kind.noun} since.", hint="load it again")
+            raise kind.error(
+                f"{folder}: another process has changed this {kind.noun} since.",
+                hint="load it again",
+                code="another-process-changed-since",
+            )
         manifest = _recovered(folder, kind, claims, manifest)
         if manifest is not None:  # what was to go with a change that never counted stays, also after the next change
             claims.unclaim(*(name for name, counts in claims.gone.items() if counts > manifest.generation))
@@ -183,6 +187,7 @@ def _opened(folder: Path, kind: FolderKind, make: bool, trusted: bool) -> bool:
                 f"{folder}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(folder))}), "
                 f"and no {kind.noun}.",
                 hint="name a new folder",
+                code="holds-files-visir-not",
             )
         return False
     if folder.exists():

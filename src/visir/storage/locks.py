@@ -63,6 +63,7 @@ def make_folder(folder: Path, *, elsewhere: str = "") -> None:
         raise VisirError(
             f"{folder}: cannot be made ({fault.strerror}).",
             hint=f"name a place on a local disk that can be written{f': {elsewhere}' if elsewhere else ''}",
+            code="cannot-made",
         ) from fault
 
 
@@ -73,6 +74,7 @@ def check_local(path: Path, error: type[VisirError] = VisirError) -> None:
             raise error(
                 f"{folder.name}//{path.relative_to(folder)}: an address; this is written to a local disk alone.",
                 hint="name a local folder, and copy what is in it there afterwards",
+                code="an-address",
             )
 
 

@@ -91,7 +91,7 @@ class FolderKind:
             yield
         except _WRONG_VALUES as fault:
             what = f"no {fault}" if isinstance(fault, KeyError) else f"{type(fault).__name__}: {fault}"
-            raise self.error(f"{folder / name}: damaged: {what}", hint=self.remedy) from fault
+            raise self.error(f"{folder / name}: damaged: {what}", hint=self.remedy, code="damaged") from fault
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,12 @@ class Manifest:
         except orjson.JSONDecodeError as fault:
             raise error(f"{path}: damaged: not valid JSON: {fault}", hint=remedy) from fault
         if not isinstance(values, dict) or not isinstance(values.get("visir"), int):
-            raise error(f"{path}: does not describe a folder that visir made.", hint=remedy)
+            raise error(
+                f"{path}: does not describe a folder that visir made.", hint=remedy, code="not-describe-folder-visir"
+            )
         check_version(values["visir"], FORMAT, path, what=f"layout of {MANIFEST}", remedy=remedy, error=error)
         if values.pop("checksum", None) != hash_json(values):
-            raise error(f"{path}: damaged: it is not as visir wrote it.", hint=remedy)
+            raise error(f"{path}: damaged: it is not as visir wrote it.", hint=remedy, code="damaged-not-visir-wrote")
         wrong = _wrong_field(values)
         if wrong:
             raise error(f"{path}: damaged: {wrong} is not what visir writes there.", hint=remedy)
@@ -285,7 +287,9 @@ def _mode_behind(path: Path) -> int | None:
 
 def _check_kind(name: str, version: int, path: str, kind: FolderKind) -> None:
     if name != (kind.name or name):
-        raise kind.error(f"{path}: of a folder of kind {name!r}, not {kind.title}.", hint=kind.remedy)
+        raise kind.error(
+            f"{path}: of a folder of kind {name!r}, not {kind.title}.", hint=kind.remedy, code="work-of-another-kind"
+        )
     check_version(version, kind.version, path, what=kind.name or name, remedy=kind.remedy, error=kind.error)
 
 

@@ -44,4 +44,5 @@ def check_version(
     raise error(
         f"{path}: written by {age} visir ({what}, version {version}; this one reads {known}).",
         hint="update visir" if version > known else remedy,
+        code="written-visir-version-one",
     )

@@ -32,7 +32,9 @@ def setup_trial(recipe: Recipe, setup: str, seed: int) -> DualEncoderTrial:
     if number != setup and number.isdecimal():
         changes[setup] = {"kind": "bits", "bits": int(number)}
     if setup != BASELINE and setup not in changes:
-        raise ConfigurationError(f"there is no setup {setup!r}.", hint=nearest(setup, [BASELINE, *changes, "bits3"]))
+        raise ConfigurationError(
+            f"there is no setup {setup!r}.", hint=nearest(setup, [BASELINE, *changes, "bits3"]), code="no-setup"
+        )
     settings = None if setup == BASELINE else usual.model_copy(update=changes[setup])
     evaluations: dict[str, str | None] = {WITHOUT: None}
     if settings is not None:

@@ -125,6 +125,7 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
         raise VisirError(
             f"{folder} holds another trial ({', '.join(differing)} differ).",
             hint="remove the folder, or keep it and choose another one: --out DIR",
+            code="holds-another-trial-differ",
         )
 
 

@@ -128,4 +128,4 @@ def _head(recipe: Recipe, key: str, shape: HeadShape, inputs: int, outputs: int)
     try:
         return Head(HeadSpec(inputs=inputs, outputs=outputs, **shape.model_dump()))
     except EncoderError as fault:
-        raise ConfigurationError(f"{recipe.name}: {key}: {fault.message}", hint=fault.hint) from fault
+        raise ConfigurationError(f"{recipe.name}: {key}: {fault.message}", hint=fault.hint, code=fault.code) from fault

@@ -86,6 +86,7 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
         raise ConfigurationError(
             f"{collection.name} carries shortcuts already ({collection.injected}); training re-shuffles its own.",
             hint="give the collection without (visir.shortcuts.plain), and a section [shortcuts] in the recipe",
+            code="carries-shortcuts-already-training",
         )
     if collection.corrupted is not None:
         raise ConfigurationError(
@@ -120,7 +121,7 @@ def _split(collection: Collection, name: str, key: str) -> Collection:
     try:
         split = collection.split(name)
     except VisirError as fault:
-        raise CollectionError(f"{key}: {fault.message}", hint=fault.hint) from fault
+        raise CollectionError(f"{key}: {fault.message}", hint=fault.hint, code=fault.code) from fault
     captioned = pc.count_distinct(split.captions["image_id"]).as_py()
     if captioned < 2:
         content = "no captions" if captioned == 0 else "captions of one image only"
@@ -135,7 +136,9 @@ def given_file(recipe: Recipe, name: str, key: str) -> Path:
     """A file that a recipe names under `key`; missing, it is an error that says what to download."""
     path = Path(expand(name))
     if not path.is_file():
-        raise CollectionError(f"{key}: {path}: no such file.", hint=expand(recipe.data.obtain) or "check the path")
+        raise CollectionError(
+            f"{key}: {path}: no such file.", hint=expand(recipe.data.obtain) or "check the path", code="no-such-file"
+        )
     return path
 
 

@@ -23,6 +23,7 @@ def default_rule(collection: Collection) -> str:
         raise CollectionError(
             f"{collection.name}: {count} pictures with captions; to train and to validate takes at least {2 * _LEAST}.",
             hint="train on more pairs",
+            code="pictures-captions",
         )
     share = max(SHARE, math.ceil(100 * _LEAST / count) / 100)
     return f"random(train={1 - share:.2g},val={share:.2g},seed=0)"
@@ -36,5 +37,6 @@ def divided(collection: Collection, rule: str) -> Collection:
         raise ConfigurationError(
             f'split_by = "{rule}": it makes no split "{missing[0]}".',
             hint='"random(train=0.9, val=0.1, seed=0)", or with a part for tests "random(0.8, 0.1, 0.1, seed=0)"',
+            code="makes-no-split",
         )
     return parts

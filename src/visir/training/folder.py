@@ -98,6 +98,7 @@ class TrainingFolder:
                 f"{self.path}: training is done, but the checkpoint could not be written ({fault}); its last state is "
                 "whole.",
                 hint="make room; the same command with --resume then writes it and trains nothing again",
+                code="training-done-checkpoint-could",
             ) from fault
 
     @property
@@ -109,21 +110,27 @@ class TrainingFolder:
 def check_free(out: Path, resume: bool) -> None:
     """Raise `VisirError` when `out` holds something that a training must not write over."""
     if out.exists() and not out.is_dir():
-        raise VisirError(f"{out} is a file, not a folder.", hint=f"train into a folder: {_ANOTHER}")
+        raise VisirError(
+            f"{out} is a file, not a folder.", hint=f"train into a folder: {_ANOTHER}", code="file-not-folder"
+        )
     if (out / MANIFEST).is_file():
         raise VisirError(
             f"{out} holds a finished checkpoint.",
             hint=f'use it: visir.load("{out}"); or train into another folder: {_ANOTHER}',
+            code="holds-finished-checkpoint",
         )
     if out.exists() and any(out.iterdir()) and not is_begun(out, trusted=resume) and not _is_state(out):
         names = ", ".join(files_below(out)[:3])
         raise VisirError(
-            f"{out} exists and is not a training's folder: it holds {names}.", hint=f"train into another: {_ANOTHER}"
+            f"{out} exists and is not a training's folder: it holds {names}.",
+            hint=f"train into another: {_ANOTHER}",
+            code="not-a-trainings-folder",
         )
     if (out / STATE_FILE).is_file() and not resume:
         raise VisirError(
             f"{out} holds an interrupted training.",
             hint=f"go on with --resume (resume=True in Python), or train into another folder: {_ANOTHER}",
+            code="holds-interrupted-training",
         )
 
 
@@ -142,7 +149,9 @@ def _is_state(out: Path) -> bool:
 def open_training_folder(out: Path, layout: Layout, resume: bool) -> Iterator[TrainingFolder]:
     """Take the folder; nobody else trains into it meanwhile. What was written stays, whatever ends the block."""
     another = VisirError(
-        f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
+        f"{out}: another process is training into this folder.",
+        hint="wait for it, or stop it, or --out DIR",
+        code="another-process-training-folder",
     )
     check_free(out, resume)
     if resume and not is_begun(out, trusted=True) and _is_state(out):
@@ -172,7 +181,9 @@ def writing_into(folder: TrainingFolder | Path | None, *, first: bool = True) ->
     elif not first:
         yield TrainingFolder(folder, None)
     else:
-        busy = VisirError(f"{folder}: another process is training into this folder.")
+        busy = VisirError(
+            f"{folder}: another process is training into this folder.", code="another-process-training-folder"
+        )
         with changing(folder, FolderKind("training", "a training"), busy=busy, resume=True) as change:
             yield TrainingFolder(folder, change)
             change.abandon()

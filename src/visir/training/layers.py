@@ -88,6 +88,7 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
         raise ConfigurationError(
             f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
             hint=f"take `{EXTENDS}` out of one of them",
+            code="recipes-extend-each-other",
         )
     text = read_text(path)
     try:
@@ -97,8 +98,11 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
             raise ConfigurationError(
                 f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
                 hint=f"pictures and captions to learn from: --data {path}",
+                code="no-recipe",
             ) from fault
-        raise ConfigurationError(f"{path}: not valid TOML: {fault}", hint="mend that line") from fault
+        raise ConfigurationError(
+            f"{path}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
+        ) from fault
     file = f"{path}, " if above else ""
     this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
     place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
@@ -121,11 +125,13 @@ def _extended(
         layers.cover(this, kind_of)
         return layers
     if not isinstance(base, str):
-        raise ConfigurationError(f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.")
+        raise ConfigurationError(
+            f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.", code="extends-not-name-path"
+        )
     try:
         base_path = find_base(base, path)
     except ConfigurationError as fault:
-        raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint) from fault
+        raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint, code=fault.code) from fault
     layers = _read(base_path, find_base, kind_of, own, chain)
     for key in own:
         layers.values.pop(key, None)
@@ -163,7 +169,9 @@ def _put(values: dict[str, Any], change: Change) -> None:
     for part in change.where[:-1]:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
-            raise ConfigurationError(f"{change.place}: {part!r} is a single value, not a section.")
+            raise ConfigurationError(
+                f"{change.place}: {part!r} is a single value, not a section.", code="single-value-not-section"
+            )
     values[change.where[-1]] = deepcopy(change.value)
 
 

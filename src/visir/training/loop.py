@@ -34,8 +34,8 @@ _SMALLEST_SCALE = 1.0
 class TrainingError(VisirError):
     """Training cannot go on."""
 
-    def __init__(self, message: str, *, hint: str = "", ids: Sequence[str] = ()) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, hint: str = "", ids: Sequence[str] = (), code: str = "") -> None:
+        super().__init__(message, hint=hint, code=code)
         self.ids = tuple(ids)
 
 
@@ -236,6 +236,7 @@ class Loop:
             hint=f"look at these {unit} and what they are paired with; if they are sound, {self.learner.advice}"
             + self.precision.advice,
             ids=ids,
+            code="epoch-step-learning-rate",
         )
 
 

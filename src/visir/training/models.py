@@ -53,6 +53,7 @@ class ModelLoader:
             raise ConfigurationError(
                 f"image.whole.encoder names {len(side.whole.encoder)} encoders; images have one.",
                 hint="encoders of texts can be joined",
+                code="image-whole-encoder-names",
             )
         return WithWhole(seen(side.encoder), seen(side.whole.encoder[0]))
 

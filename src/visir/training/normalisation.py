@@ -37,6 +37,7 @@ class BatchStatistics:
                 f"optimiser.chunk = {settings.chunk}: the towers have batch norm ({path}); its statistics would be of "
                 f"{settings.chunk} captions instead of {settings.batch}.",
                 hint="leave optimiser.chunk out, or the batch norm (head.batch_norm), or take several GPUs",
+                code="towers-batch-norm-statistics",
             )
         if count > 1 and processes.device.type != "cuda":
             raise ConfigurationError(

@@ -26,6 +26,7 @@ class Precision:
             raise ConfigurationError(
                 f'precision: "float16" needs CUDA, and this trains on {device.type!r}.',
                 hint='precision = "bfloat16" computes here too',
+                code="float16-needs-cuda-trains",
             )
         self.name, self.device = name, device
         self.is_scaled = name == "float16"

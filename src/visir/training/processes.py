@@ -42,6 +42,7 @@ class Processes:
             raise ConfigurationError(
                 f"device: {device!r} for {count} processes; each takes a GPU of its own.",
                 hint='device = "cuda" for a GPU each, "cpu" for none',
+                code="one-device-for-many",
             )
         pick_device(device)
         require("accelerate", extra="train", purpose="training in several processes")

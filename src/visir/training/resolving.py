@@ -74,7 +74,9 @@ class RecipeKind(Generic[R]):
         if getattr(read, "combiner", None) is not None:
             return read, opened or self._open(read, data, tasks=True)
         if isinstance(opened, TaskFile | TaskSet):
-            raise CollectionError(f"{opened.name}: a task; this recipe learns from images and captions.")
+            raise CollectionError(
+                f"{opened.name}: a task; this recipe learns from images and captions.", code="task-not-pairs"
+            )
         collection = opened or self._open(read, data)
         return read.model_copy(update={"data": settled(read.data, collection)}), collection
 
@@ -94,7 +96,7 @@ class RecipeKind(Generic[R]):
             if data is None or ":" in str(data) or Path(str(data)).exists():
                 raise
             hint = f'{fault.hint}. The folder to write is named: out="{data}"'
-            raise type(fault)(fault.message, hint=hint) from fault
+            raise type(fault)(fault.message, hint=hint, code=fault.code) from fault
 
     def _source(self, recipe: object) -> object:
         if isinstance(recipe, (Mapping, self.kind)):
@@ -104,6 +106,7 @@ class RecipeKind(Generic[R]):
         raise ConfigurationError(
             f"visir.{self.verb}: the recipe is a {type(recipe).__name__}.",
             hint='a name (visir.recipes() lists them), a TOML file, a dictionary; visir.train("scenes-heads")',
+            code="recipe-of-another-type",
         )
 
 

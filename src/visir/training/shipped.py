@@ -110,7 +110,9 @@ def recipes(verb: str = "train", within: str | None = None) -> RecipeList:
     ]
     if not chosen:
         raise ConfigurationError(
-            f"no recipe holds {within!r}.", hint=nearest(text, [*order, *(entry.name for entry in entries)])
+            f"no recipe holds {within!r}.",
+            hint=nearest(text, [*order, *(entry.name for entry in entries)]),
+            code="no-recipe-holds",
         )
     return RecipeList(tuple(chosen))
 
@@ -144,6 +146,7 @@ def find_recipe(name: str | Path, verb: str = "train", folder: Path = FOLDER) ->
     raise ConfigurationError(
         f"{name}: no such file, and no recipe of that name comes with visir.",
         hint=f"{nearest(path.stem, shipped)}; all of them: visir {verb} --list",
+        code="no-such-file-no",
     )
 
 

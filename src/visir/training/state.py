@@ -78,6 +78,7 @@ def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise VisirError(
             f"{path}: the state of the training is damaged ({fault}).",
             hint="it was altered after it was written: bring back a copy, or remove it and train anew",
+            code="state-training-damaged",
         ) from fault
     return tensors, notes
 

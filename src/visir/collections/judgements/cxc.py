@@ -58,6 +58,7 @@ def _rows(file: Path) -> Iterator[tuple[str, str, float]]:
                 raise CollectionError(
                     f"{file}, line 1: expected the columns {', '.join(HEADER)}; found {', '.join(row)}.",
                     hint="the file with aggregated scores is meant, not *_raw.csv, sis_* or sts_*",
+                    code="expected-columns-found",
                 )
             continue
         caption = row[0].rpartition(":sentid:")[2] if row else ""

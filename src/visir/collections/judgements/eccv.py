@@ -26,7 +26,7 @@ def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original")
     names = [name for name in sets.split(",") if name]
     for name in names:
         if name not in SETS:
-            raise CollectionError(f"ECCV Caption: unknown set {name!r}", hint=nearest(name, SETS))
+            raise CollectionError(f"ECCV Caption: unknown set {name!r}", hint=nearest(name, SETS), code="unknown-set")
     complete = [
         name for name in names if _file(path, name, "caption_to_image") or _file(path, name, "image_to_caption")
     ]
@@ -37,7 +37,9 @@ def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original")
         for task, kind in (("t2i", "caption_to_image"), ("i2t", "image_to_caption")):
             file = _file(path, name, kind)
             if file is None:
-                raise CollectionError(f"{path}: {name}_{kind}.json is missing; both tasks are needed.")
+                raise CollectionError(
+                    f"{path}: {name}_{kind}.json is missing; both tasks are needed.", code="json-missing"
+                )
             for query, documents in _content(file).items():
                 for document in documents:
                     caption, image = (query, str(document)) if task == "t2i" else (str(document), query)
@@ -55,9 +57,12 @@ def _content(file: Path) -> dict[str, list[int]]:
         raise CollectionError(f"{file}: expected {{id: [ids]}}.")
     for query, documents in content.items():
         if not isinstance(documents, list) or not all(isinstance(document, (int, str)) for document in documents):
-            raise CollectionError(f"{file}: {query!r}: expected a list of ids, found {str(documents)[:60]}.")
+            raise CollectionError(
+                f"{file}: {query!r}: expected a list of ids, found {str(documents)[:60]}.",
+                code="expected-list-ids-found",
+            )
         if len(set(documents)) != len(documents):
-            raise CollectionError(f"{file}: {query!r}: an id is listed twice.")
+            raise CollectionError(f"{file}: {query!r}: an id is listed twice.", code="id-listed-twice")
     return content
 
 

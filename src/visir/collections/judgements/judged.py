@@ -61,6 +61,7 @@ class Judging:
             raise CollectionError(
                 f"{self.source}: none of its {self.outside:,} judgements is about a pair in {self.collection.name}.",
                 hint=hint,
+                code="none-judgements-about-pair",
             )
         columns = [self.relevance, self.task, self.captions, self.images, self.grades]
         table = pa.table(dict(zip(JUDGEMENTS.names, columns, strict=True)), schema=JUDGEMENTS)

@@ -60,11 +60,14 @@ def judge(source: Any, collection: Collection, where: str = "qrels", *, task: st
     }
     counts = {name: int(pc.sum(mask).as_py() or 0) for name, mask in fitting.items()}
     if task and task not in counts:
-        raise CollectionError(f"{where}: unknown task {task!r}", hint="t2i (queries are captions) or i2t")
+        raise CollectionError(
+            f"{where}: unknown task {task!r}", hint="t2i (queries are captions) or i2t", code="unknown-task"
+        )
     if not task and all(counts.values()):
         raise CollectionError(
             f"{where}: its queries could be captions or images: ids of both fit.",
             hint='say which: "QRELS?task=t2i" for captions, task=i2t for images',
+            code="queries-of-either-side",
         )
     task = task or max(counts, key=lambda name: counts[name])
     if not counts[task]:
@@ -72,6 +75,7 @@ def judge(source: Any, collection: Collection, where: str = "qrels", *, task: st
             f"{where}: none of its {len(qrels.documents):,} judgements is about a caption and an image of "
             f"{collection.name}.",
             hint=_forms(qrels, collection),
+            code="none-judgements-about-caption",
         )
     mask = fitting[task]
     rows = int(counts[task])

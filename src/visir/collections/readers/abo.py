@@ -58,7 +58,7 @@ def read(
     fields = text.split(",")
     for field in fields:
         if field not in TEXTS:
-            raise CollectionError(f"abo: unknown text {field!r}", hint=nearest(field, TEXTS))
+            raise CollectionError(f"abo: unknown text {field!r}", hint=nearest(field, TEXTS), code="unknown-text")
     draft = Draft("ABO", folder.absolute(), f"Amazon Berkeley Objects {folder.absolute().name}/, {text} in {language}")
     counts = ListingCounts()
     images = read_listings(draft, metadata, fields, language.split(","), counts)
@@ -94,7 +94,9 @@ def abo_folders(path: Path) -> tuple[Path, Path]:
         hint = (
             f"unpack it: tar -xf {packed}" if packed.is_file() else f"unpack {_BUCKET}/archives/abo-listings.tar here"
         )
-        raise CollectionError(f"{path}: no listings/metadata/listings_*.json.gz.", hint=hint)
+        raise CollectionError(
+            f"{path}: no listings/metadata/listings_*.json.gz.", hint=hint, code="no-listings-metadata-listings"
+        )
     is_nested = metadata.absolute().parts[-2:] == ("listings", "metadata")
     return metadata, metadata.absolute().parents[1] if is_nested else path
 
@@ -107,15 +109,19 @@ def abo_images(folder: Path) -> dict[str, dict[str, Any]]:
         raise CollectionError(
             f"{folder}: no images/metadata/images.csv.gz, which says where the pictures are.",
             hint=f"unpack {_BUCKET}/archives/abo-images-small.tar here, or get {_BUCKET}/images/metadata/images.csv.gz",
+            code="no-images-metadata-images",
         )
     rows: dict[str, dict[str, Any]] = {}
     for place, row in read_rows(table):
         if not {"image_id", "height", "width", "path"} <= row.keys():
             raise CollectionError(
-                f"{table}: expected columns image_id, height, width, path; there are {', '.join(row)}."
+                f"{table}: expected columns image_id, height, width, path; there are {', '.join(row)}.",
+                code="expected-columns-image-id",
             )
         if not (row["height"].isdecimal() and row["width"].isdecimal()):
-            raise CollectionError(f"{table}, {place}: height and width must be whole numbers.")
+            raise CollectionError(
+                f"{table}, {place}: height and width must be whole numbers.", code="height-width-whole-numbers"
+            )
         rows[row["image_id"]] = row
     return rows
 
@@ -132,12 +138,17 @@ def _benchmark(folder: Path) -> dict[str, str]:
     )
     if file is None:
         raise CollectionError(
-            f"{folder}: no benchmarks/abo-mvr.csv.xz, for splits=mvr.", hint=f"get {_BUCKET}/benchmarks/abo-mvr.csv.xz"
+            f"{folder}: no benchmarks/abo-mvr.csv.xz, for splits=mvr.",
+            hint=f"get {_BUCKET}/benchmarks/abo-mvr.csv.xz",
+            code="no-benchmarks-abo-mvr-csv",
         )
     split_of: dict[str, str] = {}
     for _, row in read_rows(file):
         if not {"path", "split_set"} <= row.keys():
-            raise CollectionError(f"{file}: expected columns path and split_set; there are {', '.join(row)}.")
+            raise CollectionError(
+                f"{file}: expected columns path and split_set; there are {', '.join(row)}.",
+                code="expected-columns-path-split",
+            )
         split_of[row["path"]] = row["split_set"].partition("-")[0]
     return split_of
 

@@ -77,6 +77,7 @@ class ChoiceColumns:
             raise CollectionError(
                 f"{where}: no column for {' and '.join(absent)}.",
                 hint=f"{', '.join(f'{name}=COLUMN' for name in absent)}; there are: {', '.join(names)}",
+                code="collection-no-column",
             )
         own = one_column(where, others, id, _IDS, "id")
         used = {picture, *usual.captions, own}

@@ -27,6 +27,7 @@ def read(path: Path, *, split_name: str | None = None) -> Draft:
         raise CollectionError(
             f"{path}: captions of {' and '.join(sorted(years))}, which hold the same pictures in other splits.",
             hint="name one file, or keep one year in the folder",
+            code="captions-hold-same-pictures",
         )
     root = path.parent if path.is_file() else path
     draft = Draft(plain_stem(path), root, f"COCO captions {', '.join(file.name for file in files)}")
@@ -43,7 +44,10 @@ def _read_file(draft: Draft, file: Path, split: str) -> None:
         if not isinstance(content, dict) or not isinstance(content.get(key), list)
     ]
     if missing:
-        raise CollectionError(f"{file}: not COCO's captions layout: no list {' and no list '.join(missing)}.")
+        raise CollectionError(
+            f"{file}: not COCO's captions layout: no list {' and no list '.join(missing)}.",
+            code="not-coco-captions-layout",
+        )
     for number, image in enumerate(content["images"]):
         try:
             name = image["file_name"]

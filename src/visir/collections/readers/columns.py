@@ -78,7 +78,9 @@ def one_column(
         if name not in columns and name.isdecimal() and 0 < int(name) <= len(columns):
             return columns[int(name) - 1]
         if name not in columns:
-            raise CollectionError(f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}")
+            raise CollectionError(
+                f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}", code="no-such-column"
+            )
         return name
     matching = (column for usual_name in usual for column in columns if column.lower() == usual_name.lower())
     candidates = list(dict.fromkeys(matching))
@@ -86,6 +88,7 @@ def one_column(
         raise CollectionError(
             f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
             hint=f"say which: {_option(content)}={candidates[0]}",
+            code="several-columns",
         )
     return candidates[0] if candidates else None
 

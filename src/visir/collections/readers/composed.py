@@ -41,7 +41,9 @@ def files_like(folder: Path, pattern: re.Pattern[str]) -> dict[tuple[str, ...], 
             if match.groups() in files:
                 first = relative(files[match.groups()], folder)
                 raise CollectionError(
-                    f"{folder}: {first} and {relative(file, folder)}: which of them?", hint="leave one of them"
+                    f"{folder}: {first} and {relative(file, folder)}: which of them?",
+                    hint="leave one of them",
+                    code="two-of-a-kind",
                 )
             files[match.groups()] = file
     return files

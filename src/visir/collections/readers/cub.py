@@ -75,7 +75,9 @@ def _folder(path: Path) -> Path:
     )
     missing = [file for file in _NEEDED if not (folder / file).is_file()]
     if missing:
-        raise CollectionError(f"{folder}: not CUB_200_2011/: no {', no '.join(missing)}.", hint=f"unpack {_ORIGIN}")
+        raise CollectionError(
+            f"{folder}: not CUB_200_2011/: no {', no '.join(missing)}.", hint=f"unpack {_ORIGIN}", code="not-cub-no"
+        )
     return folder
 
 
@@ -98,7 +100,9 @@ def _halves(draft: Draft, folder: Path, *, needed: bool) -> dict[str, str]:
     file = folder / "train_test_split.txt"
     if not file.is_file():
         if needed:
-            raise CollectionError(f"{folder}: no train_test_split.txt.", hint=f"it is in {_ORIGIN}")
+            raise CollectionError(
+                f"{folder}: no train_test_split.txt.", hint=f"it is in {_ORIGIN}", code="no-train-test-split"
+            )
         return {}
     halves: dict[str, str] = {}
     for number, flag in _columns(draft, file).items():
@@ -125,6 +129,7 @@ def _class_splits(draft: Draft, reed: ReedCaptions, labels: set[str]) -> dict[st
         raise CollectionError(
             f"{reed.source}: no lists of classes (trainclasses.txt, valclasses.txt, testclasses.txt) with it.",
             hint="they are in cvpr2016_cub.tar.gz: name their folder with classes=; CUB's own split is splits=images",
+            code="no-lists-classes-trainclasses",
         )
     split_of: dict[str, str] = {}
     for split in SPLITS:

@@ -46,7 +46,9 @@ def read(path: Path, *, text: str = "extended") -> Draft:
             draft.add_caption(f"{identifier}#{number}", caption, identifier)
     if without and not draft.ids:
         raise CollectionError(
-            f"{source}: no photo has {text}.", hint="the summaries are in the folder complete/ of dci.tar.gz"
+            f"{source}: no photo has {text}.",
+            hint="the summaries are in the folder complete/ of dci.tar.gz",
+            code="no-photo",
         )
     if without:
         draft.notes.append(f"{counted(without, 'photos')} without {text} left out")

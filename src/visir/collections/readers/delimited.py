@@ -38,7 +38,9 @@ def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: 
         text = data.decode(encoding, "replace")
     except LookupError:
         raise CollectionError(
-            f"{path}: there is no encoding {encoding!r}.", hint="for example latin-1, cp1252, utf-16 or gbk"
+            f"{path}: there is no encoding {encoding!r}.",
+            hint="for example latin-1, cp1252, utf-16 or gbk",
+            code="no-encoding",
         ) from None
     lines = [line for line in text.splitlines(keepends=True) if line.strip()][:20]
     usual = "\t" if plain_name(path).lower().endswith(".tsv") else ","

@@ -95,6 +95,7 @@ def _label_files(folder: Path) -> list[tuple[str, str, Path]]:
         raise CollectionError(
             f"{folder}: no labels/*_train_detect_all.txt or labels/*_test_detect_all.txt.",
             hint=f"unpack labels and women.tar.gz into one folder; they are in {_ORIGIN}",
+            code="no-labels-train-detect",
         )
     return sorted(label_files, key=lambda label_file: label_file[0] != "test")
 
@@ -113,7 +114,9 @@ def _detections(draft: Draft, folder: Path) -> dict[str, list[_Box]]:
     files = [file for file in files if _BOXES.match(file.name)]
     if not files:
         raise CollectionError(
-            f"{folder}: no *_detection.txt in it, for boxes=yes.", hint=f"it is in {_ORIGIN}; boxes=no goes without"
+            f"{folder}: no *_detection.txt in it, for boxes=yes.",
+            hint=f"it is in {_ORIGIN}; boxes=no goes without",
+            code="no-detection-txt-boxes",
         )
     boxes: dict[str, list[_Box]] = {}
     for file in files:

@@ -61,6 +61,7 @@ def _pool_file(path: Path, pool: str | Path | None) -> Path | None:
     raise CollectionError(
         f"{path}: its image pool {stem}_img_filenames.npy is not beside it.",
         hint="give it with pool=FILE; pool=none reads the captions alone (another benchmark: a smaller gallery)",
+        code="image-pool-img-filenames",
     )
 
 

@@ -64,6 +64,7 @@ def _files(folder: Path, codes: list[str]) -> list[Path]:
         raise CollectionError(
             f"{folder}: no captions {missing[0]!r} ({SETS[missing[0]]}).",
             hint=f"there are: {', '.join(files)}; others: {FORMAT.obtain}",
+            code="collection-no-captions",
         )
     return [files[code] for code in codes]
 

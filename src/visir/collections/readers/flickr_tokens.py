@@ -80,7 +80,10 @@ def split_lists(folder: Path, splits: str | Path | list[str] | None, path: Path 
         raise CollectionError(f"{folder}: no such folder.", hint="splits= is the folder of the split lists")
     lists = sorted(file for file in folder.iterdir() if _LIST.match(plain_name(file)) and file != path)
     if splits is not None and not lists:
-        raise CollectionError(f"{folder}: no split lists (files such as test.txt, Flickr_8k.testImages.txt) in it.")
+        raise CollectionError(
+            f"{folder}: no split lists (files such as test.txt, Flickr_8k.testImages.txt) in it.",
+            code="no-split-lists-files",
+        )
     return lists
 
 

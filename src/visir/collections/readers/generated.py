@@ -30,7 +30,9 @@ def read(
 
     # Digits may be grouped in threes; "120,60,60" means three splits to somebody, not a million scenes.
     if not re.fullmatch(r"\d+|\d{1,3}([,_]\d{3})+", str(path)):
-        raise CollectionError(f"scenes:{path}: not a number of scenes.", hint="for example scenes:2000?seed=1")
+        raise CollectionError(
+            f"scenes:{path}: not a number of scenes.", hint="for example scenes:2000?seed=1", code="not-number-scenes"
+        )
     count = int(re.sub("[,_]", "", str(path)))
     faults = [
         f"{name} does not apply to task={task}"

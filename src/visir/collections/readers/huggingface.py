@@ -142,6 +142,7 @@ def load_from_hub(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, An
         raise CollectionError(
             f"{spec}: cannot be loaded from the Hugging Face hub ({type(fault).__name__}: {str(fault)[:200]}).",
             hint="is the name right (hf:user/name), and is there a network? a downloaded copy opens by its folder",
+            code="cannot-loaded-hugging-face",
         ) from fault
 
 
@@ -200,7 +201,11 @@ def saved_files(folder: Path) -> list[Path]:
     files = [folder / entry["filename"] for entry in state["_data_files"]]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
-        raise CollectionError(f"{folder}: {', '.join(missing)} of the saved dataset missing.", hint="copy it again")
+        raise CollectionError(
+            f"{folder}: {', '.join(missing)} of the saved dataset missing.",
+            hint="copy it again",
+            code="saved-dataset-missing",
+        )
     return files
 
 
@@ -219,7 +224,9 @@ def _columns(
     image = image or declared[0]
     rest = [name for name in schema.names if name != image]
     if image not in schema.names:
-        raise CollectionError(f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}")
+        raise CollectionError(
+            f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}", code="no-such-column"
+        )
     names = caption.split(",") if caption else [None]
     captions = [one_column(path, rest, name, CAPTION_COLUMNS, "caption") for name in names]
     for name in (identifier, own):

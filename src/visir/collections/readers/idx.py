@@ -33,7 +33,11 @@ def read(path: Path, *, classes: str = "") -> Draft:
             continue
         if pictures is None or labels is None:
             missing = _PICTURES if pictures is None else _LABELS
-            raise CollectionError(f"{path}: no {begin}-{missing}, with or without .gz.", hint="copy it there too")
+            raise CollectionError(
+                f"{path}: no {begin}-{missing}, with or without .gz.",
+                hint="copy it there too",
+                code="no-file-of-digits",
+            )
         images, shown = read_idx(pictures, axes=3), read_idx(labels, axes=1)
         if len(images) != len(shown):
             raise CollectionError(
@@ -49,7 +53,11 @@ def read(path: Path, *, classes: str = "") -> Draft:
             draft.archives.append(archive)
         codes += shown.tolist()
     if not codes:
-        raise CollectionError(f"{path}: no train-{_PICTURES} and no t10k-{_PICTURES}.", hint=f"layout: {FORMAT.layout}")
+        raise CollectionError(
+            f"{path}: no train-{_PICTURES} and no t10k-{_PICTURES}.",
+            hint=f"layout: {FORMAT.layout}",
+            code="no-train-no-t10k",
+        )
     draft.names = []
     names = [name.strip() for name in classes.split(",")] if classes else [str(n) for n in range(max(codes) + 1)]
     if len(names) <= max(codes):

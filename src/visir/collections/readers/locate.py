@@ -77,6 +77,7 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
         raise CollectionError(
             f"{draft.name}: none of its {len(named):,} images is in {', '.join(str(s) for s in sources)}.",
             hint=f"it looks for names such as {named[0]!r}; images='none' goes without pictures",
+            code="none-images",
         )
     where = ", ".join(used[rank] for rank in sorted(found_by_rank))
     draft.notes.append(found_note(total, count, where))
@@ -131,6 +132,7 @@ def walk(
                 raise CollectionError(
                     f"{folder}: cannot be looked into: {fault.strerror or fault}",
                     hint="is the disk mounted, and may you read it?",
+                    code="cannot-looked",
                 ) from fault
             unread[prefix.rstrip("/")] = fault.strerror or str(fault)
             return
@@ -211,7 +213,9 @@ def _given_paths(images: object) -> list[Path]:
     paths = [Path(local_path(str(item))) for item in items]
     for path in paths:
         if not path.exists():
-            raise CollectionError(f"images: {path} does not exist.", hint="give a folder, a zip or a tar")
+            raise CollectionError(
+                f"images: {path} does not exist.", hint="give a folder, a zip or a tar", code="no-pictures-there"
+            )
     return paths
 
 

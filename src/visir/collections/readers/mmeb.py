@@ -59,7 +59,9 @@ def read(path: Path, *, subset: str | None = None, instructions: str = "keep") -
     wanted = list(files) if subset is None else subset.split("+")
     unknown = [name for name in wanted if name not in files]
     if unknown:
-        raise CollectionError(f"{path}: no data set {unknown[0]!r}.", hint=nearest(unknown[0], files))
+        raise CollectionError(
+            f"{path}: no data set {unknown[0]!r}.", hint=nearest(unknown[0], files), code="no-data-set"
+        )
     root = path if path.is_dir() else path.parent
     draft = TaskSetDraft("MMEB", root, f"MMEB {path.absolute().name}")
     for name in wanted:

@@ -68,6 +68,7 @@ def read_array(path: Path) -> np.ndarray:
         raise CollectionError(
             f"{fault.message} It should be a plain .npy of ids.",
             hint="save it as numbers or fixed-width text, not as objects",
+            code="ids-not-plain",
         ) from fault
     if values.ndim != 1:
         raise CollectionError(f"{path}: expected one dimension of ids.")

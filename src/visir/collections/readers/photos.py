@@ -46,7 +46,9 @@ def read(path: Path) -> Draft:
     others = left_out(sorted(set(visible) - set(pictures) - _of_visir(files)))
     if not pictures:
         endings = f"it looks for names that end in {', '.join(sorted(picture_endings()))}"
-        raise CollectionError(f"{path}: no pictures in it that can be read.", hint=others or endings)
+        raise CollectionError(
+            f"{path}: no pictures in it that can be read.", hint=others or endings, code="no-pictures-read"
+        )
     root = path if path.is_dir() else path.parent
     draft = Draft(path.absolute().name, root, f"photos in {path.absolute().name}")
     used_names = set(pictures)

@@ -47,7 +47,9 @@ def find_captions(folder: Path, captions: str | Path | None) -> Path:
     """Where the captions are: as given, else `text_c10/` or the archive in `folder`, beside it, or one folder down."""
     if captions is not None:
         if not Path(captions).exists():
-            raise CollectionError(f"captions: {captions} does not exist.", hint=f"they come in {ORIGIN}")
+            raise CollectionError(
+                f"captions: {captions} does not exist.", hint=f"they come in {ORIGIN}", code="collection-not-exist"
+            )
         return Path(captions)
     for base in (folder, folder.absolute().parent):
         for candidate in (base / "text_c10", *sorted(base.glob("*/text_c10"))):
@@ -59,6 +61,7 @@ def find_captions(folder: Path, captions: str | Path | None) -> Path:
     raise CollectionError(
         f"{folder}: the captions of Reed et al. are not beside it.",
         hint=f"put {ORIGIN} there, or give its place with captions=",
+        code="captions-of-reed-missing",
     )
 
 
@@ -79,7 +82,10 @@ def read_captions(source: Path, classes: str | Path | None) -> ReedCaptions:
     if classes is not None:
         reed.classes = dict(_lists_in(Path(classes)))
         if not reed.classes:
-            raise CollectionError(f"classes: no trainclasses.txt, valclasses.txt or testclasses.txt in {classes}.")
+            raise CollectionError(
+                f"classes: no trainclasses.txt, valclasses.txt or testclasses.txt in {classes}.",
+                code="no-trainclasses-txt-valclasses",
+            )
     elif source.is_dir() and source.name == "text_c10":  # the lists are one folder up
         reed.classes = reed.classes or dict(_lists_in(source.parent))
     return reed
@@ -115,7 +121,7 @@ def _members(source: Path, notes: list[str]) -> Iterator[tuple[str, bytes]]:
                 f"{source}: not a readable tar ({fault}).", hint=remedy_of(fault, "is the download complete?")
             ) from fault
         if goes_on:
-            raise CollectionError(f"{source}: {GOES_ON}.", hint=END_REMEDY)
+            raise CollectionError(f"{source}: {GOES_ON}.", hint=END_REMEDY, code="goes-behind-mark-end")
         notes += tar_notes(links, [])
 
 
@@ -131,5 +137,7 @@ def _lines(data: bytes, where: str) -> list[str]:
         lines = [line.removesuffix("\r") for line in data.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as fault:
         number = data.count(b"\n", 0, fault.start) + 1
-        raise CollectionError(f"{where}, line {number}: not UTF-8.", hint="convert it to UTF-8 first") from fault
+        raise CollectionError(
+            f"{where}, line {number}: not UTF-8.", hint="convert it to UTF-8 first", code="not-utf-8"
+        ) from fault
     return lines[:-1] if lines[-1] == "" else lines

@@ -75,7 +75,9 @@ def read_csv_rows(path: Path, on_fault: OnFault | None = None) -> Iterator[tuple
     """The rows of a layout that is published as CSV, where every cell is text; as `read_rows`."""
     if not plain_name(path).lower().endswith((".csv", ".tsv")):
         raise CollectionError(
-            f"{path}: not a CSV file, as this layout is.", hint="a table of declared columns may be another format"
+            f"{path}: not a CSV file, as this layout is.",
+            hint="a table of declared columns may be another format",
+            code="not-csv-file-layout",
         )
     yield from _delimited(path, on_fault, None)
 
@@ -132,7 +134,9 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
     if not columns and on_fault is None:
         raise CollectionError(f"{path}: empty; expected a header line.")
     if len(set(columns)) != len(columns):
-        raise CollectionError(f"{path}, line 1: a column is named twice: {', '.join(columns)}.")
+        raise CollectionError(
+            f"{path}, line 1: a column is named twice: {', '.join(columns)}.", code="column-named-twice"
+        )
     for start, values in cells:
         if len(values) != len(columns):
             report(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
@@ -169,6 +173,7 @@ def _text_lines(path: Path) -> Iterator[str]:
                 f"{path}, line {number}: not UTF-8 (byte 0x{line[fault.start]:02x}).",
                 hint=f'say its encoding ("{path.name}?encoding=latin-1" opens a table of pictures and captions), or '
                 f"convert it: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}",
+                code="table-not-utf-8",
             ) from fault
 
 

@@ -138,6 +138,7 @@ def _if_path(where: str, texts: Sequence[str], sign: str) -> str:
             f"{where}: {sign!r} separates the levels of a path or several categories: {moving[0]!r} stands at several "
             f"places, as in {cell!r}.",
             hint=f'say which: "separator={sign}" (levels) or "paths_separator={sign}" (several categories)',
+            code="separates-levels-path-several",
         )
     return sign
 

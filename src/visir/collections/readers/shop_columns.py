@@ -102,6 +102,7 @@ class ShopColumns:
                 f"{path}, line 1: no column of product ids.",
                 hint=f"name it: {Path(path).name}?id_column={columns[0] if columns else 'COLUMN'}; there are: "
                 f"{', '.join(columns)}",
+                code="no-column-product-ids",
             )
         if faults:
             raise CollectionError(f"{path}, line 1: {'; '.join(faults)}.", hint=f"there are: {', '.join(columns)}")

@@ -119,7 +119,9 @@ def _guessed(path: Path, layout: TextLayout) -> dict[str, str | None]:
     pictures = [place for place, cell in enumerate(first, 1) if is_picture_name(cell)]
     if len(first) == 2 and len(pictures) == 1:
         return {"image": str(pictures[0]), "caption": str(3 - pictures[0])}
-    raise CollectionError(f"{path}: its first line has no names of columns.", hint=_advice(path))
+    raise CollectionError(
+        f"{path}: its first line has no names of columns.", hint=_advice(path), code="first-line-no-names"
+    )
 
 
 def _advice(path: Path) -> str:

@@ -112,7 +112,9 @@ def _named_parts(folder: Path) -> dict[str, TaskFiles]:
         files = tasks.setdefault(named[0], TaskFiles())
         if named[1] in files.parts:
             raise CollectionError(
-                f"{folder}: {files.named[named[1]]} and {entry.name}: which of them?", hint="leave one of them"
+                f"{folder}: {files.named[named[1]]} and {entry.name}: which of them?",
+                hint="leave one of them",
+                code="two-of-a-kind",
             )
         files.parts[named[1]] = list(_files(entry, named[1]))
         files.named[named[1]] = entry.name

@@ -48,7 +48,9 @@ def read(
     # - `pools`: `query-id` and `corpus-id`, or a list `corpus-ids`.
     tasks = find_parts(path)
     if subset is not None and subset not in tasks:
-        raise CollectionError(f"{path}: no task {subset!r}.", hint=nearest(subset, filter(None, tasks)))
+        raise CollectionError(
+            f"{path}: no task {subset!r}.", hint=nearest(subset, filter(None, tasks)), code="collection-no-task"
+        )
     options: dict[str, Any] = {"title": title, "unknown": unknown, "only": only, "labels": labels, "columns": columns}
     name, source = path.absolute().name, f"task {path.absolute().name}/"
     if subset is not None or set(tasks) <= {""}:

@@ -38,7 +38,9 @@ def read(path: Path, *, root: str = "", arguments: str = "") -> Draft:
 
     name = str(path)
     if name not in known.__all__:
-        raise CollectionError(f"torchvision has no data set {name!r}", hint=nearest(name, known.__all__))
+        raise CollectionError(
+            f"torchvision has no data set {name!r}", hint=nearest(name, known.__all__), code="torchvision-no-data-set"
+        )
     place = user_path(root) if root else data_directory()
     given = parse_pairs(filter(None, arguments.split(",")), f"torchvision:{name}: arguments", error=CollectionError)
     values = {key: int(value) if value.lstrip("-").isdecimal() else value for key, value in given.items()}
@@ -82,7 +84,9 @@ def _splits(cls: Any, name: str, root: Path, arguments: dict[str, Any]) -> dict[
         try:
             parts[_SPLITS.get(split, split)] = cls(str(root), **arguments, **choice)
         except TypeError as fault:
-            raise CollectionError(f"torchvision:{name}: {fault}.", hint="arguments= goes to its constructor") from fault
+            raise CollectionError(
+                f"torchvision:{name}: {fault}.", hint="arguments= goes to its constructor", code="torchvision-refused"
+            ) from fault
         except Exception as fault:  # whatever a data set says of missing files, or of a split that it has not
             faults.append(fault)
     if not parts:
@@ -91,6 +95,7 @@ def _splits(cls: Any, name: str, root: Path, arguments: dict[str, Any]) -> dict[
         raise CollectionError(
             f"torchvision:{name}: not in {root} ({' '.join(str(missing[0]).split())[:160]}).",
             hint=f"{download if 'download' in parameters else ''}?root=FOLDER says where; visir downloads nothing",
+            code="no-such-data-set",
         )
     return parts
 

@@ -64,9 +64,12 @@ def _read_part(draft: Draft, part: _CaptionFile, per_image: int, caption_ids: li
         raise CollectionError(
             f"{part.caps}: {len(lines):,} lines are no multiple of {per_image}.",
             hint="is the file complete? captions_per_image= says how many lines an image has",
+            code="lines-no-multiple",
         )
     if caption_ids is not None and len(caption_ids) != len(lines):
-        raise CollectionError(f"{part.caps}: {len(lines):,} captions, but {len(caption_ids):,} caption ids.")
+        raise CollectionError(
+            f"{part.caps}: {len(lines):,} captions, but {len(caption_ids):,} caption ids.", code="captions-caption-ids"
+        )
     images = len(lines) // per_image
     split = {"testall": "test"}.get(part.split, SPLITS.get(part.split, part.split))
     ids_file, mapping_file = part.beside(f"{part.split}_ids.txt"), part.caps.parent / "id_mapping.json"
@@ -97,12 +100,14 @@ def _image_ids(file: Path, images: int, per_image: int) -> list[str]:
         raise CollectionError(
             f"{file}: {len(ids):,} ids, but there are {images:,} images with {per_image} captions each.",
             hint=f"expected {images:,} ids, or {images * per_image:,} with every image repeated {per_image} times",
+            code="ids-images-captions-each",
         )
     for start in range(0, len(ids), per_image):
         if len(set(ids[start : start + per_image])) > 1:
             raise CollectionError(
                 f"{file}, line {start + 1}: the {per_image} captions of one image have different image ids: "
-                f"{', '.join(ids[start : start + per_image])}."
+                f"{', '.join(ids[start : start + per_image])}.",
+                code="captions-one-image-different",
             )
     return ids[::per_image]
 
@@ -124,7 +129,7 @@ def _parts(path: Path, splits: str | None) -> list[_CaptionFile]:
         return list(by_split.values())
     for split in splits.split(","):
         if split not in by_split:
-            raise CollectionError(f"{path}: no {split}_caps.txt.", hint=nearest(split, by_split))
+            raise CollectionError(f"{path}: no {split}_caps.txt.", hint=nearest(split, by_split), code="no-caps-txt")
     return [by_split[split] for split in splits.split(",")]
 
 

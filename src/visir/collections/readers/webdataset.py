@@ -100,7 +100,11 @@ def _set_classes(draft: Draft, labels: dict[str, str], root: Path) -> None:
         return
     beyond = next((value for value in values if value is not None and int(value) >= len(names)), None)
     if beyond is not None:
-        raise CollectionError(f"{listed}: {len(names)} names, but there is a class {beyond}.", hint="one on each line")
+        raise CollectionError(
+            f"{listed}: {len(names)} names, but there is a class {beyond}.",
+            hint="one on each line",
+            code="names-too-few",
+        )
     draft.set_classes([None if value is None else names[int(value)] for value in values], names)
 
 
@@ -124,7 +128,9 @@ def _expanded(pattern: str) -> list[str]:
     if ".." in alternatives:
         first, _, last = alternatives.partition("..")
         if not (first.isdecimal() and last.isdecimal()) or int(first) > int(last):
-            raise CollectionError(f"{pattern!r}: expected {{000..099}}, found {{{alternatives}}}.")
+            raise CollectionError(
+                f"{pattern!r}: expected {{000..099}}, found {{{alternatives}}}.", code="expected-found"
+            )
         choices = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     else:
         choices = alternatives.split(",")
@@ -143,7 +149,9 @@ def _shards(path: Path) -> list[Path]:
     if missing:
         listing = ", ".join(shard.name for shard in missing[:3]) + (" …" if len(missing) > 3 else "")
         raise CollectionError(
-            f"{path}: {len(missing)} of {len(shards)} shards are missing: {listing}", hint="check the pattern's range"
+            f"{path}: {len(missing)} of {len(shards)} shards are missing: {listing}",
+            hint="check the pattern's range",
+            code="shards-missing",
         )
     return shards
 

@@ -120,7 +120,9 @@ class Scene:
             value = getattr(self, fact.name)
             if value not in fact.values:
                 raise VisirError(
-                    f"scene: {fact.name} cannot be {value!r}", hint=nearest(str(value), [str(v) for v in fact.values])
+                    f"scene: {fact.name} cannot be {value!r}",
+                    hint=nearest(str(value), [str(v) for v in fact.values]),
+                    code="fact-without-value",
                 )
 
     def with_fact(self, name: str, value: str | int) -> Scene:

@@ -158,6 +158,7 @@ def read_location(path: str) -> tuple[Scene, int]:
     fault = CollectionError(
         f"{path!r} is not the location of a generated scene.",
         hint="expected scene:SEED:INDEX:SIZE or scene:SEED:INDEX:SIZE:FACT=VALUE,FACT=VALUE",
+        code="not-location-generated-scene",
     )
     if not path.startswith(SCHEME) or len(parts) < 3 or not all(part.isdecimal() for part in parts[:3]):
         raise fault

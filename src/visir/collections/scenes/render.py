@@ -39,7 +39,9 @@ def render(scene: Scene, size: int = 128) -> npt.NDArray[np.uint8]:
     calls, which is what makes it fast: nothing is scaled afterwards.
     """
     if not SMALLEST <= size <= LARGEST:
-        raise VisirError(f"scenes are drawn at {SMALLEST} to {LARGEST} pixels, not {size}.")
+        raise VisirError(
+            f"scenes are drawn at {SMALLEST} to {LARGEST} pixels, not {size}.", code="scenes-drawn-pixels-not"
+        )
     canvas = sky(scene.time, scene.weather, scene.sun_side, size).copy()
     ground = _lit_land(scene.place, scene.horizon, scene.time, scene.weather, size)
     canvas.paste(ground, mask=ground)

@@ -91,6 +91,7 @@ class ComposedEncoder(ReadsApart):
                 f"{items.name or 'items'}: {missing:,} {items.title} have no {self.rule.form}; compose = "
                 f"{str(self.rule)!r} reads nothing else: {listed(without[:3].to_pylist(), missing)}.",
                 hint='compose="sum(0.5)" takes what there is',
+                code="no-compose-reads-nothing",
             )
 
     def join(

@@ -54,6 +54,8 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> CombinerEnc
     try:
         combiner.load_state_dict(load_file(str(folder / WEIGHTS_FILE)))
     except (OSError, SafetensorError, RuntimeError) as fault:
-        raise EncoderError(f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN) from fault
+        raise EncoderError(
+            f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read"
+        ) from fault
     weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "spec": spec.to_dict()})
     return CombinerEncoder(combiner, base_encoders, name=str(folder), device=device, weights=weights)

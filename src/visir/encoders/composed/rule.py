@@ -41,7 +41,11 @@ class CompositionRule:
             return cls("image", 0.0)
         match = _SUM.fullmatch(text)
         if match is None or not 0 <= float(match[1]) <= 1:
-            raise ConfigurationError(f"compose = {written!r} is no way to compose a text and an image.", hint=FORMS)
+            raise ConfigurationError(
+                f"compose = {written!r} is no way to compose a text and an image.",
+                hint=FORMS,
+                code="compose-no-way-compose",
+            )
         return cls("sum", float(match[1]))
 
     def __str__(self) -> str:

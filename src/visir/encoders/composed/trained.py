@@ -52,6 +52,7 @@ class CombinerEncoder(ReadsApart):
                 raise EncoderError(
                     f"{name}: its {side} head takes {head.inputs} values; the encoder of {side}s gives {width}.",
                     hint="name the encoder that it was trained over",
+                    code="head-takes-values",
                 )
         self.device = pick_device(device)
         self.combiner = combiner.to(self.device).eval()

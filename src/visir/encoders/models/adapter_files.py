@@ -121,7 +121,9 @@ def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
     source = Path(folder)
     if not source.is_dir():
         raise EncoderError(
-            f"{source}: no such folder.", hint="the folder that `visir train clip-lora --out FOLDER` made"
+            f"{source}: no such folder.",
+            hint="the folder that `visir train clip-lora --out FOLDER` made",
+            code="no-such-folder",
         )
     if not (source / CHECKPOINT_FILE).is_file():
         raise EncoderError(
@@ -136,6 +138,7 @@ def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
         raise EncoderError(
             f"{source}: a checkpoint of kind {description['kind']!r}; only adapters are merged.",
             hint="it stands by itself already",
+            code="checkpoint-kind-adapters-merged",
         )
 
     def write(path: Path) -> Mapping[str, Any]:

@@ -79,7 +79,9 @@ def read_weights(folder: Path) -> tuple[dict[str, Tensor], str]:
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
             return tensors, (stored.metadata() or {}).get(_BASE, "")
     except SafetensorError as fault:
-        raise EncoderError(f"{path}: cannot be read: {fault}", hint="copy the whole folder again") from fault
+        raise EncoderError(
+            f"{path}: cannot be read: {fault}", hint="copy the whole folder again", code="cannot-read"
+        ) from fault
 
 
 def fill_adapters(backbones: Sequence[AdaptedBackbone], tensors: Mapping[str, Tensor], where: str, base: str) -> None:
@@ -103,6 +105,7 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
         raise EncoderError(
             f"{bare}: an adapter of colpali-engine, over a late-interaction model in files of its own.",
             hint=COLPALI_ENGINE,
+            code="adapter-colpali-engine-over-late-interaction",
         )
     config = read_config(files.folder)
     folder = files.with_adapter()

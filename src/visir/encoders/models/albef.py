@@ -93,7 +93,9 @@ def _sizes(source: FusionSource) -> Sizes:
     own = 384 if positions is None or positions.ndim != 3 else _side(len(positions[0]) - 1) * patch
     size = declared or own
     if size % patch:
-        raise EncoderError(f"{name}: {size} pixels are no whole number of patches of {patch}.")
+        raise EncoderError(
+            f"{name}: {size} pixels are no whole number of patches of {patch}.", code="pixels-no-whole-number"
+        )
     if size != own and positions is not None:
         source.state[_POSITIONS] = _resized(positions, size // patch)
     return Sizes(int(size), vision, text, sides["embed_dim"])

@@ -98,7 +98,11 @@ class BagOfWords(Encoder):
             (entry for entry in counts.items() if entry[1] >= least), key=lambda entry: (-entry[1], entry[0])
         )[:limit]
         if not chosen:
-            raise EncoderError(f"no word occurs in {least} of the {total} texts.", hint="lower `least`, or add texts")
+            raise EncoderError(
+                f"no word occurs in {least} of the {total} texts.",
+                hint="lower `least`, or add texts",
+                code="no-word-occurs-texts",
+            )
         frequency = np.array([count for _, count in chosen], dtype=np.float64)
         idf = (np.log((1 + total) / (1 + frequency)) + 1).astype(np.float32)
         return cls([word for word, _ in chosen], idf, len(chosen))
@@ -183,7 +187,11 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     """`bow` or `bow:DIMENSION`."""
     _, _, dimension = name.partition(":")
     if dimension and not (dimension.isdecimal() and int(dimension) > 0):
-        raise EncoderError(f"{name}: after the colon comes the number of dimensions.", hint="e.g. bow:2048")
+        raise EncoderError(
+            f"{name}: after the colon comes the number of dimensions.",
+            hint="e.g. bow:2048",
+            code="after-colon-comes-number",
+        )
     return BagOfWords(None, None, int(dimension or HASHED_DIMENSION))
 
 

@@ -104,6 +104,7 @@ def find_vocabulary(name: str, vocabulary: str | None, checkpoint: Path) -> dict
         raise EncoderError(
             f"{name}: there is no vocabulary ({', '.join(map(str, tried))}).",
             hint="put vocab.txt of bert-base-uncased beside the checkpoint, or name it: ?tokenizer=FILE or FOLDER",
+            code="no-vocabulary",
         )
     file_name = "tokenizer.json" if path.suffix == ".json" else "vocab.txt"
     return {file_name: path.read_bytes(), "tokenizer_config.json": orjson.dumps(_UNCASED)}

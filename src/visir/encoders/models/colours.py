@@ -117,5 +117,7 @@ def colour_codes(hsv: NDArray[np.uint8]) -> NDArray[np.int64]:
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> ColourNames:
     """`colours`."""
     if name != "colours":
-        raise EncoderError(f"{name}: colours takes no options.", hint="its name is just: colours")
+        raise EncoderError(
+            f"{name}: colours takes no options.", hint="its name is just: colours", code="colours-takes-no-options"
+        )
     return ColourNames()

@@ -158,12 +158,14 @@ def _converted(tower: Compilable, name: str, dtype: str) -> Any:
         raise EncoderError(
             f"{name}: OpenVINO cannot compile its {tower.modality} tower: {str(fault).strip().splitlines()[-1]}",
             hint="--device cpu computes it with PyTorch",
+            code="openvino-cannot-compile-tower",
         ) from fault
     if not difference <= LARGEST_DIFFERENCE:
         raise EncoderError(
             f"{name}: the compiled {tower.modality} tower gives other vectors than PyTorch (1 - cosine is "
             f"{difference:.1e}, allowed {LARGEST_DIFFERENCE:.0e}).",
             hint="--device cpu computes it with PyTorch",
+            code="compiled-tower-gives-other",
         )
     if dtype == INT8:
         hint = "leave --dtype out: OpenVINO then computes it in float32"
@@ -177,6 +179,7 @@ def _converted(tower: Compilable, name: str, dtype: str) -> Any:
                 f"{name}: in int8 the {tower.modality} tower gives other vectors than in float32 (1 - cosine is "
                 f"{difference:.1e}, allowed {LARGEST_INT8_DIFFERENCE:.0e}).",
                 hint=hint,
+                code="int8-tower-gives-other",
             )
     return model
 

@@ -139,6 +139,7 @@ def without_code(name: str) -> Iterator[None]:
         raise CodeNotTrustedError(
             f"{name}: it has code of its own ({stopped[0]}), and nobody has said that it may run: it did not.",
             hint="read that code; models of transformers and sentence-transformers take ?code=trusted",
+            code="code-nobody-said-run",
         ) from fault
     if fault is not None:
         raise fault
@@ -241,7 +242,9 @@ def _fault(key: str, value: object, reason: str) -> str:
 def _refuse(path: Path, faults: Sequence[str], allow: str) -> None:
     hint = "a model needs no such entry: take it out, or fetch the model from where its makers keep it"
     trust = f"; if you have read it, and trust who made it: {allow}" if allow else ""
-    raise_faults(EncoderError, f"{path}: this configuration is refused", faults, hint=hint + trust)
+    raise_faults(
+        EncoderError, f"{path}: this configuration is refused", faults, hint=hint + trust, code="configuration-refused"
+    )
 
 
 _STOPPED: ContextVar[list[str] | None] = ContextVar("code that was stopped while a model is read", default=None)

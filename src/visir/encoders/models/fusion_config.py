@@ -101,7 +101,11 @@ def whole_numbers(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> 
 
 def _mapping(name: str, path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise EncoderError(f"{name}: there is no configuration file {path}.", hint="config=FILE, YAML or JSON")
+        raise EncoderError(
+            f"{name}: there is no configuration file {path}.",
+            hint="config=FILE, YAML or JSON",
+            code="no-configuration-file",
+        )
     # YAML is not quite a superset: PyYAML reads JSON's 1e-12 as a text.
     values = read_json(path) if path.suffix == ".json" else _yaml(path)
     if not isinstance(values, dict):

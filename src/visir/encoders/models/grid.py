@@ -32,6 +32,7 @@ class Grid:
                 f"{where}: vectors={name} is none of its vectors.",
                 hint="vectors=grid takes every place of the feature map, vectors=4x4 the means over 4 x 4 cells; "
                 "without it, there is one vector for an image",
+                code="vectors-none-vectors",
             )
         return cls(name, (int(match[1]), int(match[2])) if match else None)
 
@@ -41,6 +42,7 @@ class Grid:
             raise EncoderError(
                 f"{where}: vectors={self.name}, and the feature map has {shape[0]} x {shape[1]} places.",
                 hint=f"at most vectors={shape[0]}x{shape[1]}, which is vectors=grid",
+                code="vectors-feature-map-places",
             )
 
     def vectors(self, maps: NDArray[np.float32]) -> NDArray[np.float32]:

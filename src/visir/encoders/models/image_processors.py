@@ -42,6 +42,7 @@ def image_processor(
         raise EncoderError(
             f"{folder}: {type(processor).__name__} cannot run on {backend!r} here.",
             hint=f"use the other implementation: ?processor={runs_on} (it gives slightly different pixels)",
+            code="cannot-run",
         )
     if "spatial_shapes" in getattr(processor, "model_input_names", ()):
         return NaFlexProcessor(processor, runs_on, patches)
@@ -161,4 +162,5 @@ def check_sliver(image: Image, shortest_edge: int | None) -> None:
             f"an image of {image.width} × {image.height} pixels is too narrow: scaled to a shortest edge of "
             f"{shortest_edge} it would have {shortest_edge * shortest_edge * long // short / 1e6:,.0f} million pixels.",
             hint="crop it, or set it aside (--skip-broken)",
+            code="scaled-shortest-edge-million",
         )

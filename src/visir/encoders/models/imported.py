@@ -64,10 +64,12 @@ class Imported(Encoder):
             raise EncoderError(
                 f"{self.card.name}: vectors made elsewhere know nothing of corrupted pictures ({items.corrupted}).",
                 hint="name the model itself, or write the pictures (visir.robustness.corruptions.write_pictures)",
+                code="vectors-made-elsewhere-know",
             )
         if modality not in self._rows:
             raise EncoderError(
-                f"{self.card.name} holds no {modality} vectors, only {' and '.join(sorted(self.modalities))} vectors."
+                f"{self.card.name} holds no {modality} vectors, only {' and '.join(sorted(self.modalities))} vectors.",
+                code="holds-no-vectors-vectors",
             )
         rows = self._rows[modality]
         if isinstance(rows, VectorRows):
@@ -77,6 +79,7 @@ class Imported(Encoder):
                     f"{len(ids):,} {modality}s ({items.name}).",
                     hint=f"without ids there must be one row per {modality}, in the collection's order; "
                     f"otherwise import ids too ({modality}_ids)",
+                    code="vectors-without-ids-collection",
                 )
             return rows.embeddings(modality, ids, self._cards[modality], self.origin)
         missing = self.lacking(items)
@@ -88,6 +91,7 @@ class Imported(Encoder):
                 f"{named}{', …' if len(missing) > 3 else ''}",
                 hint=f"the ids imported are such as {theirs}; they must be those of the collection "
                 f"(visir data inspect shows them){_BROKEN if modality == 'image' else ''}",
+                code="no-vector",
             )
         if len(ids) == len(rows.ids) and ids.equals(rows.ids):
             return rows
@@ -105,6 +109,7 @@ class Imported(Encoder):
         return EncoderError(
             f"{self.card.name} holds imported vectors; it cannot encode a new {modality}.",
             hint="load the model that made them",
+            code="holds-imported-vectors",
         )
 
 

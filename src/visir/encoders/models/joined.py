@@ -33,7 +33,11 @@ class JoinedTexts(Encoder):
 
     def __init__(self, parts: Sequence[Encoder]) -> None:
         if len(parts) < 2:
-            raise EncoderError("at least two encoders are needed to join them.", hint="use the one encoder as it is")
+            raise EncoderError(
+                "at least two encoders are needed to join them.",
+                hint="use the one encoder as it is",
+                code="least-two-encoders-needed",
+            )
         for part in parts:
             if "text" not in part.modalities:
                 raise part.cannot("text")

@@ -41,6 +41,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             f"{name}: {file} is not there.",
             hint=f"put {file.name} into a folder and name it ({which}:FOLDER), or set VISIR_DATA to the directory that "
             "holds mobilenet_v2/",
+            code="weights-not-there",
         )
     if which == "mobilenet_v2":
         require_packages(FAMILIES.get("onnx"))

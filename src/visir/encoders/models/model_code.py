@@ -78,6 +78,7 @@ class OtherCode:
             raise EncoderError(
                 f"{self._model}: code_revision: it runs no code of {' and '.join(unused)}.",
                 hint=f"its code lies in {' and '.join(self._places) or 'no other repository'}",
+                code="code-revision",
             )
         places = [*self._main, *self._places.values()]
         for name in sorted({type(part).__module__ for part in model.modules()}):
@@ -87,6 +88,7 @@ class OtherCode:
                     raise EncoderError(
                         f"{self._model}: its code {ran.name} has changed, and this Python still runs what it was.",
                         hint="start Python again, then load the model",
+                        code="code-changed-python-still",
                     )
 
     def _place(self, repository: str) -> Path:
@@ -97,6 +99,7 @@ class OtherCode:
                 raise EncoderError(
                     f"{self._model}: it runs code of another repository, which could not be had: {fault.message}",
                     hint=fault.hint,
+                    code="runs-code-another-repository",
                 ) from fault
         return self._places[repository]
 

@@ -67,6 +67,7 @@ class ModelFiles:
                 f"{self.hub}: no weights of it are on this machine, and the hub gave none.",
                 hint="connect to the network once; or this repository has no model.safetensors and no "
                 "pytorch_model.bin (weights for other programs: GGUF, ONNX, JAX)",
+                code="no-weights-machine-hub",
             )
         if not files:
             raise EncoderError(
@@ -179,6 +180,7 @@ def _check_part(path: Path, name: object) -> None:
         raise EncoderError(
             f"{path}: the part {str(name)!r} lies outside the folder of the model.",
             hint="a model holds all of its parts; fetch it again from where its makers keep it",
+            code="part-lies-outside-folder",
         )
 
 
@@ -194,10 +196,18 @@ def find_model(name: str, revision: str | None, *, parts: bool = False, code: Tr
     folder = user_path(name)
     if is_there(folder) and folder.is_dir():
         if revision is not None:
-            raise EncoderError(f"{name}: a folder has no revision {revision!r}.", hint="leave the revision out")
+            raise EncoderError(
+                f"{name}: a folder has no revision {revision!r}.",
+                hint="leave the revision out",
+                code="folder-no-revision",
+            )
         return ModelFiles(folder, None, parts, code=code)
     if is_there(folder):
-        raise EncoderError(f"{name}: a file, and no folder.", hint="name the folder that holds config.json and weights")
+        raise EncoderError(
+            f"{name}: a file, and no folder.",
+            hint="name the folder that holds config.json and weights",
+            code="file-no-folder",
+        )
     if is_path(name):
         raise no_such_folder(name)
     place = snapshot(name, revision, [*CONFIGURATIONS, *([CODE] if code else [])])
@@ -288,6 +298,7 @@ def loading(name: str, folder: Path | None = None, *, code: bool = False) -> Ite
         raise EncoderError(
             f"{name}: its weights cannot be read: {_first_line(fault)}",
             hint="the file is damaged or was cut short; fetch it again and compare its size",
+            code="weights-cannot-read",
         ) from fault
     except BaseException as fault:  # libraries raise what comes; one in Rust that gives up raises no Exception
         if not isinstance(fault, Exception) and type(fault).__name__ != PANIC:
@@ -295,6 +306,7 @@ def loading(name: str, folder: Path | None = None, *, code: bool = False) -> Ite
         raise EncoderError(
             f"{name}: cannot be loaded: {type(fault).__name__}: {_first_line(fault)}",
             hint="is every file of the model there, complete, and of this kind of model?",
+            code="cannot-loaded",
         ) from fault
 
 

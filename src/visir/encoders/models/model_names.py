@@ -22,7 +22,9 @@ def one_of(name: str, options: dict[str, str], key: str, choices: Sequence[str])
     """The option `key`, which must be one of `choices`; the first of them when it is not given."""
     value = options.get(key, choices[0])
     if value not in choices:
-        raise EncoderError(f"{name}: {key}={value!r} is not known.", hint=nearest(value, choices))
+        raise EncoderError(
+            f"{name}: {key}={value!r} is not known.", hint=nearest(value, choices), code="encoder-not-known"
+        )
     return value
 
 
@@ -43,6 +45,7 @@ def trusted_code(name: str, options: Mapping[str, str]) -> TrustedCode | None:
         raise EncoderError(
             f"{name}: code={options['code']!r} is not known.",
             hint="code=trusted runs the Python code that comes with the model; read it before",
+            code="code-not-known",
         )
     given = options.get("code_revision")
     if "code" not in options:
@@ -50,6 +53,7 @@ def trusted_code(name: str, options: Mapping[str, str]) -> TrustedCode | None:
             raise EncoderError(
                 f"{name}: code_revision names code, and nobody has said that code may run.",
                 hint="read that code; if you trust it, add &code=trusted",
+                code="code-revision-names-code",
             )
         return None
     entries = [entry.rpartition("@") for entry in given.split(",")] if given else []
@@ -60,6 +64,7 @@ def trusted_code(name: str, options: Mapping[str, str]) -> TrustedCode | None:
         raise EncoderError(
             f"{name}: code_revision={given!r} cannot be read.",
             hint="code_revision=COMMIT; of several repositories: code_revision=OWNER/NAME@COMMIT,OWNER/NAME@COMMIT",
+            code="code-revision-cannot-read",
         )
     return TrustedCode(revisions)
 
@@ -72,6 +77,7 @@ def refuse_code(name: str, others: Sequence[str] = ()) -> EncoderError:
         f"{name}: this model needs Python code that comes with it, and nobody has said that it may run.",
         hint=f"read the *.py files in its repository{where}; if you trust them: {with_option(name, 'code', 'trusted')} "
         f"(a {revision} the code that you have read)",
+        code="model-needs-python-code",
     )
 
 

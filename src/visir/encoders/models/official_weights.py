@@ -24,7 +24,7 @@ def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str,
     # Nothing in the file is executed (`weights_only`); a file that cannot be read in this way is an `EncoderError` that
     # names the class in it and how to save the weights alone.
     if not path.is_file():
-        raise EncoderError(f"{name}: there is no file {path}.", hint="name the checkpoint file itself")
+        raise EncoderError(f"{name}: there is no file {path}.", hint="name the checkpoint file itself", code="no-file")
     try:
         # Files of PyTorch before 1.6 are no archives, and cannot be mapped.
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
@@ -33,6 +33,7 @@ def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str,
             f"{name}: {path} holds more than weights and plain values ({_refused(fault)}); reading it would run code.",
             hint="where you trust it, save the weights alone: "
             "torch.save({'model': torch.load(OLD, weights_only=False)['model']}, NEW)",
+            code="holds-more-weights-plain",
         ) from fault
     except (OSError, RuntimeError, EOFError, ValueError, LookupError) as fault:
         raise EncoderError(
@@ -42,7 +43,9 @@ def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str,
     state = content.get("model", content) if isinstance(content, Mapping) else None
     if not isinstance(state, Mapping) or not state or not all(isinstance(value, Tensor) for value in state.values()):
         raise EncoderError(
-            f"{name}: {path} holds no weights by name.", hint="expected {'model': state_dict, …}, or a state_dict alone"
+            f"{name}: {path} holds no weights by name.",
+            hint="expected {'model': state_dict, …}, or a state_dict alone",
+            code="holds-no-weights-name",
         )
     config = content.get("config")
     return dict(state), dict(config) if isinstance(config, Mapping) else {}

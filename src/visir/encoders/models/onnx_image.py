@@ -65,7 +65,9 @@ class OnnxImageEncoder(Encoder):
         grid: Grid | None = None,
     ) -> None:
         if not file.is_file():
-            raise EncoderError(f"{file}: no such ONNX file.", hint="check the path after onnx:")
+            raise EncoderError(
+                f"{file}: no such ONNX file.", hint="check the path after onnx:", code="no-such-onnx-file"
+            )
         model, weights = _read(file)
         source = _image_input(model, file)
         self.input = ImageInput.declared({**_stated(source), **(options or {})}, str(file))
@@ -137,6 +139,7 @@ class OnnxImageEncoder(Encoder):
             raise EncoderError(
                 f"{file}: the graph does not run on one {height}x{width} {self.input.layout} image: {fault}",
                 hint="declare size and layout as the model was exported: onnx:FILE?size=…&layout=…",
+                code="graph-not-run-one",
             ) from fault
         if self._grid is not None:
             return self._measure_map(file, grey)
@@ -145,6 +148,7 @@ class OnnxImageEncoder(Encoder):
                 f"{file}: the tensor {self._tensor!r} is {vectors.shape} for one image; a vector per image is (1, d).",
                 hint="name a tensor after the pooling: onnx:FILE#TENSOR"
                 + ("; or take each place as a vector: ?vectors=grid" if vectors.ndim == 4 else ""),
+                code="tensor-one-image",
             )
         return int(vectors.shape[1])
 
@@ -158,6 +162,7 @@ class OnnxImageEncoder(Encoder):
                 f"{file}: vectors={self._grid.name}, but the tensor {self._tensor!r} is {tuple(shape)}; a feature map "
                 "is (n, d, height, width).",
                 hint="name a tensor before the pooling: onnx:FILE?vectors=grid#TENSOR",
+                code="vectors-tensor-feature-map",
             )
         self._map = (int(shape[2]), int(shape[3]))
         self._grid.check(self._map, str(file))
@@ -172,7 +177,9 @@ def _read(file: Path) -> tuple[Any, str]:
     try:
         model = onnx.load(str(file), load_external_data=False)
     except DecodeError as fault:
-        raise EncoderError(f"{file}: not an ONNX file ({fault}).", hint="is the download complete?") from fault
+        raise EncoderError(
+            f"{file}: not an ONNX file ({fault}).", hint="is the download complete?", code="not-onnx-file"
+        ) from fault
     stored = [tensor for tensor in _tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
     others = sorted({entry.value for tensor in stored for entry in tensor.external_data if entry.key == "location"})
     try:
@@ -182,6 +189,7 @@ def _read(file: Path) -> tuple[Any, str]:
         raise EncoderError(
             f"{file}: its weights lie in another file; it is missing, cut, or outside its folder: {_first(fault)}",
             hint="copy the files of its weights beside it, under the names that they had",
+            code="weights-lie-another-file",
         ) from fault
     return model, hash_json(hashes) if others else hashes[file.name]
 
@@ -249,6 +257,7 @@ def _keep_only(model: Any, tensor: str, file: Path) -> str:
             f"{file}: has no tensor {tensor!r}.",
             hint=f"{nearest(tensor, tensors)}; its outputs: {', '.join(outputs)}; "
             f"what comes before them: {', '.join(list(model.graph.node[-1].input)[:3])}",
+            code="no-tensor",
         )
     del model.graph.output[:]
     model.graph.output.append(onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, None))

@@ -170,6 +170,7 @@ def _check_no_torchscript(name: str, source: OpenClipSource) -> None:
                     f"{name}: this file is a TorchScript archive, which holds code beside the weights.",
                     hint=f"openclip:{source.model}/openai fetches OpenAI's weights; for others, save the state_dict as "
                     "safetensors (and name an architecture with -quickgelu for weights that descend from OpenAI's)",
+                    code="file-torchscript-archive-holds",
                 )
 
 

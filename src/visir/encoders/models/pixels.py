@@ -64,7 +64,9 @@ class PixelStatistics(Encoder):
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> PixelStatistics:
     """`pixels`."""
     if name != "pixels":
-        raise EncoderError(f"{name}: pixels takes no options.", hint="its name is just: pixels")
+        raise EncoderError(
+            f"{name}: pixels takes no options.", hint="its name is just: pixels", code="pixels-takes-no-options"
+        )
     return PixelStatistics()
 
 

@@ -259,4 +259,5 @@ def no_checkpointing(name: str) -> EncoderError:
     return EncoderError(
         f"checkpointing: {name} has no switch for computing activations again.",
         hint="leave it out; optimiser.chunk (GradCache) bounds the memory of any model",
+        code="no-switch-computing-activations",
     )

@@ -61,7 +61,11 @@ class RetrievalProcessor:
         self.backend = backend_of(self._processor.image_processor)
         if self.backend != backend:
             name = type(self._processor.image_processor).__name__
-            raise EncoderError(f"{folder}: {name} cannot run on {backend!r}.", hint=f"?processor={self.backend}")
+            raise EncoderError(
+                f"{folder}: {name} cannot run on {backend!r}.",
+                hint=f"?processor={self.backend}",
+                code="encoder-cannot-run",
+            )
         if image_tokens is not None:
             _limit_pixels(folder, self._processor.image_processor, image_tokens)
         self.tokenizer: Any = self._processor.tokenizer
@@ -74,6 +78,7 @@ class RetrievalProcessor:
             raise EncoderError(
                 f"{folder}: max_length={max_length} is more than the {room} tokens that this model has room for.",
                 hint=f"at most {room}",
+                code="max-length-more",
             )
         self.limit = max_length or room
         """How many tokens of a text are read, without the prompt."""
@@ -104,6 +109,7 @@ class RetrievalProcessor:
                 f"an image of {image.width} × {image.height} pixels cannot be taken by "
                 f"{type(self.image_processor).__name__}: {first}",
                 hint="crop it, or set it aside (--skip-broken)",
+                code="image-pixels-cannot-taken",
             ) from fault
         return {name: value for name, value in inputs.items() if name != "labels"}
 
@@ -219,6 +225,7 @@ def check_no_marks(texts: Sequence[str], mark: str, kind: str = "picture") -> No
             raise TextError(
                 f"the text {shown!r} has {mark} in it, which stands for a {kind} in this model.",
                 hint=f"take it out, or write it apart: {mark[0]} {mark[1:]}",
+                code="text-stands-model",
             )
 
 
@@ -228,6 +235,7 @@ def _limit_pixels(folder: Path, processor: Any, tokens: int) -> None:
         raise EncoderError(
             f"{folder}: image_tokens={tokens}: the number of tokens of a picture is fixed by this model's code.",
             hint="leave image_tokens out; models of the Qwen-VL family have as many as the picture needs",
+            code="image-tokens-number-tokens",
         )
     pixels = tokens * (int(processor.patch_size) * int(processor.merge_size)) ** 2
     least = int(processor.size["shortest_edge"])  # these are areas, whatever their names say

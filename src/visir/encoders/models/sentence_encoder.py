@@ -190,6 +190,7 @@ class SentenceEncoder(Encoder):
                 f"{self.card.name}: a sentence-transformers model that takes pictures cannot be tuned here.",
                 hint='tower = "frozen" trains a head over it; the same weights in the format of transformers can be '
                 "tuned",
+                code="sentence-transformers-model-takes-pictures",
             )
         return SentenceTower(
             self._model, self._folder, outputs=self.dimension, template=self._template, max_length=self._max_length

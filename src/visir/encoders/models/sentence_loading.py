@@ -90,6 +90,7 @@ class SentenceRequest:
                 raise EncoderError(
                     f"{self.name}: this model has no prompt {wanted!r}. It has: {there}.",
                     hint=f"{nearest(wanted, [*own, NO_PROMPT])}; words of your own: ?template=query: {{}}",
+                    code="model-no-prompt",
                 )
             if wanted is not None:
                 prompts[role] = own.get(wanted, "")
@@ -128,6 +129,7 @@ class SentenceRequest:
             raise EncoderError(
                 f"{self.name}: max_length={max_length} cannot be had: this model has {has}.",
                 hint="leave max_length out" if limit is None else f"a number up to {limit}",
+                code="max-length-cannot",
             )
         model.max_seq_length = max_length
 
@@ -160,6 +162,7 @@ def _check_texts(name: str, model: Any) -> None:
             f"{name}: texts are cut to {limit} tokens (max_seq_length), and the model has places for {most}: "
             f"{type(fault).__name__}: {fault}",
             hint=f"ask for fewer: {with_option(name, 'max_length', str(most))}",
+            code="texts-cut-tokens-max",
         ) from fault
 
 
@@ -180,6 +183,7 @@ def refuse_cross_encoder(bare: str) -> EncoderError:
     return EncoderError(
         f"{bare}: this is a cross-encoder. It scores pairs, and makes no vectors.",
         hint=f"visir.load_cross_encoder({bare!r}), or as second stage: --rerank {bare}",
+        code="is-cross-encoder",
     )
 
 

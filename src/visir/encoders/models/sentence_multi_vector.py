@@ -226,10 +226,14 @@ def _shorten(name: str, transformer: Any, role: Role, length: int | None) -> Non
             f"{name}: {role}_length={length} cannot be had: this model writes its inputs into a chat, whose end would "
             "be cut off.",
             hint="leave it out",
+            code="length-in-chat",
         )
     expansion, limit = transformer.query_expansion, _length(transformer, role)
     if limit is not None and length > limit:
-        raise EncoderError(f"{name}: {role}_length={length} cannot be had: this model reads {limit} tokens at most.")
+        raise EncoderError(
+            f"{name}: {role}_length={length} cannot be had: this model reads {limit} tokens at most.",
+            code="length-cannot",
+        )
     if role == "query" and expansion is not None:  # queries are filled up to a length with expansion tokens
         transformer.query_expansion = {**expansion, "length": length}
     else:

@@ -36,6 +36,7 @@ class SentenceTokens(Encoder):
             raise EncoderError(
                 f"{name}: vectors={vectors} is none of its vectors: {nearest(vectors, VECTORS)}",
                 hint="without it, there is one vector for a text",
+                code="vectors-none-vectors",
             )
         self.sentences, self.vectors = sentences, vectors
         values = {**sentences.card.text_preprocessing, "vectors": vectors}

@@ -60,6 +60,7 @@ class SentenceTower(PretrainedTower):
                 f"{folder}: this sentence encoder begins with a {type(model[0]).__name__} and cannot be tuned; "
                 "those that begin with a transformer can.",
                 hint='tower = "frozen" trains a head over it',
+                code="sentence-encoder-begins-cannot",
             )
         self.network.constant = {name: value for name, value in tried.items() if not isinstance(value, Tensor)}
 

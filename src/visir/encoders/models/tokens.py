@@ -50,6 +50,7 @@ class Tokens:
             raise EncoderError(
                 f"{folder}: there is no tokenizer in this folder (none of {', '.join(TOKENIZER_FILES)}).",
                 hint="save it beside the model: tokenizer.save_pretrained(folder)",
+                code="no-tokenizer-folder-none",
             )
         self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=code)
         check_vocabulary(str(folder), self._tokenizer, vocabulary)
@@ -60,6 +61,7 @@ class Tokens:
             raise EncoderError(
                 f"{folder}: max_length={max_length} is more than the {limit} tokens this model has positions for.",
                 hint=f"at most {limit}",
+                code="max-length-more-tokens",
             )
         self.limit = max_length or self.limit
         self.padding, self.inputs, self.template, self.vocabulary = padding, inputs, template, vocabulary
@@ -78,6 +80,7 @@ class Tokens:
             raise EncoderError(
                 f"token {largest} is outside the model's vocabulary of {self.vocabulary}.",
                 hint="the tokenizer in this folder belongs to another model",
+                code="token-outside-model-vocabulary",
             )
         return [np.asarray(ids, dtype=np.int32) for ids in encoded]
 
@@ -145,6 +148,7 @@ def check_vocabulary(where: str, tokenizer: Any, rows: int | None) -> None:
             f"{where}: its tokenizer has {size:,} tokens, and the model has vectors for {rows:,}.",
             hint="the tokenizer belongs to another model: fetch the files of the tokenizer again from where the model "
             "comes",
+            code="tokenizer-tokens-model-vectors",
         )
 
 
@@ -160,6 +164,7 @@ def check_saved_tokenizer(model: Any, folders: Sequence[Path]) -> None:
         raise EncoderError(
             f"{(lacking or folders)[0]}: there is no tokenizer in this folder (none of {', '.join(TOKENIZER_FILES)}).",
             hint="save it beside the model: tokenizer.save_pretrained(folder)",
+            code="no-tokenizer-folder-none",
         )
 
 

@@ -75,14 +75,18 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
             towers[side], base_encoders[side] = _build(folder, side, description[side], device, dtype)
         except (KeyError, TypeError) as fault:
             raise EncoderError(
-                f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}", hint=_AGAIN
+                f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}",
+                hint=_AGAIN,
+                code="entry-not-describe-tower",
             ) from fault
         state = {key.removeprefix(f"{side}."): value for key, value in tensors.items() if key.startswith(f"{side}.")}
         try:
             towers[side].load_state_dict(state)
         except RuntimeError as fault:
             raise EncoderError(
-                f"{folder / WEIGHTS_FILE}: does not fit {folder / CHECKPOINT_FILE}: {fault}", hint=_AGAIN
+                f"{folder / WEIGHTS_FILE}: does not fit {folder / CHECKPOINT_FILE}: {fault}",
+                hint=_AGAIN,
+                code="not-fit",
             ) from fault
     return TowersEncoder(
         towers,
@@ -149,7 +153,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(str(path))
     except SafetensorError as fault:
-        raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN) from fault
+        raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read") from fault
     return tensors
 
 
@@ -165,4 +169,5 @@ def check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], ca
             f"{folder}: the {side} base encoder {card.name!r} is not the one this tower was trained over: "
             + "; ".join(differing),
             hint="restore that base encoder, or train again",
+            code="base-encoder-not-one",
         )

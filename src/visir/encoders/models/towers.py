@@ -62,7 +62,10 @@ class TowersEncoder(Encoder):
             _check_fit(side, towers[side], base_encoders.get(side))
         outputs = [towers[side].head.spec.outputs for side in SIDES]
         if outputs[0] != outputs[1]:
-            raise EncoderError(f"{name}: the towers end in different dimensions, {outputs[0]} and {outputs[1]}.")
+            raise EncoderError(
+                f"{name}: the towers end in different dimensions, {outputs[0]} and {outputs[1]}.",
+                code="towers-end-different-dimensions",
+            )
         torch_device, torch_dtype = of_torch(device, dtype)
         self.device = pick_device(torch_device)
         self._compiled = CompiledTowers(self.pretrained_tower) if device == COMPILED else None
@@ -199,6 +202,7 @@ class TowersEncoder(Encoder):
                 f"{self.card.name}: its {modality} side is a head over a frozen encoder, {base_encoder.card.name}; "
                 "there is no network in it to tune.",
                 hint=f'tower = "frozen" trains another head over {base_encoder.card.name}',
+                code="side-head-over-frozen",
             )
         return pretrained_tower_of(self.towers[modality])
 
@@ -245,22 +249,31 @@ class TowersEncoder(Encoder):
 def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
     width = tower.inputs
     if (tower.backbone is None) == (base_encoder is None):
-        raise EncoderError(f"the {side} tower needs either a backbone or a frozen encoder, and not both.")
+        raise EncoderError(
+            f"the {side} tower needs either a backbone or a frozen encoder, and not both.",
+            code="tower-needs-either-backbone",
+        )
     if isinstance(tower, SetTower) != (base_encoder is not None and base_encoder.form == "multi-vector"):
         raise EncoderError(f"the {side} tower and the frozen encoder below it differ in how many vectors they give.")
     if tower.backbone is not None:
         if tower.backbone.modality != side:
             raise EncoderError(
-                f"a backbone of kind {tower.backbone.kind!r} reads no {side}s; it cannot be the {side} tower."
+                f"a backbone of kind {tower.backbone.kind!r} reads no {side}s; it cannot be the {side} tower.",
+                code="backbone-kind-reads-no",
             )
         if tower.backbone.outputs != width:
             raise EncoderError(
-                f"the {side} backbone gives {tower.backbone.outputs} dimensions; its head takes {width}."
+                f"the {side} backbone gives {tower.backbone.outputs} dimensions; its head takes {width}.",
+                code="backbone-gives-dimensions",
             )
     elif base_encoder is not None:
         if side not in base_encoder.modalities:
-            raise EncoderError(f"{base_encoder.card.name} encodes no {side}s; it cannot be the {side} base encoder.")
+            raise EncoderError(
+                f"{base_encoder.card.name} encodes no {side}s; it cannot be the {side} base encoder.",
+                code="encoder-encodes-no",
+            )
         if base_encoder.dimension != width:
             raise EncoderError(
-                f"{base_encoder.card.name} gives {base_encoder.dimension} dimensions; the {side} head takes {width}."
+                f"{base_encoder.card.name} gives {base_encoder.dimension} dimensions; the {side} head takes {width}.",
+                code="gives-dimensions",
             )

@@ -98,6 +98,7 @@ def _checked(name: str, kind: ModelKind, options: dict[str, str]) -> dict[str, A
             raise EncoderError(
                 f"{name}: {option} says nothing to a {kind.class_name}, which makes vectors of {takes}.",
                 hint=f"leave {option} out",
+                code="says-nothing-makes-vectors",
             )
     return {
         "processor": one_of(name, options, "processor", BACKENDS) if "processor" in options else None,

@@ -118,6 +118,7 @@ def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
     raise EncoderError(
         f"{bare}: there is no config.json in {'this repository' if files.hub else files.folder}.",
         hint=f"a folder written by save_pretrained has one; {error.hint}",
+        code="no-config-json",
     )
 
 
@@ -133,6 +134,7 @@ def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles) ->
             raise EncoderError(
                 f"{name}: code_revision: no code that comes with this model runs; transformers has its class itself.",
                 hint="leave code_revision out",
+                code="encoder-code-revision",
             )
         else:
             kind = kind_of(config, files.folder)

@@ -42,6 +42,7 @@ def incomplete(name: str, kind: ModelKind, config: Mapping[str, Any]) -> Encoder
         f"checkpoint: {listed}.",
         hint=f"it was made for another task: name a checkpoint that was saved as {kind.class_name} (visir models lists "
         "some)",
+        code="saved-weights-not-checkpoint",
     )
 
 

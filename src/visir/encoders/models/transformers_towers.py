@@ -118,12 +118,14 @@ class _Tower(PretrainedTower):
             raise EncoderError(
                 f"{self.kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
                 hint='tower = "frozen" trains a head over it',
+                code="model-whose-code-comes",
             )
         if family_of_class(self.kind.class_name).several:
             raise EncoderError(
                 f"{self.kind.class_name}: a model with several vectors for each image cannot be tuned, only used as it "
                 "is.",
                 hint="models with one vector for each image and text can be tuned",
+                code="model-several-vectors-each",
             )
         return read_small_files(self.folder, self.small_files)
 
@@ -155,6 +157,7 @@ class DualImageTower(_Tower):
             raise EncoderError(
                 f"{folder}: pooling=cls: this model has no first token that stands for the image.",
                 hint="pooling=mean; or leave pooling out",
+                code="pooling-cls",
             )
         super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
         self._options = {"pooling": pooling}
@@ -190,6 +193,7 @@ class DualImageTower(_Tower):
             raise EncoderError(
                 f"{self.kind.class_name}: a tower whose pictures have any shape cannot be tuned, only used as it is.",
                 hint='tower = "frozen" trains a head over it; the fixed-resolution SigLIP 2 models can be tuned',
+                code="tower-whose-pictures-shape",
             )
         return super().files()
 

@@ -43,5 +43,6 @@ def load_model(
             f"{name}: {len(missing)} weights of {model_class.__name__} are not in this checkpoint: "
             f"{', '.join(missing[:4])}" + (", …" if len(missing) > 4 else "."),
             hint="it was made for another task, or is another kind of model",
+            code="weights-not-checkpoint",
         )
     return model.eval()

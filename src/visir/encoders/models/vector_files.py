@@ -77,7 +77,7 @@ def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
             return _parquet(path), hash_file(path)
         return _npy(path)
     except ArrayFileError as fault:
-        raise EmbeddingError(fault.message, hint=fault.hint) from fault
+        raise EmbeddingError(fault.message, hint=fault.hint, code=fault.code) from fault
 
 
 def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:
@@ -85,7 +85,9 @@ def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:
     with ArrayArchive(path) as stored:
         for side in SIDES:
             if side in options and options[side] not in stored:
-                raise EmbeddingError(f"{path}: has no array {options[side]!r}.", hint=nearest(options[side], stored))
+                raise EmbeddingError(
+                    f"{path}: has no array {options[side]!r}.", hint=nearest(options[side], stored), code="no-array"
+                )
             names = [options[side]] if side in options else [name for name in NAMES[side] if name in stored]
             if len(names) > 1:
                 raise EmbeddingError(
@@ -124,7 +126,11 @@ def _npy(folder: Path) -> tuple[dict[Modality, VectorRows], str]:
         if offsets is not None:
             digest.update(hash_file(spans).encode())
     if not rows:
-        raise EmbeddingError(f"{folder}: neither image.npy nor text.npy is there.", hint="name the files so")
+        raise EmbeddingError(
+            f"{folder}: neither image.npy nor text.npy is there.",
+            hint="name the files so",
+            code="neither-image-npy-nor",
+        )
     return rows, digest.hexdigest()
 
 
@@ -157,12 +163,13 @@ def _parquet(path: Path) -> dict[Modality, VectorRows]:
             raise EmbeddingError(
                 f"{path}: nothing says whether these are vectors of images or of texts.",
                 hint='add a column "modality" with "image" or "text", or call the ids image_id or caption_id',
+                code="nothing-says-whether-vectors",
             )
         return {side: _rows(table, key, column, path)}
     kinds = set(pc.unique(table["modality"]).to_pylist())
     if not kinds or not kinds <= set(SIDES):
         raise EmbeddingError(f"{path}: the column modality holds {sorted(map(str, kinds - set(SIDES)))[:3]}.",
-                             hint='it must be "image" or "text"')  # fmt: skip
+                             hint='it must be "image" or "text"', code="column-modality-holds")  # fmt: skip
     return {side: _rows(table.filter(pc.equal(table["modality"], side)), key, column, path)
             for side in SIDES if side in kinds}  # fmt: skip
 
@@ -179,7 +186,10 @@ def _rows(table: pa.Table, key: str, column: str, path: Path) -> VectorRows:
         usual = pc.mode(lengths)[0].as_py()["mode"]
         odd = pc.fill_null(pc.not_equal(lengths, usual), True)
         named = ", ".join(map(repr, ids.filter(odd)[:3].to_pylist()))
-        raise EmbeddingError(f"{path}: most vectors have {usual} values; other lengths (or none) have {named}.")
+        raise EmbeddingError(
+            f"{path}: most vectors have {usual} values; other lengths (or none) have {named}.",
+            code="most-vectors-values",
+        )
     values = lists.flatten().to_numpy(zero_copy_only=False)
     return _vectors(values.reshape(len(lists), -1), ids, f"{path}: {column}")
 

@@ -66,9 +66,9 @@ class ImageViews(Encoder):
     def __init__(self, encoder: Encoder, views: Sequence[str]) -> None:
         for view in views:
             if view not in VIEWS:
-                raise EncoderError(f"unknown view {view!r}", hint=nearest(view, VIEWS))
+                raise EncoderError(f"unknown view {view!r}", hint=nearest(view, VIEWS), code="unknown-view")
         if not views or len(set(views)) != len(views):
-            raise EncoderError(f"views must be one or more, each once, not {list(views)}.")
+            raise EncoderError(f"views must be one or more, each once, not {list(views)}.", code="views-one-more-each")
         if "image" not in encoder.modalities:
             raise encoder.cannot("image")
         self.encoder, self.views = encoder, tuple(views)

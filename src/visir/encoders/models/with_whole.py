@@ -38,6 +38,7 @@ class WithWhole(Encoder):
             raise EncoderError(
                 f"{several.card.name} and {whole.card.name} cannot stand for parts and wholes.",
                 hint="the first makes several vectors for each item (mobilenet_v2?vectors=4x4), the second makes one",
+                code="cannot-stand-parts-wholes",
             )
         shared = several.modalities & whole.modalities
         if not shared:
@@ -93,7 +94,10 @@ class WithWhole(Encoder):
         inputs = [self.several.preprocess(image), self.whole.preprocess(image)]
         if inputs[0].shape != inputs[1].shape:
             shapes = " and ".join(" × ".join(map(str, pixels.shape)) for pixels in inputs)
-            raise EncoderError(f"{self.card.name}: they take images in different shapes, {shapes}.")
+            raise EncoderError(
+                f"{self.card.name}: they take images in different shapes, {shapes}.",
+                code="take-images-different-shapes",
+            )
         return np.stack(inputs)
 
     def embed_images(self, batch: Sequence[Pixels]) -> Embedded:

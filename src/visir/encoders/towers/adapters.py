@@ -106,6 +106,7 @@ class AdapterSpec:
             raise ConfigurationError(
                 f"adapter.modules: no module that {self.kind!r} can adapt is called {', '.join(map(repr, missing))}.",
                 hint=f"those of this model end in: {', '.join(last)}",
+                code="no-module-adapt-called",
             )
         return [name for name in possible if any(name in names for names in ends.values())]
 
@@ -209,6 +210,7 @@ def other_model(where: str, base: str, faults: Sequence[str]) -> EncoderError:
     return EncoderError(
         f"{where}: this adapter is for another model than {base}: {shown}.",
         hint=f"name the model that it was trained over: {where}?base=NAME",
+        code="adapter-another-model",
     )
 
 

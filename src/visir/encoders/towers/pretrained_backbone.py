@@ -124,6 +124,7 @@ class PretrainedBackbone(Backbone):
             raise EncoderError(
                 f"{folder}: its tokenizer gives other ids than the one the text tower was trained with.",
                 hint="copy the whole checkpoint again, or install the model libraries in the versions that trained it",
+                code="tokenizer-gives-other-ids",
             )
         backbone = cls.__new__(cls)
         backbone._take(pretrained_tower)
@@ -158,4 +159,5 @@ def not_tunable(name: str, kind: str) -> EncoderError:
         f"{name}: {kind} cannot be tuned, and take no adapters here; they are only used as they are.",
         hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(PRETRAINED_TOWERS)} '
         "(models with one vector for each picture and text, such as openai/clip-vit-base-patch32)",
+        code="cannot-tuned-take-no",
     )

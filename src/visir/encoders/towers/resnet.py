@@ -41,7 +41,11 @@ class ResNetBackbone(PixelBackbone):
     def __init__(self, *, depth: Depth = 50, weights: str | None = "imagenet", size: int = _TRAINED_AT) -> None:
         require("torchvision", extra="vision", purpose="a ResNet")
         if depth not in get_args(Depth):
-            raise EncoderError(f"there is no ResNet of {depth} layers.", hint=nearest(str(depth), map(str, _depths())))
+            raise EncoderError(
+                f"there is no ResNet of {depth} layers.",
+                hint=nearest(str(depth), map(str, _depths())),
+                code="no-resnet-layers",
+            )
         super().__init__(size, round(size * _SCALED_TO / _TRAINED_AT))
         self.depth: Depth = depth
         network = _network(depth, empty=weights != "random")
@@ -99,7 +103,11 @@ def _released(depth: Depth, weights: str) -> Mapping[str, Tensor]:
 
     releases = getattr(models, f"ResNet{depth}_Weights")
     if _RELEASES[weights] not in releases.__members__:
-        raise EncoderError(f"torchvision has no {weights} weights of {depth} layers.", hint='weights = "imagenet"')
+        raise EncoderError(
+            f"torchvision has no {weights} weights of {depth} layers.",
+            hint='weights = "imagenet"',
+            code="torchvision-no-weights-layers",
+        )
     url: str = releases[_RELEASES[weights]].url
     try:
         state: Mapping[str, Tensor] = torch.hub.load_state_dict_from_url(
@@ -117,7 +125,9 @@ def _released(depth: Depth, weights: str) -> Mapping[str, Tensor]:
 def _from_file(path: Path) -> Mapping[str, Tensor]:
     if not path.is_file():
         raise EncoderError(
-            f"{path}: no such file of weights.", hint='"imagenet", "imagenet-v2", "random", or a .safetensors or .pth'
+            f"{path}: no such file of weights.",
+            hint='"imagenet", "imagenet-v2", "random", or a .safetensors or .pth',
+            code="no-such-file-weights",
         )
     try:
         if path.suffix == ".safetensors":
@@ -129,10 +139,16 @@ def _from_file(path: Path) -> Mapping[str, Tensor]:
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as fault:
         first = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
         raise EncoderError(
-            f"{path}: its weights cannot be read: {first}", hint="a .safetensors, or a .pth with a state_dict only"
+            f"{path}: its weights cannot be read: {first}",
+            hint="a .safetensors, or a .pth with a state_dict only",
+            code="weights-cannot-read",
         ) from fault
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise EncoderError(f"{path}: holds no state_dict (names and tensors).", hint="save model.state_dict()")
+        raise EncoderError(
+            f"{path}: holds no state_dict (names and tensors).",
+            hint="save model.state_dict()",
+            code="holds-no-state-dict",
+        )
     return state
 
 
@@ -142,4 +158,6 @@ def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
     try:
         network.load_state_dict(weights)
     except RuntimeError as fault:
-        raise EncoderError(f"{where}: not the weights of this ResNet: {fault}", hint="is the depth right?") from fault
+        raise EncoderError(
+            f"{where}: not the weights of this ResNet: {fault}", hint="is the depth right?", code="not-weights-resnet"
+        ) from fault

@@ -35,7 +35,11 @@ class SmallCNNBackbone(PixelBackbone):
 
     def __init__(self, *, size: int = 64, width: int = 32) -> None:
         if width % _GROUPS:
-            raise EncoderError(f"the width {width} is no multiple of {_GROUPS}.", hint="e.g. image.width = 32")
+            raise EncoderError(
+                f"the width {width} is no multiple of {_GROUPS}.",
+                hint="e.g. image.width = 32",
+                code="width-no-multiple",
+            )
         super().__init__(size, size)
         self.width = width
         channels = [3, width, 2 * width, 4 * width, 4 * width]

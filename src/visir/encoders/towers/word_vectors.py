@@ -35,6 +35,7 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
             f"{path}: no such file of word vectors.",
             hint=f"download glove.6B.zip or glove.840B.300d.zip from {SOURCE}, unpack it, and name the file "
             "(text.vectors), or leave it out to learn the embeddings",
+            code="no-such-file-word",
         )
     row_of = {word.encode(): row for row, word in enumerate(words)}
     vectors, has_vector = np.zeros((len(words), width), np.float32), np.zeros(len(words), bool)
@@ -67,6 +68,7 @@ def _is_header(path: str | Path, line: bytes, width: int) -> bool:
         raise EncoderError(
             f"{path}, line 1: vectors of {numbers} numbers; the embeddings have {width}.",
             hint=f"set the width of the embeddings to {numbers} (text.words), or take another file",
+            code="vectors-numbers",
         )
     return header
 

@@ -51,7 +51,10 @@ class WordVocabulary:
         self._ids = {word: number for number, word in enumerate(self.words, SPECIAL)}
         if len(self._ids) != len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise EncoderError(f"a vocabulary holds every word once; {twice!r} is there more than once.")
+            raise EncoderError(
+                f"a vocabulary holds every word once; {twice!r} is there more than once.",
+                code="vocabulary-holds-every-word",
+            )
 
     def __len__(self) -> int:
         """The number of ids, the four that are no words included."""
@@ -74,7 +77,9 @@ class WordVocabulary:
         )
         if not chosen:
             if not counts:
-                raise EncoderError("there is not one word in all the texts.", hint="are the captions empty?")
+                raise EncoderError(
+                    "there is not one word in all the texts.", hint="are the captions empty?", code="not-one-word-texts"
+                )
             raise EncoderError(f"no word occurs {min_count} times in the texts.", hint="lower min_count")
         return cls([word for word, _ in chosen[:limit]])
 

@@ -49,7 +49,11 @@ def written_names(given: Any) -> tuple[Any, str]:
         return list(prompts.classes), prompts.name
     names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
     if isinstance(given, str) and ("/" in given or given.endswith((".txt", ".csv", ".json"))) and len(names) == 1:
-        raise ConfigurationError(f"{given}: no such file of class names.", hint="classes='cat,dog', or clip/food101")
+        raise ConfigurationError(
+            f"{given}: no such file of class names.",
+            hint="classes='cat,dog', or clip/food101",
+            code="no-such-file-class",
+        )
     return [_several(name) for name in names if name], "given"
 
 
@@ -78,7 +82,9 @@ def resolve_names(given: Any, labels: Sequence[str], *, ordered: bool = False) -
     if len(names) == len(labels) and _by_place(matched, labels, ordered):
         return ClassNames(tuple(labels), tuple(names), f"{origin}, matched by place")
     if repeated:
-        raise ConfigurationError(f"class names repeat: {', '.join(map(_first, repeated[:_SHOWN]))}.")
+        raise ConfigurationError(
+            f"class names repeat: {', '.join(map(_first, repeated[:_SHOWN]))}.", code="class-names-repeat"
+        )
     missing = [label for label in labels if label not in matched]
     if not missing:  # further names are classes that no picture has
         classes = [label or name[0] for label, name in zip(matched, names, strict=True)]
@@ -88,6 +94,7 @@ def resolve_names(given: Any, labels: Sequence[str], *, ordered: bool = False) -
         f"the {len(names):,} class names ({origin}) do not fit the {len(labels):,} classes of the data: no class is "
         f"called {_listed(map(_first, unmatched))}; no name for {_listed(missing)}.",
         hint="say which is which: classes={'label': 'name', …}, or a CSV with the columns label,name",
+        code="no-class-called-no",
     )
 
 
@@ -99,9 +106,11 @@ def free_names(given: Any) -> ClassNames:
     first = [several[0] for several in names]
     repeated = sorted({name for name in first if first.count(name) > 1})
     if repeated and not origin.startswith(PREFIX):
-        raise ConfigurationError(f"class names repeat: {', '.join(repeated[:_SHOWN])}.")
+        raise ConfigurationError(f"class names repeat: {', '.join(repeated[:_SHOWN])}.", code="class-names-repeat")
     if len(names) < 2:
-        raise ConfigurationError(f"{len(names)} class name: there is nothing to choose from.", hint='"cat,dog,other"')
+        raise ConfigurationError(
+            f"{len(names)} class name: there is nothing to choose from.", hint='"cat,dog,other"', code="nothing-choose"
+        )
     unique = [name if name not in repeated else f"{name} ({place})" for place, name in enumerate(first)]
     return ClassNames(tuple(unique), tuple(names), origin)
 

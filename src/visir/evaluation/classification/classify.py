@@ -217,7 +217,11 @@ def _methods(methods: Any, features: Features, counts: Sequence[int]) -> set[str
     if "zero-shot" in wanted and not features.has_texts:
         if features.encoder is not None:
             raise features.encoder.cannot("text")
-        raise ConfigurationError("zero-shot needs vectors of classes.", hint="{'image': …, 'text': {class: vector}}")
+        raise ConfigurationError(
+            "zero-shot needs vectors of classes.",
+            hint="{'image': …, 'text': {class: vector}}",
+            code="zero-shot-needs-vectors-classes",
+        )
     if "linear-probe" in wanted:  # before an hour of encoding, not after
         require("sklearn", extra="classification", purpose="a linear probe")
     return wanted
@@ -276,9 +280,15 @@ def _drawn(
     if missing:
         known = [name for name in collection.splits if name]
         near = f"{nearest(min(missing), known)}; {hint}" if known else hint
-        raise CollectionError(f"{collection.name}: no split {min(missing)!r} to draw shots from.", hint=near)
+        raise CollectionError(
+            f"{collection.name}: no split {min(missing)!r} to draw shots from.", hint=near, code="no-split-draw-shots"
+        )
     if measured in (None, "all") or training_splits & set((measured or "").split("+")):
-        raise CollectionError(f"{collection.name}: shots of {train!r} would be among what is measured.", hint=hint)
+        raise CollectionError(
+            f"{collection.name}: shots of {train!r} would be among what is measured.",
+            hint=hint,
+            code="shots-among-measured",
+        )
     pool = labelled.part(train)
     most = None if ALL in plan.shots else max(plan.shots)
     training = draw_pictures(features, pool, plan, most)
@@ -291,7 +301,11 @@ def _drawn(
         notes.append(f"fewer pictures than {wanted} shots, all are taken: {listed}")
     has_validation = "val" in collection.splits and "val" not in {*training_splits, *(measured or "").split("+")}
     if plan.tuning == "validation" and not has_validation:
-        raise CollectionError(f"{collection.name}: no split 'val' to choose settings on.", hint="tuning='auto'")
+        raise CollectionError(
+            f"{collection.name}: no split 'val' to choose settings on.",
+            hint="tuning='auto'",
+            code="no-split-val-choose",
+        )
     if not has_validation or plan.tuning in ("cross-validation", "fixed"):
         return (training, None), "", notes
     most = None if most is None else min(most, VALIDATION_SHOTS)
@@ -306,9 +320,14 @@ def _labels(
             f"{opened.name}: no classes: no column called class or label, and no folder for each class.",
             hint='classes="cat,dog" labels the pictures; truth= says where their classes stand (truth="caption": the '
             "captions are the classes); a table with classes has one row for each picture",
+            code="no-classes",
         )
     if counts:
-        raise CollectionError(f"{opened.name}: shots need pictures with classes.", hint="truth= says where they stand")
+        raise CollectionError(
+            f"{opened.name}: shots need pictures with classes.",
+            hint="truth= says where they stand",
+            code="shots-need-pictures-classes",
+        )
     names = free_names(classes)
     usual = classes if isinstance(classes, str) and classes.startswith(PREFIX) else f"{PREFIX}imagenet"
     prompts = templates_of(templates if templates is not None else usual)

@@ -91,6 +91,8 @@ class Features:
         ]
         missing = [label for label, place in zip(names.classes, places, strict=True) if place is None]
         if missing:
-            raise EmbeddingError(f"no vector for the class {missing[0]!r} and {len(missing) - 1:,} more.")
+            raise EmbeddingError(
+                f"no vector for the class {missing[0]!r} and {len(missing) - 1:,} more.", code="no-vector-class-more"
+            )
         vectors: NDArray[Any] = np.asarray(self.classes.vectors)[[place for place in places if place is not None]]
         return unit(vectors)

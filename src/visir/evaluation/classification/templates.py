@@ -41,6 +41,7 @@ def templates_of(given: Any) -> Templates:
             raise ConfigurationError(
                 f"{given}: neither a template nor a file of templates.",
                 hint="a template has a gap for the class: 'a photo of a {}.'; lists of CLIP: clip/imagenet, …",
+                code="neither-template-nor-file",
             )
         texts: Sequence[Any] = [line.strip() for line in read_lines(given) if line.strip()]
         return _checked(str(given), texts)

@@ -71,12 +71,14 @@ def find_truth(
             raise CollectionError(
                 f"{collection.name}: no column {truth!r} with the classes.",
                 hint=nearest(truth, [*columns, FOLDER, CAPTION, NONE]),
+                code="no-column-classes",
             )
         usual = [column for column in columns if column.lower() in CLASS_COLUMNS]
         if len(usual) > 1:
             raise CollectionError(
                 f"{collection.name}: the classes could be in {' or '.join(map(repr, usual))}.",
                 hint=f"say which: truth={usual[0]!r} (--truth {usual[0]})",
+                code="several-columns-of-classes",
             )
         truth = usual[0] if usual else _guessed(collection, classes)
         if truth is None:
@@ -102,6 +104,7 @@ def _guessed(collection: Collection, classes: Sequence[str]) -> str | None:
                 f"{collection.name}: the folders {', '.join(sorted(known)[:3])} are called like classes, "
                 f"{', '.join(unknown[:3])} are not.",
                 hint="truth='folder' measures on those that are (--truth folder); truth='none' labels all pictures",
+                code="folders-called-like-classes",
             )
     texts = collection.captions
     one_each = texts.num_rows == collection.images.num_rows == pc.count_distinct(texts["image_id"]).as_py() > 1
@@ -134,6 +137,7 @@ def _captions(collection: Collection) -> list[str]:
         raise CollectionError(
             f"{collection.name}: {several[0]} has {len(captions[several[0]])} captions; a class is one caption.",
             hint="truth= names a column of classes, or 'folder'",
+            code="class-with-captions",
         )
     return [texts[0] if texts else "" for texts in captions.values()]
 

@@ -53,4 +53,6 @@ class Shots:
 def check_tuning(tuning: str) -> None:
     """Raise `ConfigurationError` for an unknown way of tuning."""
     if tuning not in get_args(Tuning):
-        raise ConfigurationError(f"unknown tuning {tuning!r}", hint=nearest(tuning, get_args(Tuning)))
+        raise ConfigurationError(
+            f"unknown tuning {tuning!r}", hint=nearest(tuning, get_args(Tuning)), code="unknown-tuning"
+        )

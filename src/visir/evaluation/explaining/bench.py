@@ -225,6 +225,7 @@ class Bench:
                 raise VisirError(
                     f"run {run.name} ({task}) is re-ranked; a search anew would leave the second stage out.",
                     hint="explain it as it is, without collection and model",
+                    code="run-re-ranked",
                 )
             if self.similarity(task) not in get_args(Similarity):
                 stated = self.similarity(task)
@@ -233,6 +234,7 @@ class Bench:
                     + (f" ({stated})" if stated else "")
                     + ": a search anew could be another one.",
                     hint="explain it as it is, without collection and model",
+                    code="search-anew-could-another",
                 )
         for side, part in by_modality.items():
             if isinstance(part, Embeddings):
@@ -268,6 +270,7 @@ class Bench:
                     f"run {run.name} ({task}): the best answers have other scores when these vectors are searched "
                     "anew; it was made by another model, or re-ranked.",
                     hint="name the model that made the run, or explain it as it is, without collection and model",
+                    code="best-answers-other-scores",
                 )
 
     def _scores_anew(self, task: str, queries: Places, documents: Places) -> NDArray[Any]:

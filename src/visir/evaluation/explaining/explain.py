@@ -124,7 +124,9 @@ def explain(
     """
     if source is not None and not isinstance(source, Collection):
         raise ConfigurationError(
-            f"source: a Collection is needed, not a {type(source).__name__}.", hint="source=visir.open(…)"
+            f"source: a Collection is needed, not a {type(source).__name__}.",
+            hint="source=visir.open(…)",
+            code="collection-needed-not",
         )
     material, names = _material(result, source, _pair(vectors))
     tasks = _tasks(material, direction)
@@ -220,7 +222,9 @@ def _tasks(material: Material, direction: str | None) -> list[str]:
         return list(material.runs)
     if direction not in material.runs:
         raise ConfigurationError(
-            f"direction: the result has no {direction!r}.", hint=nearest(direction, tuple(material.runs))
+            f"direction: the result has no {direction!r}.",
+            hint=nearest(direction, tuple(material.runs)),
+            code="result-no",
         )
     return [direction]
 
@@ -238,6 +242,7 @@ def _pair(vectors: Any) -> tuple[Vectors, Vectors] | None:
         raise ConfigurationError(
             "vectors: those of the images and those of the captions are needed.",
             hint="vectors={'image': (ids, matrix), 'text': (ids, matrix)}, or two Embeddings, (images, texts)",
+            code="images-captions-needed",
         )
     first, second = parts
     return (first, second) if first.modality == "image" else (second, first)
@@ -253,10 +258,11 @@ def _material(
     if isinstance(result, (str, Path)):
         result = evaluate_log(read_log(result)) if is_log(result) else load_evaluation(result)
     if not isinstance(result, Evaluation):
-        raise ConfigurationError(f"cannot explain a {type(result).__name__}.", hint=EXAMPLE)
+        raise ConfigurationError(f"cannot explain a {type(result).__name__}.", hint=EXAMPLE, code="cannot-explain")
     if not result.runs:
         raise VisirError(
             f"{result.system}: the runs are not at hand, and a reading is computed from them.",
             hint="evaluate again and save the evaluation: evaluation.save(FOLDER)",
+            code="runs-not-hand-reading",
         )
     return Material.of(result, vectors, source), (result.system, result.protocol.collection)

@@ -64,6 +64,7 @@ def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> di
         raise VisirError(
             f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
             hint="is it the right row, and the right task?",
+            code="nothing-published-runs-give",
         )
     return labels
 

@@ -121,6 +121,7 @@ def _check_source(material: Material) -> None:
             f"{material.source.name} is not the collection of this result: {different:,} of {len(same):,} captions of "
             "the result are not in it, or are of another image.",
             hint="give the collection that was evaluated, with all its splits",
+            code="captions-result-not-another",
         )
 
 

@@ -54,6 +54,7 @@ def language_model(name: str | Path) -> LanguageModel:
             raise ConfigurationError(
                 f"{name}: no captions, of which a language model could be made.",
                 hint="name a collection of images and captions, or a causal language model (gpt2)",
+                code="no-captions-language-model",
             )
         return NgramModel.fit(source.captions["text"].to_pylist(), name=f"3-grams of {source.name}")
     return CausalModel.load(str(name))

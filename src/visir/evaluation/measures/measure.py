@@ -57,6 +57,7 @@ def measure(
             f"rankings are {ranks.depth} deep",
             [f"{request.name} looks deeper" for request in requests if (request.k or 0) > ranks.depth],
             hint="search deeper, name a smaller cutoff, or take what is missing as not found (beyond_depth=True)",
+            code="rankings-deep",
         )
     by_grade: dict[float | None, Positives] = {}
     columns = {}
@@ -121,7 +122,13 @@ def rsum(aggregates: Mapping[str, Mapping[str, float]], recall: Recall = "hit") 
     """
     names = recalls_of(recall)
     missing = [f"{task}: {name}" for task, have in aggregates.items() for name in names if name not in have]
-    raise_faults(ConfigurationError, f"rsum of {recall} needs {', '.join(names)}", missing, hint="measure these too")
+    raise_faults(
+        ConfigurationError,
+        f"rsum of {recall} needs {', '.join(names)}",
+        missing,
+        hint="measure these too",
+        code="rsum-needs",
+    )
     sums = {task: 100.0 * sum(have[name] for name in names) for task, have in aggregates.items()}
     if {"i2t", "t2i"} <= sums.keys():
         sums["both"] = sums["i2t"] + sums["t2i"]

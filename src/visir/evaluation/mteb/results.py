@@ -57,6 +57,7 @@ def write_mteb(
             raise VisirError(
                 f"{part}: the main score of {name}, {main}, was not measured.",
                 hint='visir.evaluate(…, measures="mteb")',
+                code="main-score-not-measured",
             )
         subset = part if len(evaluation.per_query) > 1 or part in languages else "default"
         subset = next(iter(languages)) if len(languages) == 1 else subset
@@ -75,7 +76,9 @@ def write_mteb(
     place = Path(folder) / "results" / called.replace("/", "__").replace(" ", "_") / (revision or "visir")
     path = place / f"{name}.json"
     if path.exists():
-        raise VisirError(f"{path}: there is such a file.", hint="name another folder, model or revision")
+        raise VisirError(
+            f"{path}: there is such a file.", hint="name another folder, model or revision", code="file-there-already"
+        )
     about = place / "model_meta.json"
     for file, values in ((about, _meta(called, revision or "visir")), (path, content)):
         if file is path or not file.exists():  # what is known of the model may come from mteb itself
@@ -131,7 +134,7 @@ def read_mteb(path: str | Path) -> MtebResults:
     try:
         content = json.loads(read_text(path))  # mteb writes NaN, which is no JSON for stricter readers
     except ValueError as fault:
-        raise VisirError(f"{path}: not valid JSON: {fault}", hint="copy it again") from fault
+        raise VisirError(f"{path}: not valid JSON: {fault}", hint="copy it again", code="not-valid-json") from fault
     if not is_mteb_result(content):
         raise VisirError(f"{path}: not a file of results of mteb.", hint="it has task_name and scores by split")
     scores = {

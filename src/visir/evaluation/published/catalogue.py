@@ -49,7 +49,9 @@ def open_table(name: str) -> Published | PlainTable:
         return read_plain(FOLDER / f"{name}.json")
     if name in shipped():
         return load(name)
-    raise VisirError(f"{name}: no published table of that name.", hint=nearest(name, every_table()))
+    raise VisirError(
+        f"{name}: no published table of that name.", hint=nearest(name, every_table()), code="no-published-table-name"
+    )
 
 
 def as_plain(table: Published | PlainTable) -> PlainTable:

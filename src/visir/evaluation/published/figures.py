@@ -148,13 +148,19 @@ def _setup(path: Path, name: str) -> str:
         if any(mark in name for mark in marks):
             return setup
     if not re.search(r"baseline_finetune$|infonce(_run_\d+)?$", name):
-        raise VisirError(f"{path}: {name!r} is no setup of the figure.", hint="is it the file behind Figure 4.5?")
+        raise VisirError(
+            f"{path}: {name!r} is no setup of the figure.",
+            hint="is it the file behind Figure 4.5?",
+            code="no-setup-figure",
+        )
     return "none"
 
 
 def _present(path: Path, figure: str) -> Path:
     if not path.is_file():
         raise VisirError(
-            f"{path}: the values behind {figure} are not there.", hint="set VISIR_DATA to the folder of them"
+            f"{path}: the values behind {figure} are not there.",
+            hint="set VISIR_DATA to the folder of them",
+            code="values-behind-not",
         )
     return path

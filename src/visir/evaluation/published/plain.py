@@ -81,7 +81,9 @@ class PlainTable:
         """
         for kind, requested, known in (("row", row, self.rows), ("column", column, self.columns)):
             if requested not in known:
-                raise VisirError(f"{self.name}: no {kind} {requested!r}.", hint=nearest(requested, known))
+                raise VisirError(
+                    f"{self.name}: no {kind} {requested!r}.", hint=nearest(requested, known), code="no-such-name"
+                )
         return self.rows[row][self.columns.index(column)]
 
     def number(self, row: str, column: str) -> float | None:

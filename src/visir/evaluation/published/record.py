@@ -153,6 +153,7 @@ class Published(Displayed):
             raise VisirError(
                 f"{self.name}: {len(matching)} rows fit: {choices or 'none'}.",
                 hint="say which: --as SYSTEM, --on COLLECTION (in Python system=, collection=)",
+                code="rows-fit",
             )
         return matching[0]
 
@@ -189,6 +190,7 @@ def load(name_or_path: str | Path) -> Published:
             f"{name_or_path}: this table is not of systems and tasks of search, so no result compares with it.",
             hint="read it with visir.evaluation.published.open_table; it is printed on "
             + docs_page("background/published-values"),
+            code="table-not-systems-tasks",
         )
     elif not path.is_file():
         raise VisirError(
@@ -199,7 +201,9 @@ def load(name_or_path: str | Path) -> Published:
         try:
             content = tomllib.loads(read_bytes(path).decode("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-            raise ConfigurationError(f"{path}: not valid TOML: {fault}", hint="mend the file") from fault
+            raise ConfigurationError(
+                f"{path}: not valid TOML: {fault}", hint="mend the file", code="not-valid-toml"
+            ) from fault
     else:
         content = read_json(path)
     return _parse(path, content)

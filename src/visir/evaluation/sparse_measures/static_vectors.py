@@ -58,6 +58,7 @@ class StaticVectors:
                 f"{self.name} has no vector for {len(missing):,} of the {int(vocabulary.usable.sum()):,} usable terms "
                 f"of {vocabulary.name}: {named}{', …' if len(missing) > 5 else ''}.",
                 hint="give the table of a model with this vocabulary (StaticVectors)",
+                code="no-vector-usable-terms",
             )
         unit[~(lengths > 0)] = 0
         unit /= np.where(lengths > 0, lengths, 1)[:, None]

@@ -30,4 +30,5 @@ def check_same_texts(embeddings: SparseEmbeddings, texts: int) -> None:
         raise EmbeddingError(
             f"{len(embeddings):,} sparse {embeddings.modality} vectors, and the words of {texts:,} texts.",
             hint="tokenise the texts of the same ids, in the same order",
+            code="sparse-vectors-words-texts",
         )

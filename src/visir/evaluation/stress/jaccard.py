@@ -65,9 +65,16 @@ def jaccard(differences: Mapping[str, NDArray[np.float64]]) -> Jaccard:
     # intersection of all thirteen sets at once, gives values near 0 for every group but the unchanged.
     # differences: {perturbation: (n,) rsum after − before}, all over the same n queries.
     if len(differences) < 2:
-        raise ConfigurationError("a similarity of sets needs two perturbations at least.", hint="name more of them")
+        raise ConfigurationError(
+            "a similarity of sets needs two perturbations at least.",
+            hint="name more of them",
+            code="similarity-sets-needs-two",
+        )
     if len({len(difference) for difference in differences.values()}) > 1:
-        raise ConfigurationError("perturbations over different queries cannot be compared caption by caption.")
+        raise ConfigurationError(
+            "perturbations over different queries cannot be compared caption by caption.",
+            code="perturbations-over-different-queries",
+        )
     matrix = np.stack(list(differences.values()))
     # Sums of three recalls in binary: values that differ in the last bits are equal.
     sign = np.where(np.abs(matrix) < 1e-9, 0, np.sign(matrix)).astype(np.int8)

@@ -285,6 +285,7 @@ def _system(model: Any, name: str | None, device: str | None, dtype: str, encodi
         raise ConfigurationError(
             f"a {type(model).__name__} cannot be asked perturbed queries.",
             hint="give a model or its name, a folder of runs (visir perturb, then search), or a System",
+            code="cannot-asked-perturbed-queries",
         )
     if not isinstance(system, Encoder):
         return system
@@ -294,6 +295,7 @@ def _system(model: Any, name: str | None, device: str | None, dtype: str, encodi
                 f"{system.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
                 hint="name the model itself; or write the perturbed captions (visir perturb), search them "
                 "where the model is, and give the runs (--runs)",
+                code="vectors-made-elsewhere-cannot",
             )
     return EncoderSystem(system, None, name, zero_queries="unanswered", **encoding)
 

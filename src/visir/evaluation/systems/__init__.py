@@ -48,6 +48,7 @@ def system_of(
         raise ConfigurationError(
             f"unknown option {option!r} ({nearest(option, known)})",
             hint="options of encoding (store, batch_size, workers) need an encoder to evaluate",
+            code="unknown-option",
         )
     if isinstance(given, System):
         return given
@@ -58,14 +59,13 @@ def system_of(
         if isinstance(given, Mapping):
             for key, run in given.items():
                 if isinstance(run, Run) and key != run.task:
-                    raise ConfigurationError(f"under {key!r} there is a run of the task {run.task!r}.")
+                    raise ConfigurationError(
+                        f"under {key!r} there is a run of the task {run.task!r}.", code="under-run-task"
+                    )
         return RunSystem(by_task(runs), similarity, name)
     if members and len(vectors) == len(members):
         return VectorSystem(_pair(given, vectors), similarity, name)
-    raise ConfigurationError(
-        f"cannot evaluate {_named(given)}.",
-        hint=FORMS,
-    )
+    raise ConfigurationError(f"cannot evaluate {_named(given)}.", hint=FORMS, code="cannot-evaluate")
 
 
 def _named(given: object) -> str:
@@ -81,6 +81,7 @@ def _pair(given: object, vectors: list[Vectors]) -> dict[str, Vectors]:
         raise ConfigurationError(
             f"vectors under the keys {', '.join(map(repr, given))}.",
             hint='name them by role ("query", "document"), or by what they are vectors of ("image", "text")',
+            code="vectors-under-keys",
         )
     if len(vectors) == 2 and len(by_modality) == 1:
         return {"query": vectors[0], "document": vectors[1]}

@@ -135,6 +135,7 @@ class System(ABC):
                     f"{where}: {counted(len(foreign), 'documents', 'are')} not in the gallery, "
                     f"e.g. {foreign[0].as_py()!r}.",
                     hint="answer with ids of task.gallery only",
+                    code="not-gallery",
                 )
         if task.pools is not None:
             others = len(run.indices) - len(within_pools(run, task.pools).indices)
@@ -142,6 +143,7 @@ class System(ABC):
                 raise ProtocolError(
                     f"{where}: {counted(others, 'answers', 'are')} outside the candidates of the query.",
                     hint="search task.pools: visir.retrieval.pools.within_pools(run, task.pools) cuts a run to them",
+                    code="outside-candidates-query",
                 )
 
     def _note_missing(self, task: Task, run: Run) -> None:

@@ -32,7 +32,9 @@ class Bm25System(System):
         # Returns: (n,) texts; empty where an item has none.
         if items.texts is None:
             raise ConfigurationError(
-                f"{self.name} compares texts; {items.title} are {items.modality}s.", hint="leave BM25 out"
+                f"{self.name} compares texts; {items.title} are {items.modality}s.",
+                hint="leave BM25 out",
+                code="compares-texts",
             )
         if items.texts.null_count:
             note = (

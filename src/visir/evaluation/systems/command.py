@@ -39,6 +39,7 @@ class CommandSystem(System):
             raise ConfigurationError(
                 f"--command {command!r} does not say where {' and '.join(missing)} stands.",
                 hint="for example: --command 'mysearch {queries} {run}'",
+                code="command-not-say-where",
             )
         super().__init__(name or Path(self.words[0]).name)
 
@@ -91,9 +92,15 @@ class CommandSystem(System):
         self.seconds["command"] = self.seconds.get("command", 0.0) + time.perf_counter() - started
         if finished.returncode != 0:
             tail = (finished.stderr or finished.stdout)[-_TAIL:].strip()
-            raise RunError(f"{shlex.join(words)}: exit status {finished.returncode}.\n{tail}", hint="mend the command")
+            raise RunError(
+                f"{shlex.join(words)}: exit status {finished.returncode}.\n{tail}",
+                hint="mend the command",
+                code="exit-status",
+            )
         if not run.is_file():
-            raise RunError(f"{shlex.join(words)}: left no run at {run}.", hint="write the answers to {run}")
+            raise RunError(
+                f"{shlex.join(words)}: left no run at {run}.", hint="write the answers to {run}", code="left-no-run"
+            )
 
 
 def _filled(word: str, places: Mapping[str, str]) -> str:

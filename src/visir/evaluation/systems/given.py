@@ -66,7 +66,9 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
     if isinstance(runs := getattr(given, "runs", None), Mapping) and runs:  # an evaluation: measured again
         return {task: run for task, run in runs.items() if task in tasks}
     if is_run_file(given) and not Path(given).is_file():
-        raise ConfigurationError(f"{given}: no such file.", hint="name the file of a run, or a model")
+        raise ConfigurationError(
+            f"{given}: no such file.", hint="name the file of a run, or a model", code="no-such-file"
+        )
     if is_runs(given, tasks):
         return {
             task: run if isinstance(run, Run) and run.task in tasks else read_run(run, task=task)
@@ -112,7 +114,11 @@ def task_of(run: Run, tasks: Mapping[str, Task]) -> str:
         for name, task in tasks.items()
     ]
     matching = [form for form in forms if "they differ" in form]
-    raise RunError(f"run {run.name} answers no query of {', '.join(tasks)}.", hint="; ".join(matching or forms))
+    raise RunError(
+        f"run {run.name} answers no query of {', '.join(tasks)}.",
+        hint="; ".join(matching or forms),
+        code="run-answers-no-query",
+    )
 
 
 def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str | None = None) -> dict[str, Vectors]:

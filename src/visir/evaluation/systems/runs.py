@@ -112,6 +112,7 @@ def by_task(runs: Sequence[Run]) -> dict[str, Run]:
             raise ConfigurationError(
                 f"two runs of the task {run.task}: {runs_by_task[run.task].name} and {run.name}.",
                 hint="evaluate them one after the other, then compare the results",
+                code="two-runs-task",
             )
         runs_by_task[run.task] = run
     return runs_by_task

@@ -56,6 +56,7 @@ class VectorSystem(System):
                     f"{first.modality} vectors have {first.dimension} dimensions ({first.encoder.name}), "
                     f"{other.modality} vectors {other.dimension} ({other.encoder.name}): they are not in one space.",
                     hint="encode both sides with one model, or train heads over the two",
+                    code="configuration-not-one-space",
                 )
         super().__init__(name or system_name(first.encoder, (others or [first])[-1].encoder))
         self.similarity = similarity_of(similarity, first, (others or [first])[-1])
@@ -80,6 +81,7 @@ class VectorSystem(System):
                         f"task {task.name}: its {items.title} are {items.modality}s; the {role} vectors are of "
                         f"{modality}s.",
                         hint="expected image and text embeddings: give the pair (images, texts)",
+                        code="modalities-swapped",
                     )
             return self.vectors["query"], self.vectors["document"]
         both = [self._of_kinds(items) for items in (task.queries, task.documents)]
@@ -93,6 +95,7 @@ class VectorSystem(System):
                 f"task {task.name}: there are no vectors of the {' and the '.join(missing)}; "
                 f"given are vectors of modality {', '.join(self.vectors)}.",
                 hint='give both sides: {"query": embeddings, "document": embeddings}',
+                code="no-vectors-given-vectors",
             )
         return both[0], both[1]
 
@@ -198,10 +201,12 @@ def dense(vectors: Vectors) -> Embeddings:
         raise ConfigurationError(
             f"dcg_cm takes cosines for gains; {vectors.encoder.name} makes several vectors for each item.",
             hint="name an encoder with one vector for each item as the estimator",
+            code="dcg-cm-takes-cosines",
         )
     if isinstance(vectors, SparseEmbeddings):
         raise ConfigurationError(
             f"dcg_cm takes cosines for gains; the vectors of {vectors.encoder.name} are sparse.",
             hint="name a dense encoder as the estimator, the one that was made sparse for instance",
+            code="dcg-cm-takes",
         )
     return vectors

@@ -165,7 +165,9 @@ def read_click_log(
     missing = [name for name, column in named.items() if column is None and name != "visitor"]
     if missing:
         raise CollectionError(
-            f"{path}: no column of {', '.join(missing)}.", hint=f"name it: {missing[0]}=…; there are {columns}"
+            f"{path}: no column of {', '.join(missing)}.",
+            hint=f"name it: {missing[0]}=…; there are {columns}",
+            code="collection-no-column-3",
         )
     cells: dict[str, list[Any]] = {name: [] for name in wanted}
     faults: list[str] = []

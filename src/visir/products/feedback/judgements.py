@@ -130,6 +130,7 @@ def click_judgements(
             f"judgements from clicks: no pair of {len(pairs):,} has {min_impressions} impressions, and "
             f"{min_clicks} clicks in its query.",
             hint="a longer log, or smaller min_impressions and min_clicks",
+            code="no-pair-impressions-clicks",
         )
     grades = rates[judged] if levels is None else _whole(rates[judged], query[judged], levels)
     qrels = Qrels.of(

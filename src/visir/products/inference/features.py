@@ -69,7 +69,11 @@ def product_features(
         assert isinstance(loaded, CategoryVectorSystem)
         features = _of_vectors(catalogue, loaded.name, loaded.categories, loaded.products)
     else:
-        raise ConfigurationError(f"unknown system {str(system)!r}: no such folder", hint=nearest(str(system), FORMS))
+        raise ConfigurationError(
+            f"unknown system {str(system)!r}: no such folder",
+            hint=nearest(str(system), FORMS),
+            code="configuration-no-such-folder",
+        )
     if not features.present.any():
         raise ConfigurationError(
             f"{catalogue.name}: no product has what {features.name} reads.",

@@ -207,6 +207,7 @@ def infer_categories(
             f"{catalogue.name}: {len(labelled):,} products have a category and what {features.name} reads; at least "
             f"{FEWEST} are needed to calibrate confidences.",
             hint="give more products their category",
+            code="products-category-reads",
         )
     possible = tree.leaves & (np.array(tree.ids) != UNCATEGORISED)
     possible[categories[labelled]] = True

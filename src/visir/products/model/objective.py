@@ -78,7 +78,10 @@ class CategoryInfoNCE(nn.Module):
         right."""
         # In another tree there is none: one level above the root, depth(j) in all.
         if pairs.classes is None:
-            raise ConfigurationError("this loss needs the products' own categories; give `TrainingExamples.classes`.")
+            raise ConfigurationError(
+                "this loss needs the products' own categories; give `TrainingExamples.classes`.",
+                code="loss-needs-products-categories",
+            )
         path, own = self.paths[pairs.anchor_rows], self.paths[pairs.classes]
         shared = (path[:, None] == own[None, :]) & (path != NONE)[:, None]
         return self.depths[pairs.anchor_rows][:, None] - shared.sum(-1)

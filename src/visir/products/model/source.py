@@ -73,6 +73,7 @@ def _parts(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, 
         raise ConfigurationError(
             f"{vectors.catalogue.name}: the model reads {' and '.join(missing)}, and there are no such vectors.",
             hint="encode them (encode_catalogue), or train without: product.modalities",
+            code="model-reads-no-such",
         )
     return {name: part for name in modalities if (part := available[name]) is not None}
 

@@ -82,7 +82,12 @@ class CategoriesModel:
             if "categories" not in self.cards:
                 raise EncoderError(f"{self.name} does not know its text encoder.", hint="give it: encoder=…")
             encoder = load_recorded(self.cards["categories"].name, self.name)
-        raise_faults(EncoderError, f"{self.name}: another text encoder", self._differing("categories", encoder.card))
+        raise_faults(
+            EncoderError,
+            f"{self.name}: another text encoder",
+            self._differing("categories", encoder.card),
+            code="another-text-encoder",
+        )
         vectors = one_each(encoder.encode_texts(list(texts), "query"), encoder.label)
         return self._encode(self.category, VectorSource([vectors]))
 
@@ -166,7 +171,9 @@ def load_categories_model(path: str | Path) -> CategoriesModel:
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise EncoderError(f"{folder}: its description is not one of a category model: {fault}", hint=_AGAIN) from fault
     except (OSError, SafetensorError, RuntimeError) as fault:
-        raise EncoderError(f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN) from fault
+        raise EncoderError(
+            f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read"
+        ) from fault
     return CategoriesModel(
         category.eval(),
         product.eval(),

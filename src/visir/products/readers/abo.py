@@ -67,7 +67,9 @@ def read(
     fields, languages = attributes.split(","), language.split(",")
     for name in fields:
         if name not in (*FIELDS, *OTHERS):
-            raise CollectionError(f"abo: unknown attribute {name!r}", hint=nearest(name, (*FIELDS, *OTHERS)))
+            raise CollectionError(
+                f"abo: unknown attribute {name!r}", hint=nearest(name, (*FIELDS, *OTHERS)), code="unknown-attribute"
+            )
     domains = None if shops == "any" else frozenset(shops.split(","))
     root = folder.absolute()
     draft = ProductDraft("ABO", root, f"Amazon Berkeley Objects {root.name}/ in {language}")

@@ -23,7 +23,9 @@ def read(path: Path) -> ProductDraft:
     for place, row in read_csv_rows(path, draft.reject_row):
         missing = [name for name in ("id", *LEVELS) if name not in row]
         if missing:
-            raise CollectionError(f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}")
+            raise CollectionError(
+                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="no-such-column"
+            )
         draft.add(
             place,
             row["id"],

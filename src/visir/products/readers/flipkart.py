@@ -27,7 +27,9 @@ def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
     for place, row in read_csv_rows(path, draft.reject_row):
         missing = [name for name in COLUMNS if name not in row]
         if missing:
-            raise CollectionError(f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}")
+            raise CollectionError(
+                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="no-such-column"
+            )
         label = f"{place}: {row['uniq_id']!r}"
         names = _path(draft, label, row["product_category_tree"])
         if product_names == "drop" and isinstance(names, list) and _is_name(names[-1], row["product_name"]):

@@ -50,7 +50,11 @@ def read(
         levels = [category] if category else []
     if identifier is None or not levels:
         missing, option = ("product ids", "id_column") if identifier is None else ("categories", "category_column")
-        raise CollectionError(f"{path}: no column of {missing}.", hint=f"{option}= names it; there are {columns}")
+        raise CollectionError(
+            f"{path}: no column of {missing}.",
+            hint=f"{option}= names it; there are {columns}",
+            code="collection-no-column-3",
+        )
     title = one_column(path, columns, title_column, TITLE_COLUMNS, "title")
     image = one_column(path, columns, image_column, IMAGE_COLUMNS, "image")
     all_attributes = one_column(path, columns, attributes_column, ATTRIBUTES_COLUMNS, "attributes")

@@ -109,7 +109,9 @@ class IvfIndex(StoredIndex[Embeddings]):
         folder = Path(folder)
         settings = settings_of(cls.kind, cls.settings_type, options)
         check_new_index(folder)
-        busy = INDEX.error(f"{folder}: another process is making it.", hint="wait until it is done")
+        busy = INDEX.error(
+            f"{folder}: another process is making it.", hint="wait until it is done", code="another-process-making"
+        )
         with changing(folder, INDEX, busy=busy, resume=True) as change:
             index = cls(IndexState(Rows.of(cls.form, documents), None), settings)
             state = index._built_in_parts(change, documents)

@@ -96,6 +96,7 @@ def check_whole_grades(qrels: Qrels) -> None:
         raise CollectionError(
             f"qrels {qrels.name}: the grade {fractions[0]} is not a whole number, as TREC asks.",
             hint="scale the grades, or keep only positives at a threshold",
+            code="grade-not-whole-number",
         )
 
 

@@ -80,7 +80,8 @@ def write_run(run: Run, path: str | Path, *, format: str | None = None, replace:
     form = format or _format_of(path)
     if form == "parquet" and Path(path).suffix in (".gz", ".xz"):
         raise RunError(f"{path}: Parquet is packed already, and is not read back under this name.",
-                       hint=f"name it {Path(path).with_suffix('').name}")  # fmt: skip
+                       hint=f"name it {Path(path).with_suffix('').name}",
+                       code="parquet-packed-already-not")  # fmt: skip
     FORMATS.get(form).write(run, path, replace=replace)
 
 
@@ -95,5 +96,6 @@ def _format_of(path: str | Path) -> str:
         raise RunError(
             f"{path}: the suffix {suffix!r} tells no run format.",
             hint=f"name it (format=...): {', '.join(FORMATS)}; or use one of {' '.join(_SUFFIXES)}",
+            code="suffix-tells-no-run",
         )
     return _SUFFIXES[suffix]

@@ -59,6 +59,7 @@ def from_frame(
         raise RunError(
             f"{where} has no column {missing[0]!r}; it has {', '.join(present)}.",
             hint=f"name it so; known names: {', '.join(_COLUMNS[missing[0]])}",
+            code="no-column",
         )
     rank = chosen["rank"]
     return run_of(

@@ -53,7 +53,7 @@ def read(
     try:
         table = read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:
-        raise RunError(f"{path}: not a readable Parquet file: {fault}") from fault
+        raise RunError(f"{path}: not a readable Parquet file: {fault}", code="not-readable-parquet-file") from fault
     metadata = table.schema.metadata or {}
     if _RUN in metadata and gallery is None and task is None:
         try:

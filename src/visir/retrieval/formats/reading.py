@@ -98,10 +98,14 @@ def _from_matrix(
         raise RunError(
             f"the scores have the shape {scores.shape}, for {len(queries)} queries and {len(documents)} documents.",
             hint="give (scores, query_ids, document_ids), with one row of scores for each query",
+            code="scores-shape-queries-documents",
         )
     if not np.isfinite(scores).all():
         row, column = np.argwhere(~np.isfinite(scores))[0]
-        raise RunError(f"the score of query {queries[row]!r} and document {documents[column]!r} is not finite.")
+        raise RunError(
+            f"the score of query {queries[row]!r} and document {documents[column]!r} is not finite.",
+            code="score-query-document-not",
+        )
     count = min(depth or len(documents), len(documents))
     by_id = np.argsort(np.array(documents, object), kind="stable")  # a stable sort then leaves ties in this order
     best = by_id[np.argsort(-scores[:, by_id].astype(np.float64), axis=1, kind="stable")[:, :count]]

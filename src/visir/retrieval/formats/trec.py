@@ -60,6 +60,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
                 raise RunError(
                     f"run {run.name}: {kind} id {identifier!r} has white space, which ends a field in TREC files.",
                     hint="write Parquet or JSON",
+                    code="id-white-space-ends",
                 )
     silent = np.flatnonzero(np.diff(run.offsets) == 0)
     if len(silent):
@@ -67,6 +68,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
             f"run {run.name}: {len(silent)} queries are answered with nothing (e.g. {run.queries[int(silent[0])]}); "
             "TREC files cannot say so.",
             hint="write Parquet or JSON",
+            code="queries-answered-nothing",
         )
     tag = "_".join(run.name.split()) or "visir"
     table = run.to_arrow()

@@ -109,6 +109,7 @@ def _check_unit(documents: MultiVectorEmbeddings) -> None:
             f"vectors of this compressed index have length 1, but not those of {counted(len(owners), 'documents')}: "
             f"{listed((repr(documents.ids[int(row)].as_py()) for row in owners[:3]), len(owners))}.",
             hint="normalise them, or build the index with quantisation=float16",
+            code="vectors-compressed-index-length",
         )
 
 

@@ -42,6 +42,7 @@ def pool_tokens(embeddings: MultiVectorEmbeddings, factor: int) -> MultiVectorEm
         raise ConfigurationError(
             f"the factor of token pooling must be a whole number from 1, not {factor!r}.",
             hint="2 halves the number of vectors, 3 leaves a third",
+            code="factor-token-pooling-whole",
         )
     if factor == 1:
         return embeddings

@@ -163,6 +163,7 @@ def _slacks(queries: TokenSide, documents: TokenSide) -> NDArray[np.float32]:
             f"the scores of {side.modality} {side.ids[row].as_py()!r} by {side.encoder.name} are too large for "
             "float32.",
             hint="scale the vectors down",
+            code="scores-too-large-float32",
         )
     counts = np.diff(queries.offsets)
     terms = queries.embeddings.dimension + int(counts.max(initial=1))

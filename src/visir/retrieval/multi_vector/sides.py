@@ -90,6 +90,7 @@ class TokenSide:
             f"{self.embeddings.modality} multi-vectors by {self.embeddings.encoder.name} are too large for float32: "
             f"{named}{', …' if len(items) > 5 else ''}.",
             hint="look at these inputs, or scale the vectors down",
+            code="multi-vectors-too-large-float32",
         )
 
 

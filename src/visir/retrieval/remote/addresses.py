@@ -47,6 +47,7 @@ def check_named(url: str) -> None:
     raise EngineError(
         f"{url}: the vectors lie on this server, which nobody has named here; nothing was sent to it.",
         hint=f"if you trust it, and whoever made the folder: {naming([url])}",
+        code="vectors-lie-server-nobody",
     )
 
 
@@ -90,6 +91,7 @@ def key_for(url: str) -> str | None:
             f"{url}: the key ({family.key}) would be sent there in clear, without TLS.",
             hint=f"name the server by {family.encrypted}:// (a certificate of its own: {family.certificate}=FILE), "
             f"reach it through a tunnel on 127.0.0.1, or unset {family.key}",
+            code="key-sent-clear-without",
         )
     return key
 
@@ -116,7 +118,9 @@ def trust(url: str) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as fault:
         raise ConfigurationError(
-            f"{family.certificate}: {file}: no certificates can be read there: {fault}", hint="name a PEM file"
+            f"{family.certificate}: {file}: no certificates can be read there: {fault}",
+            hint="name a PEM file",
+            code="no-certificates-read",
         ) from fault
 
 
@@ -133,7 +137,9 @@ def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:
         try:
             family.check_address(url)
         except ConfigurationError as fault:
-            raise ConfigurationError(f"{family.addresses}: {fault.message}", hint=fault.hint) from fault
+            raise ConfigurationError(
+                f"{family.addresses}: {fault.message}", hint=fault.hint, code=fault.code
+            ) from fault
         servers.add(_server(url, family))
     return servers
 

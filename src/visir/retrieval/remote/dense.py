@@ -111,9 +111,13 @@ class PgvectorIndex(RemoteDenseIndex):
                 f"pgvector builds graphs over vectors of up to {most:,} values ({settings.precision}); these have "
                 f"{documents.dimension:,}.",
                 hint="precision=float16 takes up to 4,000, m=0 (no graph, every vector is compared) up to 16,000",
+                code="pgvector-builds-graphs-over",
             )
         if documents.dimension > 16_000:
-            raise EmbeddingError(f"pgvector stores vectors of up to 16,000 values; these have {documents.dimension:,}.")
+            raise EmbeddingError(
+                f"pgvector stores vectors of up to 16,000 values; these have {documents.dimension:,}.",
+                code="pgvector-stores-vectors-up",
+            )
         if settings.precision == "float16" and settings.similarity == "dot":
             largest = np.maximum(documents.vectors.max(axis=1), -documents.vectors.min(axis=1))
             if (largest > _HALF).any():
@@ -122,6 +126,7 @@ class PgvectorIndex(RemoteDenseIndex):
                     f"precision=float16 holds values of up to {_HALF:,}; the vector of {documents.ids[at].as_py()!r} "
                     f"has one of {largest[at]:,.0f}.",
                     hint="precision=float32, or scale the vectors down",
+                    code="precision-float16-holds-values",
                 )
 
     def _nearest(self, vector: Vector, limit: int, exact: bool, settings: PgvectorSettings) -> Nearest:

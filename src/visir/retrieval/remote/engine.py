@@ -201,6 +201,7 @@ class RemoteEngine(Engine):
                 f"{self.where()} was changed through another copy of this index's folder: it knows of "
                 f"{mark.generation} changes, this folder of {generation}.",
                 hint="copy that folder here; only one copy may be changed",
+                code="knows-changes-folder",
             )
         if mark.generation < generation:
             raise self._older(mark, generation)
@@ -255,6 +256,7 @@ class RemoteEngine(Engine):
         return EngineError(
             f"{self.where()} is not the one that this index's folder was made with.",
             hint=f"was it deleted and made anew? {BUILD_ON_SERVER}",
+            code="not-one-index-folder",
         )
 
     def check_no_collection(self) -> None:
@@ -267,13 +269,18 @@ class RemoteEngine(Engine):
             raise EngineError(
                 f"{self.where()} is half-made: a build was killed, or is still running.",
                 hint=f"if none is running, {delete}; or name another: collection=NAME",
+                code="build-killed-still-running",
             )
         if not mark.index:
             raise EngineError(
-                f"{self.where()} exists already, and visir has not made it.", hint="name another: collection=NAME"
+                f"{self.where()} exists already, and visir has not made it.",
+                hint="name another: collection=NAME",
+                code="exists-already-visir-not",
             )
         raise EngineError(
-            f"{self.where()} exists already.", hint=f"name another (collection=NAME), or {delete} if nobody needs it"
+            f"{self.where()} exists already.",
+            hint=f"name another (collection=NAME), or {delete} if nobody needs it",
+            code="exists-already",
         )
 
     collection: str

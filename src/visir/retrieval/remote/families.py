@@ -70,16 +70,19 @@ class EngineFamily:
             raise ConfigurationError(
                 f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
                 hint=f"like {self._examples()}",
+                code="no-address-server",
             )
         if not url.isprintable() or any(letter.isspace() for letter in url):
             raise ConfigurationError(
                 f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
                 hint="without spaces, on one line",
+                code="no-address-server",
             )
         if not self.takes_any_path and not _PLAIN_PATH.fullmatch(parts.path) and not hidden:
             raise ConfigurationError(
                 f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
                 hint="its path takes letters, digits and any of / . _ ~ % : @ + , = -, as in https://host/qdrant",
+                code="no-address-server",
             )
         if (parts.username and not self.takes_user) or hidden:
             secrets = "a password, a query or a fragment"

@@ -103,6 +103,7 @@ class HybridCollection:
             raise ConfigurationError(
                 f"{folder}: holds an index of kind {kind!r}, no collection of both forms.",
                 hint="visir.retrieval.open_index reads it",
+                code="holds-index-kind-no",
             )
         return cls(RemoteStorage.load(folder, ENGINES[kind.removesuffix(_ENDING)].settings_type, _read_space))
 
@@ -149,7 +150,10 @@ class HybridCollection:
         if len(weights) != 2 or not all(0 < weight < np.inf for weight in weights):
             raise RunError(f"weights are two numbers greater than 0, of the dense and the sparse list, not {weights}.")
         if not constant >= 0:
-            raise RunError(f"constant={constant}: the constant of reciprocal rank fusion is a number from 0.")
+            raise RunError(
+                f"constant={constant}: the constant of reciprocal rank fusion is a number from 0.",
+                code="constant-reciprocal-rank-fusion",
+            )
         ordered = in_order(DENSE, dense, self._dense, len(state.documents), k)
         deep, best = min(depth, len(state.documents)), min(k, len(state.documents))
         _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.documents), k), "query")
@@ -205,7 +209,9 @@ def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: Any) -> Iter
 
 def _check(dense: Embeddings, sparse: SparseEmbeddings, settings: Any, kind: type[RemoteDenseIndex]) -> None:
     if len(dense) == 0:
-        raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+        raise EmbeddingError(
+            "there is no vector to index.", hint="is the split, or the filter, right?", code="no-vector-index"
+        )
     _check_same_ids(dense, sparse, "document")
     kind._check(dense, settings)
     if kind is PgvectorIndex:
@@ -220,4 +226,5 @@ def _check_same_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> N
             f"{', '.join(map(repr, sorted(other)[:5]))}"
             f"{', …' if len(other) > 5 else ''}.",
             hint=f"encode every {what} with both models",
+            code="one-of-two-vectors",
         )

@@ -80,7 +80,9 @@ class RemoteIndex(Index[Vectors]):
         """Build an index."""
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
-            raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+            raise EmbeddingError(
+                "there is no vector to index.", hint="is the split, or the filter, right?", code="no-vector-index"
+            )
         cls._check(documents, settings)
         return cls._built(documents, folder, settings, settings)
 
@@ -277,6 +279,7 @@ class RemoteIndex(Index[Vectors]):
             raise RunError(
                 f"k={wanted:,}: {family.title} gives up to {family.most_answers - 1:,} answers to a query.",
                 hint="ask for fewer; indexes of kind 'exact' and 'inverted' give all",
+                code="gives-up-answers-query",
             )
         outgoing = self._outgoing(queries, 0, len(queries), settings)
         among = None if allowed is None else allowed.to_pylist()

@@ -199,7 +199,8 @@ class MilvusEngine(StepwiseEngine):
         deepest = max([limit, *(question.limit for several in questions for question in several)])
         if deepest > MILVUS.most_answers:
             raise EngineError(
-                f"{self.where()}: lists to fuse have up to {MILVUS.most_answers:,} answers, not {deepest:,}."
+                f"{self.where()}: lists to fuse have up to {MILVUS.most_answers:,} answers, not {deepest:,}.",
+                code="lists-fuse-up-answers",
             )
         answers = []
         for several in questions:
@@ -280,8 +281,7 @@ class MilvusEngine(StepwiseEngine):
         except EngineError as fault:
             if is_missing(fault.__cause__):
                 raise EngineError(
-                    f"{self.where()} does not exist.",
-                    hint=f"was it deleted? {BUILD_ON_SERVER}",
+                    f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
                 ) from fault.__cause__
             raise
 

@@ -130,6 +130,7 @@ class MilvusConnection:
                 hint=f"is the server running, and is this its address? A full Milvus answers {_check(url)} "
                 "(milvus-lite has no such page); for a slow one, a longer wait: "
                 f"timeout={2 * self.place.timeout}",
+                code="no-answer-asked-times",
             )
         if status == "UNAUTHENTICATED":
             return EngineError(f"{url}: may not {what}: {text}", hint=why_no_key(url))

@@ -84,8 +84,7 @@ class PostgresEngine(RemoteEngine):
         described = self._client.read("look at the table", self._described)
         if described is None:
             raise EngineError(
-                f"{self.where()} does not exist.",
-                hint=f"was it deleted? {BUILD_ON_SERVER}",
+                f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
             )
         mark, columns = _read_comment(described)
         self._columns = self._columns or columns
@@ -291,6 +290,7 @@ class PostgresEngine(RemoteEngine):
                     raise EngineError(
                         f"{self.where()} was changed by another process meanwhile; nothing was done here.",
                         hint="try again",
+                        code="changed-another-process-meanwhile",
                     )
             connection.execute("SET LOCAL statement_timeout = 0")
 

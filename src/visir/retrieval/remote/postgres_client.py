@@ -191,6 +191,7 @@ class PostgresClient:
             return _Away(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
                 hint=f"is the server running, and is this its address? {check}",
+                code="no-answer-asked-times",
             )
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
 

@@ -292,19 +292,24 @@ class ServerEngine(StepwiseEngine):
                 f"{self.place.url}: no answer, asked {self.place.retries + 1} times to {what}: {fault}",
                 hint=f"is the server running, and is this its address? curl {ready}; for "
                 f"a slow one, a longer wait: timeout={2 * self.place.timeout}",
+                code="no-answer-asked-times",
             )
         if status in (401, 403):
-            return EngineError(f"{self.place.url}: may not {what} (status {status}).", hint=why_no_key(self.place.url))
+            return EngineError(
+                f"{self.place.url}: may not {what} (status {status}).",
+                hint=why_no_key(self.place.url),
+                code="not-status",
+            )
         if status == 404:
             return EngineError(
-                f"{self.where()} does not exist.",
-                hint=f"was it deleted? {BUILD_ON_SERVER}",
+                f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
             )
         reply = getattr(fault, "content", b"")[:300].decode("utf-8", "replace")
         attempts = f", asked {self.place.retries + 1} times" if status in _BUSY else ""
         return EngineError(
             f"{self.place.url}: cannot {what}: status {status}{attempts}: {reply}",
             hint="the server's own log says more",
+            code="cannot-status",
         )
 
 

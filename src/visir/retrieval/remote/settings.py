@@ -50,7 +50,9 @@ class Place(Server):
         super().__post_init__()
         if self.grpc and not self.url:
             raise ConfigurationError(
-                f"grpc={self.grpc}: the embedded engine has no port.", hint="name a server too: url=http://HOST:6333"
+                f"grpc={self.grpc}: the embedded engine has no port.",
+                hint="name a server too: url=http://HOST:6333",
+                code="embedded-engine-no-port",
             )
 
 

@@ -96,6 +96,7 @@ class PgvectorSparseIndex(RemoteSparseIndex):
                 f"pgvector {'builds graphs over' if settings.m else 'stores'} sparse vectors of up to {most:,} terms; "
                 f"that of {name!r} has {counts.max():,}, and {int((counts > most).sum()):,} have more than {most:,}.",
                 hint="m=0 (no graph, every document is compared) takes up to 16,000; or prune the vectors",
+                code="pgvector-sparse-vectors-up",
             )
 
 

@@ -103,6 +103,7 @@ class StepwiseEngine(RemoteEngine):
             f"{self.where()} was changed through another copy of this index's folder meanwhile; what was sent from "
             "here is taken back.",
             hint="only one copy may be changed: copy that folder here",
+            code="changed-through-another-copy",
         )
 
     def _miscounted(self, sent: tuple[int, int], held: tuple[int, int]) -> EngineError:
@@ -110,6 +111,7 @@ class StepwiseEngine(RemoteEngine):
             f"{self.where()}: this change added {sent[0]:,} documents and deleted {sent[1]:,}; the server counts "
             f"{held[0]:,} and {held[1]:,}. The change is taken back.",
             hint="try again; if that does not help, the server's own log says more",
+            code="change-added-documents-deleted",
         )
 
     def undo(self) -> None:

@@ -105,6 +105,7 @@ class RemoteStorage:
                 raise ConfigurationError(
                     "an index on a server needs a folder: it says what of the collection counts.",
                     hint="name one (--out FOLDER); it holds none of the documents",
+                    code="says-collection-counts",
                 )
             scratch = Scratch.temporary("index")
             folder = scratch.made("index")
@@ -284,6 +285,7 @@ def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Do
         raise IndexFolderError(
             f"{folder}: an earlier version of visir made this index on a server, and kept its ids in the folder.",
             hint=f"build it again, into a new folder (visir index build); then delete the old collection: {old}",
+            code="earlier-version-visir-made",
         )
     engine: RemoteEngine = family(settings.collection, settings)
     mark = engine.check(content["index"], content["changes"], content.get("pending", ""))

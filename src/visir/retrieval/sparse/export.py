@@ -86,6 +86,7 @@ def _repeated_terms(separator: str) -> Callable[[SparseEmbeddings, Quantised, Pa
                     raise EmbeddingError(
                         f"query id {item_id!r} holds {separator!r} or a line end, which ends the id in this form.",
                         hint="export the queries under other ids",
+                        code="query-id-holds-line",
                     )
                 words = [term for term, weight in zip(terms, weights, strict=True) for _ in range(weight)]
                 stream.write(f"{item_id}{separator}{' '.join(words)}\n".encode())

@@ -81,6 +81,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
                 f"two-stage search: {len(first)} queries to retrieve with and {len(queries)} to score with are not the "
                 "same.",
                 hint="give both forms of the same queries, under the same ids",
+                code="queries-retrieve-score-not",
             )
         check_depth(k)
         wanted = min(max(k, settings.candidates or max(10 * k, 100)), MOST)
@@ -94,7 +95,9 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster."""
         rows = self._state.rows
         if len(rows.live) == 0:
-            raise RunError("the index is empty: every document was deleted.", hint="add some first")
+            raise RunError(
+                "the index is empty: every document was deleted.", hint="add some first", code="every-document-deleted"
+            )
         if len(rows.parts) > 1 or rows.dead.any():
             merged = rows.compact()
             self._change(merged, lambda: self._construct(merged))

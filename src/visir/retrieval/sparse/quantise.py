@@ -32,7 +32,7 @@ class Quantised:
 def quantise(vectors: SparseEmbeddings, levels: int = LEVELS, scale: float | None = None) -> Quantised:
     """Return the weights as whole numbers."""
     if levels < 1:
-        raise EmbeddingError(f"levels must be at least 1, not {levels}.")
+        raise EmbeddingError(f"levels must be at least 1, not {levels}.", code="levels-least-not")
     if scale is None:
         scale = levels / float(vectors.values.max()) if len(vectors.values) else 1.0
     whole = np.rint(np.asarray(vectors.values, np.float64) * scale)

@@ -142,4 +142,5 @@ def check_same_vocabulary(first: SparseEmbeddings, second: SparseEmbeddings) -> 
             f"({len(left):,} terms), {second.modality} embeddings by {second.encoder.name} over {right.name!r} "
             f"({len(right):,} terms): they do not weigh the same words.",
             hint="encode both sides with one sparse encoder",
+            code="not-weigh-same-words",
         )

@@ -113,7 +113,9 @@ class TextIndex(Displayed):
         # The result equals a new build. Without a change it is this index itself.
         if tuple(texts) != self.fields:
             raise TextIndexError(
-                f"this index has the fields {', '.join(self.fields)}, not {', '.join(texts)}.", hint="build a new one"
+                f"this index has the fields {', '.join(self.fields)}, not {', '.join(texts)}.",
+                hint="build a new one",
+                code="index-fields-not",
             )
         ids, columns, digests = _documents(ids, texts)
         before = {name: row for row, name in enumerate(self.ids.to_pylist())}
@@ -325,7 +327,10 @@ class TextIndex(Displayed):
         if fault := depth_fault(k):
             raise ConfigurationError(fault, hint="k=10 gives the best ten")
         if within is not None and (within.dtype != np.bool_ or within.shape != (len(self),)):
-            raise ConfigurationError(f"within must be {len(self):,} booleans, not {within.shape} of {within.dtype}")
+            raise ConfigurationError(
+                f"within must be {len(self):,} booleans, not {within.shape} of {within.dtype}",
+                code="within-booleans-not",
+            )
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         postings = self.postings
         concepts, alternatives, groups, words, weights = looked_up.arrays()

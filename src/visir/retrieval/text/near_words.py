@@ -38,7 +38,9 @@ class NearWords:
         from visir.encoders.encoding import encode_items
 
         if not -1 <= threshold <= 1:
-            raise ConfigurationError(f"the smallest cosine must be -1 to 1, not {threshold}")
+            raise ConfigurationError(
+                f"the smallest cosine must be -1 to 1, not {threshold}", code="smallest-cosine-not"
+            )
         if "text" not in encoder.modalities:
             raise encoder.cannot("text")
         embeddings = encode_items(encoder, Items.of_texts({word: word for word in words}, title="words"), store=store)

@@ -38,9 +38,13 @@ class Synonyms:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except OSError as fault:
-            raise ConfigurationError(f"{path}: cannot be read ({fault.strerror}).", hint="check the path") from None
+            raise ConfigurationError(
+                f"{path}: cannot be read ({fault.strerror}).", hint="check the path", code="cannot-read"
+            ) from None
         except UnicodeDecodeError as fault:
-            raise ConfigurationError(f"{path}: is not UTF-8 (byte {fault.start:,}).", hint="save it as UTF-8") from None
+            raise ConfigurationError(
+                f"{path}: is not UTF-8 (byte {fault.start:,}).", hint="save it as UTF-8", code="not-utf-8-byte"
+            ) from None
         return cls.of(text.splitlines(), str(path))
 
     @classmethod
@@ -60,6 +64,7 @@ class Synonyms:
                 raise ConfigurationError(
                     f"{name}: line {number}: its rules up to this one make more than {MOST_PAIRS:,} pairs of words.",
                     hint="a rule of n words makes n × n pairs: leave words out of the longest rules",
+                    code="line-rules-up-one",
                 )
             if "=>" in right:
                 faults.append(f"line {number}: more than one =>: {line.strip()!r}")

@@ -114,7 +114,9 @@ class Language:
         snowball = _snowball()
         if self.name not in snowball.algorithms():
             known = (*OWN, *snowball.algorithms())
-            raise ConfigurationError(f"unknown language {self.name!r}", hint=nearest(self.name, known))
+            raise ConfigurationError(
+                f"unknown language {self.name!r}", hint=nearest(self.name, known), code="unknown-language"
+            )
         stem: Callable[[str], str] = snowball.stemmer(self.name).stemWord
         return stem
 

@@ -82,9 +82,13 @@ def granularity(
         14.9
     """
     if profile not in PROFILES:
-        raise ConfigurationError(f"unknown profile {profile!r}", hint=nearest(profile, PROFILES))
+        raise ConfigurationError(
+            f"unknown profile {profile!r}", hint=nearest(profile, PROFILES), code="unknown-profile"
+        )
     if collection.captions.num_rows == 0:
-        raise CollectionError(f"{collection.name}: no captions to look at.", hint="is the split right?")
+        raise CollectionError(
+            f"{collection.name}: no captions to look at.", hint="is the split right?", code="no-captions-look"
+        )
     if words is None:
         words = cut_captions(collection)
     tokens = TokenColumns(words)

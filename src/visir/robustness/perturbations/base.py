@@ -90,7 +90,9 @@ def find(name: str) -> Perturbation:
         return perturbation
     if perturbation.on is None:
         with_keyboard = ", ".join(other for other, about in PERTURBATIONS.items() if about.on)
-        raise VisirError(f"{plain} looks at no keyboard: {name!r}", hint=f"those that do: {with_keyboard}")
+        raise VisirError(
+            f"{plain} looks at no keyboard: {name!r}", hint=f"those that do: {with_keyboard}", code="looks-no-keyboard"
+        )
     return replace(
         perturbation,
         name=name,

@@ -22,7 +22,7 @@ def neighbours(keyboard: str) -> Mapping[str, str]:
     # Two keys touch when they follow one another in a row, or overlap from one row to the next. Letters only: a typing
     # error with a digit or a comma for a letter is left out.
     if keyboard not in KEYBOARDS:
-        raise VisirError(f"unknown keyboard {keyboard!r}", hint=nearest(keyboard, KEYBOARDS))
+        raise VisirError(f"unknown keyboard {keyboard!r}", hint=nearest(keyboard, KEYBOARDS), code="unknown-keyboard")
     keys = {
         letter: (row, column + _OFFSETS[row])
         for row, letters in enumerate(KEYBOARDS[keyboard])

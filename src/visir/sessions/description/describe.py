@@ -115,10 +115,16 @@ def describe(
         1
     """
     if suppress < 0:
-        raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")
+        raise VisirError(
+            f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing", code="there-are-none"
+        )
     with open_log(folder, threads=threads, memory=memory, zone=zone) as log:
         if not log.counts["sessions"]:
-            raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was rejected, and why")
+            raise VisirError(
+                f"{folder} holds no sessions.",
+                hint="its counts.json says what was rejected, and why",
+                code="holds-no-sessions",
+            )
         statistics = statistics_of(log)
         differences = compare_all(log, suppress)
         counts, declared, engine = log.counts, log.declared, log.engine

@@ -40,6 +40,7 @@ class LearntFeatures:
             raise VisirError(
                 f"{len(buys):,} training sessions, {int(buys.sum()):,} of them with a purchase: nothing to tell apart.",
                 hint="draw more sessions, or fewer folds",
+                code="nothing-tell-apart",
             )
         return cls(tuple(features), tuple(feature.learn(examples, used) for feature in features))
 
@@ -68,5 +69,9 @@ class LearntFeatures:
         by_name = {feature.name: feature for feature in features}
         unknown = [name for name in states if name not in by_name]
         if unknown:
-            raise VisirError(f"unknown features: {', '.join(unknown)}.", hint="was the model saved by a newer visir?")
+            raise VisirError(
+                f"unknown features: {', '.join(unknown)}.",
+                hint="was the model saved by a newer visir?",
+                code="unknown-features",
+            )
         return cls(tuple(by_name[name] for name in states), tuple(states.values()))

@@ -160,7 +160,11 @@ def ab_test(
     control = names[0] if control is None else control
     plan = _plan(names, control, shares, error, planned)
     if most is not None and not most > 0:
-        raise ConfigurationError(f"the largest amount that counts is {most}.", hint="an amount above 0, such as 500")
+        raise ConfigurationError(
+            f"the largest amount that counts is {most}.",
+            hint="an amount above 0, such as 500",
+            code="largest-amount-counts",
+        )
     names = [control, *(name for name in plan if name != control)]
     units = {decision.visitor for decision in decisions if decision.visitor != decision.session}
     timed = decisions[0].timed
@@ -212,13 +216,19 @@ def _plan(
     plan = dict(shares) if shares is not None else dict.fromkeys(names, 1 / len(names))
     hint = f"the log's variants: {', '.join(names)}"
     if len(plan) < 2:
-        raise ConfigurationError(f"{', '.join(names)}: a test compares two variants or more.", hint=hint)
+        raise ConfigurationError(
+            f"{', '.join(names)}: a test compares two variants or more.", hint=hint, code="test-compares-two-variants"
+        )
     if control not in plan:
-        raise ConfigurationError(f"no variant {control!r}; {nearest(control, list(plan))}", hint=hint)
+        raise ConfigurationError(
+            f"no variant {control!r}; {nearest(control, list(plan))}", hint=hint, code="no-variant"
+        )
     if unknown := [name for name in names if name not in plan]:
-        raise ConfigurationError(f"no share for {', '.join(unknown)}.", hint=hint)
+        raise ConfigurationError(f"no share for {', '.join(unknown)}.", hint=hint, code="no-share")
     if min(plan.values()) <= 0 or abs(sum(plan.values()) - 1) > 1e-6:
-        raise ConfigurationError(f"shares {plan} are not above 0 with a sum of 1.", hint="0.5 and 0.5")
+        raise ConfigurationError(
+            f"shares {plan} are not above 0 with a sum of 1.", hint="0.5 and 0.5", code="shares-not-above-sum"
+        )
     if not 0 < error < 1 or planned < 1:
         raise ConfigurationError(f"an error of {error} and {planned} planned units.", hint="0.05 and 10000")
     return plan

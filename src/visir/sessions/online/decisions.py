@@ -136,7 +136,11 @@ def read_decisions(path: str | Path) -> list[Decision]:
     hint = f"a line is a JSON object with {', '.join(KEYS)}"
     raise_faults(VisirError, f"{path}: a log of decisions", faults, hint=hint)
     if not sessions:
-        raise VisirError(f"{path}: no decision in it.", hint='{"session": "s1", "variant": "model", "outcome": 1}')
+        raise VisirError(
+            f"{path}: no decision in it.",
+            hint='{"session": "s1", "variant": "model", "outcome": 1}',
+            code="no-decision",
+        )
     return sorted(sessions.values(), key=lambda each: (each.time, each.line))
 
 

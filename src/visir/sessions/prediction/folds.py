@@ -78,7 +78,11 @@ def assign_folds(groups: Ints, names: Sequence[str], purchase: Bools, folds: int
     # groups: (n,) the group of each session; a group is in one fold.
     # purchase: (n,) whether each session holds an order.
     if len(names) < folds:
-        raise VisirError(f"{len(names):,} people cannot be dealt into {folds} folds.", hint="fewer folds: --folds")
+        raise VisirError(
+            f"{len(names):,} people cannot be dealt into {folds} folds.",
+            hint="fewer folds: --folds",
+            code="people-cannot-dealt-folds",
+        )
     buys = np.bincount(groups, purchase, minlength=len(names)) > 0
     mixed = [hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).hexdigest() for name in names]
     order = sorted(range(len(names)), key=lambda group: (not buys[group], mixed[group]))

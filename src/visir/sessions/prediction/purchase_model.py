@@ -134,6 +134,7 @@ def require_better(model: PurchaseModel) -> None:
             "purchase, so they cannot say whether the model is better than the references: it was not saved.",
             hint="test on more sessions (--test-share, --test-from), or take a longer log; "
             "to save it all the same: --even-if-worse (even_if_worse=True)",
+            code="visir-not-saved",
         )
     if model.loses_to:
         raise VisirError(
@@ -141,6 +142,7 @@ def require_better(model: PurchaseModel) -> None:
             f"({verdict(model.card['report'])}): it was not saved.",
             hint="take a longer log, or another classifier (--classifier lr), or look at the report; "
             "to save it all the same: --even-if-worse (even_if_worse=True)",
+            code="not-saved",
         )
 
 
@@ -184,7 +186,11 @@ def load_model(folder: str | Path) -> PurchaseModel:
     """
     folder = Path(folder)
     if not (folder / "model.json").is_file():
-        raise VisirError(f"{folder}: no purchase model.", hint="make one: visir sessions train SESSIONS --out FOLDER")
+        raise VisirError(
+            f"{folder}: no purchase model.",
+            hint="make one: visir sessions train SESSIONS --out FOLDER",
+            code="no-purchase-model",
+        )
     path = folder / "model.json"
     card = read_json(path)
     check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
@@ -233,10 +239,12 @@ def _read(path: Path) -> Any:
         raise VisirError(
             f"{path}: damaged, or no model ({type(fault).__name__}: {fault}).",
             hint="copy the model again, or train it again: visir sessions train SESSIONS --out FOLDER",
+            code="damaged-no-model",
         ) from fault
     raise VisirError(
         f"{path} holds what no purchase model holds: {', '.join(foreign)}.",
         hint="do not load it; train the model again",
+        code="holds-no-purchase-model",
     )
 
 

@@ -93,7 +93,9 @@ def run_study(
     out, drawn = Path(out), {sample.setting: draw(sessions, sample) for sample in plan.samples}
     card = card_of(plan, drawn, Path(sessions))
     if (out / "study.json").is_file() and read_written_json(out / "study.json")["plan"] != card["plan"]:
-        raise VisirError(f"{out} holds another study.", hint="choose another folder, or remove that one")
+        raise VisirError(
+            f"{out} holds another study.", hint="choose another folder, or remove that one", code="holds-another-study"
+        )
     for sample in plan.samples:  # a split that cannot be made fails here, not in a worker
         for scheme in plan.schemes:
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
@@ -118,7 +120,9 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
     out = Path(out)
     if not (out / "study.json").is_file():
         raise VisirError(
-            f"{out}: not a folder of a prediction study.", hint="visir sessions predict SESSIONS makes one"
+            f"{out}: not a folder of a prediction study.",
+            hint="visir sessions predict SESSIONS makes one",
+            code="not-folder-prediction-study",
         )
     Manifest.read(out, STUDY)
     cells = out / "cells"

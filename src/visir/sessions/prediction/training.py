@@ -133,6 +133,7 @@ def _train_live(
             f"{sessions}: {int(split.train.sum()):,} sessions to learn from before {moment}, "
             f"{int(split.test.sum()):,} to test on after it; they begin from {began} to {ended}.",
             hint=_OTHER_PART,
+            code="sessions-learn-before-test",
         )
     _check_training(sessions, examples, split.train, moment)
     fitted = CLASSIFIERS[model].fit(examples, split.train, seed)
@@ -175,7 +176,9 @@ def _check(
 ) -> None:
     choices = {"live": CLASSIFIERS, "thesis": MODELS}
     if protocol not in choices:
-        raise ConfigurationError(f"unknown protocol {protocol!r}", hint=nearest(protocol, PROTOCOLS))
+        raise ConfigurationError(
+            f"unknown protocol {protocol!r}", hint=nearest(protocol, PROTOCOLS), code="unknown-protocol"
+        )
     faults = [
         f"{name} belongs to the {other} protocol"
         for other, options in (("live", live), ("thesis", thesis))
@@ -212,7 +215,9 @@ def _cut(moment: str | date | None, zone: str) -> int | None:
             at = datetime.fromisoformat(moment)
         except ValueError as fault:
             raise ConfigurationError(
-                f"test_from {moment!r}: not a date or a time.", hint="ISO 8601: 2025-03-04, or 2025-03-04T12:00"
+                f"test_from {moment!r}: not a date or a time.",
+                hint="ISO 8601: 2025-03-04, or 2025-03-04T12:00",
+                code="not-date-time",
             ) from fault
     else:
         at = moment if isinstance(moment, datetime) else datetime.combine(moment, time())

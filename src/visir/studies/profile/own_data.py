@@ -43,6 +43,7 @@ def tasks_of(name: str, source: Any, blind_model: str = "") -> list[ProfileTask]
         raise CollectionError(
             f"{name}: neither captions nor classes; there is nothing to measure by.",
             hint="a folder for each class, a table of images and captions, or a task with judgements",
+            code="neither-captions-nor-classes",
         )
     return made
 

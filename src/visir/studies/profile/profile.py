@@ -100,7 +100,9 @@ def profile(
     every += _tasks_at_hand(known, names, left_out, blind)
     chosen = select(every, names, [data_set.name for data_set, _ in known])
     if not chosen and not left_out:
-        raise ConfigurationError("there is no task to measure.", hint="give data, or scenes=200 (--scenes 200)")
+        raise ConfigurationError(
+            "there is no task to measure.", hint="give data, or scenes=200 (--scenes 200)", code="no-task-measure"
+        )
     other = _reference(reference, device, dtype)
     notes = []
     if other is not None and other.card.fingerprint == encoder.card.fingerprint:

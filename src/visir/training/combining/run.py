@@ -61,6 +61,7 @@ def _split(source: Any, split: str) -> TaskFile | TaskSet:
         raise CollectionError(
             f"{source.name}: images and captions; a combiner learns from queries of a picture and a text.",
             hint="visir train composed-scenes --data fashioniq:FOLDER, cirr:FOLDER, 'scenes:2000?task=composed'",
+            code="images-captions",
         )
     part: TaskFile | TaskSet = source.split(split)
     return part
@@ -95,6 +96,7 @@ def _build(recipe: Recipe, train: ComposedExamples, encoders: Mapping[Modality, 
             f'{recipe.name}: dimension = "own" with two identity heads needs encoders of one dimension; images have '
             f"{width}, texts {encoders['text'].dimension}.",
             hint="--set text.head.identity=false: a linear head brings texts into the space of images",
+            code="dimension-two-identity-heads",
         )
     sides: tuple[tuple[Modality, HeadShape], ...] = (("image", recipe.image.head), ("text", recipe.text.head))
     heads = {side: HeadSpec(encoders[side].dimension, width, **head.model_dump()) for side, head in sides}

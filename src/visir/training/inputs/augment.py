@@ -48,6 +48,7 @@ def erase(prepared: Any, probability: float, draw: np.random.Generator) -> Any:
         raise ConfigurationError(
             f"this backbone's pictures are {tuple(prepared.shape)} arrays; random erasing needs (3, height, width).",
             hint="leave it out: image.augment.erase=0",
+            code="backbone-pictures-arrays",
         )
     box = erased_box(prepared.shape[2], prepared.shape[1], draw) if draw.random() < probability else None
     if box is None:

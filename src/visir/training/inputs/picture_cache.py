@@ -117,6 +117,7 @@ def _no_room(folder: Path, count: int, needed: int, reason: str) -> VisirError:
         f"{folder}: cannot be written ({reason}); {count:,} decoded pictures need {room}.",
         hint="make room, name another place in VISIR_CACHE, keep smaller pictures (image.cache=128), "
         "or none and decode every time: image.cache=0",
+        code="cannot-written-decoded-pictures",
     )
 
 

@@ -49,6 +49,7 @@ class PixelSource:
             raise ConfigurationError(
                 f"image.cache={cache} keeps pictures of {cache} pixels, but the model sees {max(self._size)}.",
                 hint=f"image.cache={max(self._size)} or more; 0 decodes the files every time",
+                code="image-cache-keeps-pictures",
             )
         self._cache = PictureCache(collection, cache) if cache else None
         self._keep = example.nbytes * len(self._reader) <= KEPT_BYTES

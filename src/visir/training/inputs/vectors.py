@@ -28,6 +28,7 @@ class VectorSource:
                 f"views of shape {', '.join(map(str, sorted(shapes))) or '(none)'}; expected one or more (n, d) "
                 "matrices of the same shape.",
                 hint="stack them to (views, n, d)",
+                code="views-shape-expected-one",
             )
 
     def __len__(self) -> int:

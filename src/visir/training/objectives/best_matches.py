@@ -60,6 +60,7 @@ def _check_present(sides: Mapping[str, Tensor]) -> None:
         raise EmbeddingError(
             f"sets without vectors, which match nothing ({named}): all of their vectors are zeros.",
             hint="leave these items out, or see why their vectors are zeros",
+            code="vectors-zeros",
         )
 
 

@@ -79,6 +79,7 @@ class ITD(nn.Module):
             raise ConfigurationError(
                 "ITD: this batch has no caption tokens.",
                 hint="give `TrainingExamples.tokens`, padded word ids per caption",
+                code="batch-no-caption-tokens",
             )
         if self._over_positions:
             return self._by_position(pairs.tokens, pairs.positives)

@@ -58,7 +58,9 @@ class LTD(nn.Module):
         """The reconstruction loss of a batch, a scalar."""
         if pairs.targets is None:
             raise ConfigurationError(
-                "LTD: this batch has no latent targets.", hint="give `TrainingExamples.targets`, one vector per caption"
+                "LTD: this batch has no latent targets.",
+                hint="give `TrainingExamples.targets`, one vector per caption",
+                code="batch-no-latent-targets",
             )
         decoded = precise(self.decoder(pairs.positives))
         return 1 - functional.cosine_similarity(decoded, pairs.targets.to(decoded.dtype), dim=1).mean()
