@@ -29,7 +29,7 @@ import numpy as np
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index
-from visir.retrieval.remote.build import fact_of, forget
+from visir.retrieval.remote.storage import fact_of, forget
 from visir.retrieval.timing import kth_scores, share_found
 
 K = 10

@@ -24,7 +24,7 @@ from visir.retrieval.remote.index import VALUES
 from visir.retrieval.remote.points import Point
 from visir.retrieval.remote.server import ServerEngine
 from visir.retrieval.remote.settings import Place
-from visir.retrieval.remote.upload import upload
+from visir.retrieval.remote.storage import upload
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from visir.errors import VisirError
 from visir.evaluation.crossed import CUTOFFS
 from visir.evaluation.published.figures import shortcut_bars
 from visir.evaluation.results import load_evaluation
-from visir.reports.chance import expected_by_chance
+from visir.reports.evaluation import expected_by_chance
 from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
 from visir.storage import new_file
 from visir.studies.dual_encoder_trial import DualEncoderTrial

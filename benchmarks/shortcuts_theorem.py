@@ -30,7 +30,7 @@ import numpy as np
 from flickr8k_tables import show
 from visir import probe
 from visir.collections.scenes.facts import FACTS
-from visir.collections.scenes.roles import ROLES, SHARED, facts_by_caption
+from visir.collections.scenes.generate import ROLES, SHARED, facts_by_caption
 from visir.files import json_bytes, read_json
 from visir.storage import FolderKind, put
 from visir.studies.dual_encoder_trial import DualEncoderTrial

@@ -36,14 +36,11 @@ from torch import Tensor, nn
 from visir.collections import open_collection
 from visir.encoders import load
 from visir.files import data_directory
-from visir.sparse.active import score_active
-from visir.sparse.examples import SparseExamples
 from visir.sparse.expansion import Expansion, ExpansionSample
 from visir.sparse.head import EPSILON, SparseHead
 from visir.sparse.language_model import words_of
-from visir.sparse.loss import SparseLoss
+from visir.sparse.run import SparseExamples, SparseLoss, VocabularyPruning, score_active
 from visir.sparse.vocabulary import load_tokenizer
-from visir.sparse.vocabulary_pruning import VocabularyPruning
 
 BATCH = 512
 ETA = 1e-3

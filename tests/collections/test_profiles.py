@@ -11,8 +11,7 @@ import pytest
 from bombs import chunk, saved
 from PIL import Image, ImageCms
 
-from visir.collections.images import ImageReader, decode, header, to_rgb, upright
-from visir.collections.profiles import LARGEST
+from visir.collections.images import LARGEST, ImageReader, decode, header, to_rgb, upright
 from visir.records import Items
 
 NUMBERS = (234, 51, 35)

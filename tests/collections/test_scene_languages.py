@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import visir
 from visir.collections.scenes import FACTS, TELLS, sample_scene, ways_to_say
 from visir.collections.scenes.contrasts import contrast
+from visir.collections.scenes.generate import LONG_TELLS, long_caption, short_captions
 from visir.collections.scenes.languages import GRAMMARS, french, german, spanish
-from visir.collections.scenes.lengths import LONG_TELLS, long_caption, short_captions
 from visir.errors import VisirError
 
 some_scene = st.builds(sample_scene, st.integers(0, 2**31), st.integers(0, 2**31))

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import numpy as np
 
 from matching_toys import Nearness, reds
-from visir.encoders import pair_store
+from visir.encoders import pairs
 from visir.encoders.pairs import match_pairs
 
 COUNT = 30
@@ -31,5 +31,5 @@ def every_pair():  # type: ignore[no-untyped-def]
 
 
 if __name__ == "__main__":
-    pair_store._FLUSH_SECONDS = 0.0
+    pairs._FLUSH_SECONDS = 0.0
     match_pairs(Nearness(pause=0.01), *sides(collection(Path(sys.argv[1]))), *every_pair(), root=sys.argv[2])

@@ -43,7 +43,7 @@ from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, pa
 from visir.encoders import parts as working
 from visir.encoders.leases import LeaseState, PartLease, SharedPlace, lease_states, open_place
 from visir.encoders.part_file import read_card, read_part
-from visir.encoders.parts_waiting import waiting_line
+from visir.encoders.parts import waiting_line
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import EncoderCard
 from visir.remote import UnreachableError

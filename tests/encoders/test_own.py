@@ -18,7 +18,7 @@ from encoder_toys import photos
 import visir
 from refusals import refused
 from visir.encoders import Encoder, Store, encode_detailed
-from visir.encoders.code import hash_code
+from visir.encoders.base import hash_code
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import EncoderCard, Items
 

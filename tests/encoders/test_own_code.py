@@ -16,7 +16,7 @@ import visir
 from manifests import content_of, rewrite
 from refusals import refused
 from verbs import say
-from visir.cli.index_search import search_command as search_index
+from visir.cli.index import search_command as search_index
 from visir.cli.search import search as search_photos
 from visir.encoders import own_code
 from visir.encoders.checkpoints import write_description

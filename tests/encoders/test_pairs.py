@@ -20,11 +20,10 @@ from matching_toys import Nearness, reds, tiny_blip
 from refusals import refused
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
-from visir.encoders import load_cross_encoder, pair_sides
+from visir.encoders import load_cross_encoder, pairs
 from visir.encoders.cross_encoder import Tokens
 from visir.encoders.inputs import Pixels
-from visir.encoders.pair_store import keys_of, pair_store
-from visir.encoders.pairs import match_pairs
+from visir.encoders.pairs import keys_of, match_pairs, pair_store
 from visir.errors import EmbeddingError, ImageError
 from visir.records import EncoderCard
 from visir.shortcuts import inject
@@ -55,7 +54,7 @@ def test_every_pair_once_every_image_once_every_text_once(tmp_path: Path) -> Non
 
 def test_texts_beyond_the_bound_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two batches of four texts, room for one (16 bytes): each of the two blocks of images makes both again."""
-    monkeypatch.setattr(pair_sides, "TOKEN_BYTES", 16)
+    monkeypatch.setattr(pairs, "TOKEN_BYTES", 16)
     toy = reds(tmp_path, [0, 10, 20, 30, 40, 50], [*"12345678"], [0, 1, 2, 3, 4, 5, 0, 1])
     cross_encoder = Nearness()
     image, text = np.divmod(np.arange(48), 8)

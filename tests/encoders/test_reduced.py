@@ -15,7 +15,7 @@ from sentence_transformers.util import quantize_embeddings
 from visir.collections.images import to_rgb
 from visir.encoders import Encoder, encode_detailed, encode_items
 from visir.encoders.loading import load
-from visir.encoders.models.reduced import ReducedEncoder, int8_codes, int8_values
+from visir.encoders.models.sentence import ReducedEncoder, int8_codes, int8_values
 from visir.errors import EncoderError
 from visir.records import Items
 

@@ -13,8 +13,7 @@ from PIL import Image
 from transformers.image_utils import PILImageResampling
 
 from visir.collections.images import to_rgb
-from visir.encoders.models.image_processors import BACKENDS, ImageProcessor, image_processor
-from visir.encoders.models.resized_first import ResizedFirst
+from visir.encoders.models.image_processors import BACKENDS, ImageProcessor, ResizedFirst, image_processor
 
 
 @pytest.mark.parametrize("family", ["clip", "siglip", "blip", "align"])

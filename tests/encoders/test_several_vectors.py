@@ -25,8 +25,7 @@ import visir
 from patch_toys import COLOURS, Patches
 from refusals import refused
 from visir.encoders import Encoder, Store, encode_dense, encode_detailed
-from visir.encoders.growing_array import HEADER_BYTES
-from visir.encoders.journal import Journal
+from visir.encoders.journal import HEADER_BYTES, Journal
 from visir.encoders.kept_form import KeptForm
 from visir.encoders.models.joined import JoinedTexts
 from visir.encoders.shard_folder import Shard

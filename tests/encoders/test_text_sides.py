@@ -24,7 +24,7 @@ from sentence_transformers.sentence_transformer import modules
 from visir.encoders import Encoder, load
 from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.models.openclip_inputs import openclip_inputs
+from visir.encoders.models.openclip_towers import openclip_inputs
 from visir.encoders.models.text_inputs import TextInputs, described, read_inputs
 from visir.encoders.models.text_network import TEXT_NETWORKS, key_of, text_network
 from visir.encoders.models.text_network_files import keep_text_network

@@ -12,10 +12,9 @@ from scipy.sparse import csr_matrix
 import visir
 from refusals import refused
 from visir.errors import VisirError
-from visir.evaluation.explaining.bench import Bench
+from visir.evaluation.explaining.bench import Bench, scores
 from visir.evaluation.explaining.material import Material, NotComputable
 from visir.evaluation.explaining.reading import Reading
-from visir.evaluation.explaining.similarities import scores
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary, strings
 
 IMAGES, DIMENSIONS = 60, 16

@@ -15,7 +15,7 @@ from visir.evaluation.classification.accuracy import (
     per_class,
     top,
 )
-from visir.evaluation.classification.few_shot import DrawnPictures, FewShotPlan, few_shot
+from visir.evaluation.classification.classify import DrawnPictures, FewShotPlan, few_shot
 from visir.evaluation.classification.shot_probe import FIXED, STRENGTHS, probe_scores
 from visir.evaluation.classification.shots import first_of_each, folds_of_shots, shuffled_by_class
 from visir.evaluation.classification.tip_adapter import ALPHA, BETA, cache_scores, tip_scores

@@ -20,7 +20,7 @@ from visir.evaluation.result_files import read_result
 from visir.evaluation.results import load
 from visir.records import Gallery, Run
 from visir.reports import measures_table, to_markdown, write_report
-from visir.reports.chance import expected_by_chance
+from visir.reports.evaluation import expected_by_chance
 from visir.reports.examples import ExampleQueries, first_ranks
 from visir.retrieval.formats import write_run
 from visir.retrieval.ranks import ranks_of

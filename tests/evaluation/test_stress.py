@@ -20,8 +20,7 @@ from visir.evaluation import evaluate
 from visir.evaluation.by_label import by_label
 from visir.evaluation.significance import corrected, paired_t
 from visir.evaluation.stress.effect import rsum_changes
-from visir.evaluation.stress.merging import merged
-from visir.evaluation.stress.stress import stress
+from visir.evaluation.stress.stress import merged, stress
 from visir.evaluation.stress.study import Stress, with_correction
 from visir.evaluation.systems.command import CommandSystem
 from visir.evaluation.systems.run_folder import RunFolder

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from asked_toys import texts, write_models
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.library.deterministic_batches import DeterministicTextEncoder, _cut
+from visir.library.query_encoding import DeterministicTextEncoder, _cut
 
 
 def pinned_in_any_company(encoder: Encoder, said: list[str], rounds: int = 4) -> None:
@@ -75,7 +75,7 @@ def test_a_shape_that_gives_other_bits_is_never_used_again() -> None:
 
 
 def test_a_shape_is_used_when_enough_texts_gave_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.library.deterministic_batches.COMPARED", 4)
+    monkeypatch.setattr("visir.library.query_encoding.COMPARED", 4)
     encoder = Unsteady()
     pinned = DeterministicTextEncoder(encoder)
     for at in range(6):
@@ -85,7 +85,7 @@ def test_a_shape_is_used_when_enough_texts_gave_the_same_bits(monkeypatch: pytes
 
 
 def test_what_was_learnt_ahead_costs_no_question_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.library.deterministic_batches.COMPARED", 4)
+    monkeypatch.setattr("visir.library.query_encoding.COMPARED", 4)
     encoder = Unsteady()
     pinned = DeterministicTextEncoder(encoder)
     pinned.learn([f"a {at}" for at in range(4)])

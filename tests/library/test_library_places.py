@@ -29,7 +29,7 @@ from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import build
+from visir.retrieval.remote import storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import family_of
 
@@ -70,7 +70,7 @@ def given(at: Place) -> list[str]:
 
 def drop(index: Path) -> None:
     """Delete the collection of an index, as somebody else would."""
-    assert build.forget(build.fact_of(open_index(index).settings, read_index(index).content["index"]))
+    assert storage.forget(storage.fact_of(open_index(index).settings, read_index(index).content["index"]))
 
 
 def squeezed(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 
 from visir.library.layout import LibraryError
-from visir.library.reranking import Reranker
+from visir.library.query_encoding import Reranker
 from visir.library.results import RankedItem
 
 

@@ -336,7 +336,7 @@ def test_exif_is_read_and_pictures_stand_upright(tmp_path: Path) -> None:
 
 
 def test_a_picture_on_its_side_changes_height_and_width(tmp_path: Path) -> None:
-    from visir.library.exif import read_exif
+    from visir.library.pictures import read_exif
 
     for orientation in range(1, 9):
         exif = Image.Exif()
@@ -347,7 +347,7 @@ def test_a_picture_on_its_side_changes_height_and_width(tmp_path: Path) -> None:
 
 
 def test_times_that_make_no_sense_are_left_out() -> None:
-    from visir.library.exif import _camera, _taken
+    from visir.library.pictures import _camera, _taken
 
     assert _taken("0000:00:00 00:00:00", None) is None and _taken("2024:13:01 00:00:00", None) is None
     assert _taken("yesterday", None) is None and _taken(b"\xff", None) is None

@@ -19,7 +19,7 @@ from visir.library import LibraryError, update
 from visir.library.database_checks import LONGEST
 from visir.library.filters import parse
 from visir.library.snapshot import LibrarySnapshot
-from visir.library.values import plain_values
+from visir.library.source import plain_values
 
 NAN, INF = float("nan"), float("inf")
 NOON = datetime(2024, 5, 1, 12)

@@ -9,8 +9,8 @@ import pytest
 from visir.encoders import load
 from visir.files import read_json
 from visir.papers.comparison import compare_cells
+from visir.papers.experiments.evaluate import SmallXvlm, small_xvlm
 from visir.papers.running import run_study as run
-from visir.papers.small_xvlm import SmallXvlm, small_xvlm
 from visir.papers.study import read_study
 
 TWO_STAGES = """

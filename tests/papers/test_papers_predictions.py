@@ -9,9 +9,8 @@ import pytest
 from papers_logs import FIVE, log, ran
 
 from visir.files import read_json
-from visir.papers.reports.figures import figures_of
-from visir.papers.reports.grid import grids
-from visir.papers.reports.tables import notes_of, tables_of
+from visir.papers.reports.papers import figures_of
+from visir.papers.reports.tables import grids, notes_of, tables_of
 from visir.papers.study import read_study
 from visir.sessions.experiments.predict import PredictExperiment
 

@@ -13,9 +13,8 @@ from papers_logs import FIVE, log, ran, table
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
 from visir.papers.comparison import compare_cells
-from visir.papers.reports.figures import figures_of
-from visir.papers.reports.grid import grids
-from visir.papers.reports.tables import values_table, words_table
+from visir.papers.reports.papers import figures_of
+from visir.papers.reports.tables import grids, values_table, words_table
 from visir.papers.running import run_study as run
 from visir.papers.running import saved_cells
 from visir.papers.status import StudyStatus

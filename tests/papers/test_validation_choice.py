@@ -8,9 +8,9 @@ import pytest
 
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.results import load_evaluation
+from visir.papers.experiments.train import _validation_rsum
 from visir.papers.running import run_study as run
 from visir.papers.study import read_study
-from visir.papers.validation_choice import _validation_rsum
 from visir.studies.experiment import ExperimentContext, FolderLocks
 from visir.training.data import open_whole
 from visir.training.recipe import read_recipe

@@ -10,19 +10,18 @@ import pytest
 from papers_toys import cell, study
 
 from visir.papers.cells import StudyFolder, TableCell
-from visir.papers.chance import Agreement, agreement
-from visir.papers.comparison import StudyComparison, compare_cells
+from visir.papers.comparison import StudyComparison, compare_cells, mean_draws, sure_checks
 from visir.papers.pairs import PairOrder
 from visir.papers.reports.tables import orders_table
-from visir.papers.seed_means import mean_draws
-from visir.papers.sure_checks import sure_checks
 from visir.papers.verdicts import (
     GENERALISABLE,
     ORDER,
     OTHER,
     REPLICABLE,
     VALUES,
+    Agreement,
     Verdict,
+    agreement,
     answer_of,
     answer_of_values,
     verdicts,

@@ -14,12 +14,11 @@ from visir.products.evaluation import CategoryEvaluation, evaluate
 from visir.products.first_answers import FirstAnswers, first_answers
 from visir.products.free_search import ProductAnswer
 from visir.products.generated import generate_catalogue
-from visir.products.reports.categories import write_categories_report
+from visir.products.reports.categories import tree_of, write_categories_report
 from visir.products.reports.pictures import category_paths
 from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, setting_dots
 from visir.products.reports.search import answer_table, places, write_search_page
 from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
-from visir.products.reports.tree import tree_of
 from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.tree import TreeErrors

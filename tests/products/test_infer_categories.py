@@ -16,10 +16,15 @@ from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.products import infer_categories, open_catalogue, train, write_inferred
 from visir.products.fold_training import held_out
-from visir.products.inference.calibration import fit_confidence, fit_path_confidence, never_falling
 from visir.products.inference.features import product_features, similarities
-from visir.products.inference.neighbours import Neighbours, NeighbourSettings
-from visir.products.inference.unseen import unseen_products
+from visir.products.inference.infer import (
+    Neighbours,
+    NeighbourSettings,
+    fit_confidence,
+    fit_path_confidence,
+    never_falling,
+    unseen_products,
+)
 from visir.products.opening import open_uncategorised
 from visir.products.tree import CategoryTree
 from visir.records import Catalogue, Embeddings, EncoderCard

@@ -16,7 +16,7 @@ from refusals import refused
 from visir.errors import CollectionError, ImageError
 from visir.records import Collection, Result, Run
 from visir.reports import write_report
-from visir.reports.chance import expected_by_chance
+from visir.reports.evaluation import expected_by_chance
 from visir.reports.thumbnails import thumbnails
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}

@@ -9,7 +9,7 @@ import pytest
 from refusals import refused
 from visir.errors import VisirError
 from visir.reports import plots
-from visir.reports.chance import chance_curve
+from visir.reports.evaluation import chance_curve
 from visir.reports.plot import Plot
 from visir.reports.svg import themed, to_svg
 

@@ -16,7 +16,7 @@ from visir.evaluation.stress.stress import stress
 from visir.evaluation.stress.study import Stress
 from visir.records import Collection
 from visir.reports.corruption_sheet import contact_sheet
-from visir.reports.stress import marked, worst_hits, write_stress_report
+from visir.reports.saving import marked, worst_hits, write_stress_report
 from visir.reports.stress_tables import as_dict, decrease_table, effects_table, jaccard_table, per_query, refined_table
 
 

@@ -21,7 +21,8 @@ from qdrant_wire import WireServer
 
 from visir.records import Embeddings, Run
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import milvus_client, postgres_client
+from visir.retrieval.remote import milvus as milvus_client
+from visir.retrieval.remote import postgres as postgres_client
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
 from visir.retrieval.remote.points import key_of

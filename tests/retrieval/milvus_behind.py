@@ -162,7 +162,7 @@ class Full:
         self._client.drop_database(name)
 
     def _connected(self, database: str = "default") -> Any:
-        from visir.retrieval.remote.milvus_client import package
+        from visir.retrieval.remote.milvus import package
 
         return package().MilvusClient(uri=self._address, db_name=database, timeout=60)
 

@@ -27,9 +27,9 @@ from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.addresses import is_loopback, needed_later
-from visir.retrieval.remote.build import COLLECTION
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
+from visir.retrieval.remote.storage import COLLECTION
 from visir.storage import Scratch, sweep
 from visir.storage.locks import release
 

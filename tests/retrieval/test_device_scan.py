@@ -16,7 +16,8 @@ import fake_cuda
 from refusals import refused
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Gallery, Qrels
-from visir.retrieval import device_ranks, device_scan, open_index
+from visir.retrieval import best, open_index
+from visir.retrieval import best as device_ranks
 from visir.retrieval.dense.flat import FlatIndex
 from visir.retrieval.exact import SearchResult, search, search_both
 
@@ -34,13 +35,13 @@ def assert_same(found: SearchResult, expected: SearchResult) -> None:
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """How many queries were searched on the device in each round, and how many candidates each kept."""
     seen: list[tuple[int, int]] = []
-    search_once = device_scan._search
+    search_once = best._search
 
     def noted(on: Any, state: Any, *given: Any, **more: Any) -> Any:
         seen.append((len(state), state.keys.shape[1]))
         return search_once(on, state, *given, **more)
 
-    monkeypatch.setattr(device_scan, "_search", noted)
+    monkeypatch.setattr(best, "_search", noted)
     return seen
 
 
@@ -57,10 +58,10 @@ def test_both_directions_are_those_of_the_cores_whatever_the_blocks(
 ) -> None:
     """Vectors are drawn from few, so that ties are common; blocks, groups and rounds are small."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(device_scan, "COLUMNS", int(rng.integers(1, 60)))
-    monkeypatch.setattr(device_scan, "PRODUCTS", int(rng.integers(1, 900)))
-    monkeypatch.setattr(device_scan, "QUERIES", int(rng.integers(1, 5000)))
-    monkeypatch.setattr(device_scan, "DEEPEST", int(rng.choice([1, 200, 2**12])))
+    monkeypatch.setattr(best, "COLUMNS", int(rng.integers(1, 60)))
+    monkeypatch.setattr(best, "PRODUCTS", int(rng.integers(1, 900)))
+    monkeypatch.setattr(best, "QUERIES", int(rng.integers(1, 5000)))
+    monkeypatch.setattr(best, "DEEPEST", int(rng.choice([1, 200, 2**12])))
     monkeypatch.setattr(device_ranks, "COMPARED", int(rng.integers(1, 300)))
     pool = rng.standard_normal((distinct, int(rng.choice([1, 3, 17, 64])))).astype(np.float32)
     if rng.random() < 0.5:
@@ -124,7 +125,7 @@ def test_more_copies_than_are_ever_kept(rounds: list[tuple[int, int]], ties: Any
 
 
 def test_ranks_among_scores_that_are_close_are_counted_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_scan, "COLUMNS", 512)
+    monkeypatch.setattr(best, "COLUMNS", 512)
     many: list[bool] = []
     count = device_ranks.DeviceRanks.count
 

@@ -23,7 +23,7 @@ from visir.errors import EmbeddingError, RunError
 from visir.retrieval.filtered import FilteredIndex, search_among
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import build
+from visir.retrieval.remote import storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.hybrid import HybridCollection
 
@@ -189,12 +189,12 @@ def test_what_strangers_have_there_stays_as_it_is(at: Place, tmp_path: Path) -> 
     assert not (tmp_path / "index").exists()
     index = at.build(documents, "dense", tmp_path / "index", collection="mine")
     index.delete(documents.ids[:3])
-    fact = build.fact_of(index.settings, read_index(tmp_path / "index").content["index"])
+    fact = storage.fact_of(index.settings, read_index(tmp_path / "index").content["index"])
     assert before and at.read_strange("photos") == before and at.names() == ["mine", "photos"]
     # What is removed is what the mark names.
-    assert not build.forget({**fact, "collection": "photos"}) and not build.forget({**fact, "index": "0" * 32})
-    assert not build.forget({**fact, "collection": "none"}) and at.names() == ["mine", "photos"]
-    assert build.forget(fact) and at.names() == ["photos"]
+    assert not storage.forget({**fact, "collection": "photos"}) and not storage.forget({**fact, "index": "0" * 32})
+    assert not storage.forget({**fact, "collection": "none"}) and at.names() == ["mine", "photos"]
+    assert storage.forget(fact) and at.names() == ["photos"]
     with refused(EngineError, "mine", code="not-exist"):
         open_index(tmp_path / "index")
     assert at.read_strange("photos") == before

@@ -18,8 +18,7 @@ from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.folder import IndexFolderError
 from visir.retrieval.kinds import open_index
 from visir.retrieval.parts import SPARSE
-from visir.retrieval.sparse.inverted import InvertedIndex, InvertedSettings, _shares
-from visir.retrieval.sparse.lists import INVERTED, lists_of
+from visir.retrieval.sparse.inverted import INVERTED, InvertedIndex, InvertedSettings, _shares, lists_of
 from visir.retrieval.sparse.oracle import OracleIndex
 
 CARD = EncoderCard("test", "imported")

@@ -20,8 +20,7 @@ from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
 from visir.retrieval.dense import ivf
-from visir.retrieval.dense.codes import usual_lists
-from visir.retrieval.dense.ivf import IvfIndex
+from visir.retrieval.dense.ivf import IvfIndex, usual_lists
 from visir.retrieval.exact import search
 from visir.retrieval.folder import IndexFolderError, check_new_index
 from visir.retrieval.kinds import build_index, open_index

@@ -34,7 +34,7 @@ from milvus_server import refused as answer
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import addresses, milvus_client
+from visir.retrieval.remote import addresses, milvus
 from visir.retrieval.remote.engine import EngineError, Space
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.hybrid import HybridCollection
@@ -66,7 +66,7 @@ def server(running: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Mi
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(milvus_client, "_PAUSE", 0.001)
+    monkeypatch.setattr(milvus, "_PAUSE", 0.001)
     monkeypatch.setattr(addresses, "_named", set())
     monkeypatch.setenv(MILVUS.key, TOKEN)
 
@@ -441,7 +441,7 @@ def test_a_file_env_above_the_package_is_not_read(tmp_path: Path) -> None:
     code = f"""
 import os, dotenv.main
 dotenv.main.find_dotenv = lambda *_, **__: {str(tmp_path / ".env")!r}
-from visir.retrieval.remote.milvus_client import package
+from visir.retrieval.remote.milvus import package
 package()
 print(sorted(name for name in os.environ if name in ({MILVUS.addresses!r}, "PYTHON_DOTENV_DISABLED")))
 """

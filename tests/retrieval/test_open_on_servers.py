@@ -14,7 +14,7 @@ from index_data import TERMS, dense, random_dense, sparse
 from refusals import refused
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import build, id_index
+from visir.retrieval.remote import id_index, storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.hybrid import HybridCollection
 
@@ -39,7 +39,7 @@ def test_a_collection_that_is_made_anew(
     unlisted(listed, monkeypatch)
     if before == "searched":
         assert mine.answers(mine.index, kept=mine.some(0, 30))
-    build.forget(build.fact_of(mine.index.settings, read_index(mine.folder).content["index"]))
+    storage.forget(storage.fact_of(mine.index.settings, read_index(mine.folder).content["index"]))
     ids = mine.ids[:30] if same_ids else [f"other{n:02}" for n in range(30)]
     others = dense("image", random_dense("image", 30, 7).vectors, ids)
     mine.at.build(others, "dense", mine.folder.with_name("other"), collection="mine")

@@ -24,7 +24,7 @@ from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses as addresses_module
-from visir.retrieval.remote import postgres_client
+from visir.retrieval.remote import postgres
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import PGVECTOR
 from visir.retrieval.remote.hybrid import HybridCollection
@@ -40,7 +40,7 @@ def server() -> Iterator[PostgresServer]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(postgres_client, "_PAUSE", 0.001)
+    monkeypatch.setattr(postgres, "_PAUSE", 0.001)
     monkeypatch.setenv(PGVECTOR.key, PASSWORD)
 
 

@@ -17,9 +17,8 @@ from index_data import CARD, TERMS, random_sparse, sparse
 from refusals import refused
 from visir.errors import EmbeddingError, VisirError
 from visir.records import SparseEmbeddings, Vocabulary
-from visir.retrieval.sparse.export import EXPORTS, export
+from visir.retrieval.sparse.export import EXPORTS, export, quantise
 from visir.retrieval.sparse.oracle import OracleIndex
-from visir.retrieval.sparse.quantise import quantise
 
 
 def protobuf() -> dict[str, Any]:

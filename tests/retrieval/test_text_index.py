@@ -116,7 +116,7 @@ def test_an_updated_index_is_that_of_a_new_build(histories: list[dict[str, tuple
 
 
 def test_an_update_reads_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from visir.retrieval.text import postings
+    from visir.retrieval.text import index as postings
 
     index, read = small(), []
     monkeypatch.setattr(postings, "words_of", lambda text: read.append(text) or words_of(text))

@@ -11,7 +11,7 @@ import pytest
 
 from visir.retrieval.remote.engine import Engine, EngineError
 from visir.retrieval.remote.points import Point
-from visir.retrieval.remote.upload import upload
+from visir.retrieval.remote.storage import upload
 
 
 class Counting(Engine):

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.errors import ConfigurationError
-from visir.library.service.batching import Batcher
-from visir.library.service.periodic import PeriodicTask
+from visir.library.service.registry import Batcher, PeriodicTask
 from visir.library.service.settings import settings_of_host
 from visir.serving.front import BodyBudget, LimitedBody, RateLimiter
 from visir.serving.logs import ServiceLog, log_of

@@ -25,8 +25,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from served import AT, draw, make, process, until
 
 from visir.errors import ConfigurationError
-from visir.library.service.lease import Lease
-from visir.library.service.periodic import PeriodicTask
+from visir.library.service.registry import Lease, PeriodicTask
 from visir.library.service.running import listening
 from visir.library.updating import update
 from visir.serving.logs import ServiceLog

@@ -18,8 +18,8 @@ from served import AT, Service, draw, make
 
 from visir.errors import TextError
 from visir.library.query import Query, QueryError
+from visir.library.query_encoding import TextEncoder
 from visir.library.searcher import Searcher
-from visir.library.text_encoder import TextEncoder
 from visir.library.updating import update
 
 BAD = "a <image> dog"

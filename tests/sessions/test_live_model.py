@@ -13,17 +13,16 @@ from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.prediction.folds import temporal_split
-from visir.sessions.prediction.live_classifier import CLASSIFIERS
-from visir.sessions.prediction.live_model import LiveModel
+from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveModel
 from visir.sessions.prediction.live_report import (
     live_report,
     log_losses,
+    reference_chances,
     weighted_lift,
     weighted_pr_auc,
     weighted_roc_auc,
 )
 from visir.sessions.prediction.purchase_model import load_model
-from visir.sessions.prediction.reference import reference_chances
 from visir.sessions.prediction.training import train
 from visir.sessions.prediction.trees import L2, LEAF_ROWS, LEARNING_RATE, LEAVES, ROUNDS, BoostedTrees
 from visir.sessions.records import STEPS, SessionExamples

@@ -12,9 +12,8 @@ from intent_log import event, folder_of, random_log
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.features import dwell
 from visir.sessions.prediction.encoding import expanded
-from visir.sessions.prediction.gru import GruModel
 from visir.sessions.prediction.live import LiveScorer
-from visir.sessions.prediction.live_classifier import CLASSIFIERS, SequenceClassifier
+from visir.sessions.prediction.live_classifier import CLASSIFIERS, GruModel, SequenceClassifier
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.sessions.prediction.training import train

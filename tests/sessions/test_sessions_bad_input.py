@@ -22,7 +22,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, LogMapping, Sessions, make, sessionise
 from visir.sessions.advice import advice
-from visir.sessions.log_repair import MAX_LINES, REJECTED_LINES, repaired_files
+from visir.sessions.reading import MAX_LINES, REJECTED_LINES, repaired_files
 from visir.storage import Scratch
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")

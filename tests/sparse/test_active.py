@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sparse_toys import PIECES, batch, head
 
-from visir.sparse import active
-from visir.sparse.active import score_active
+from visir.sparse import run
 from visir.sparse.expansion import ExpansionSample
-from visir.sparse.loss import BatchScores
-from visir.sparse.scoring import score
+from visir.sparse.run import BatchScores, score, score_active
 
 
 def gradients(
@@ -40,7 +38,7 @@ def test_equal_to_the_dense_way(seed: int, size: int, expanded: int, words: int 
     may = None if words is None else torch.tensor([bool(words >> k & 1) for k in range(len(PIECES))])
     drawn = ExpansionSample(torch.tensor([bool(expanded >> row & 1) for row in range(size)]), may)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(active, "DENSE_WORK", 99.0)
+        patch.setattr(run, "DENSE_WORK", 99.0)
         found, slopes = gradients(score_active, seed, drawn, shift, size)
     dense, expected = gradients(score, seed, drawn, shift, size)
     for name in ("scores", "image_weight", "text_weight"):
@@ -52,7 +50,7 @@ def test_equal_to_the_dense_way(seed: int, size: int, expanded: int, words: int 
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_of_the_loops_change_no_bit(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(active, "DENSE_WORK", 99.0)
+    monkeypatch.setattr(run, "DENSE_WORK", 99.0)
     drawn = ExpansionSample(torch.tensor([True, False] * 8))
     found = []
     for count in (1, threads):  # torch's own products keep theirs: how they are cut is not ours to say
@@ -63,8 +61,8 @@ def test_threads_of_the_loops_change_no_bit(threads: int, monkeypatch: pytest.Mo
 
 def test_a_dense_head_goes_the_dense_way_and_a_sparse_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(active, "_PROBED", 1)
-    monkeypatch.setattr(active, "score", lambda *given: asked.append(1) or score(*given))
+    monkeypatch.setattr(run, "_PROBED", 1)
+    monkeypatch.setattr(run, "score", lambda *given: asked.append(1) or score(*given))
     images, texts, own = batch()
     model = head()
     score_active(model, images, texts, own, ExpansionSample(torch.ones(7, dtype=torch.bool)))
@@ -80,7 +78,7 @@ def test_a_dense_head_goes_the_dense_way_and_a_sparse_one_does_not(monkeypatch: 
 @pytest.mark.parametrize("way", [score, score_active])
 def test_neither_modality_stands_for_the_other(way: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The released code's current version encodes a caption from its image's vector once expansion is on."""
-    monkeypatch.setattr(active, "DENSE_WORK", 99.0)
+    monkeypatch.setattr(run, "DENSE_WORK", 99.0)
     model = head(double=True)
     images, texts, own = batch(double=True)
     for expanded in (False, True):

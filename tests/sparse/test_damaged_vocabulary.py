@@ -23,8 +23,7 @@ from sparse_toys import head, tokenizer
 from visir.encoders import load as load_encoder
 from visir.errors import VisirError
 from visir.retrieval.kinds import build_index, open_index
-from visir.sparse.encoder import SparseEncoder, load_checkpoint, write_sparse
-from visir.sparse.files import load_sparse, save_sparse
+from visir.sparse.encoder import SparseEncoder, load_checkpoint, load_sparse, save_sparse, write_sparse
 
 FILE = "vocabulary.parquet"
 

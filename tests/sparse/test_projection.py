@@ -10,8 +10,8 @@ import torch
 from sparse_toys import PIECES, batch, head, packed
 from test_sparse_head import slowly
 
+from visir.sparse.encoder import SparseRows, project
 from visir.sparse.head import SparseHead
-from visir.sparse.projection import SparseRows, project
 
 
 def vectors(n: int = 40) -> np.ndarray:

@@ -11,8 +11,7 @@ from sparse_toys import head, planted, recipe, train
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.sparse.learner import SparseLearner
-from visir.sparse.validation import validate
+from visir.sparse.run import SparseLearner, validate
 from visir.training.fit import FitResult
 from visir.training.folder import STATE_FILE
 from visir.training.loop import TrainingError

@@ -9,9 +9,7 @@ import pytest
 import torch
 from sparse_toys import CAR, DOG, PIECES, TREE, head, packed, planted, recipe, train
 
-from visir.sparse.examples import SparseExamples, padded
-from visir.sparse.validation import validate
-from visir.sparse.vocabulary_pruning import VocabularyPruning
+from visir.sparse.run import SparseExamples, VocabularyPruning, padded, validate
 
 
 def said_only(pairs: SparseExamples, words: tuple[int, ...]) -> SparseExamples:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from folder_toys import BOX, BUSY, make, tree
 
-from visir.encoders.pair_store import pair_store
+from visir.encoders.pairs import pair_store
 from visir.records import EncoderCard
 from visir.storage import MANIFEST, ContentStore, FolderError, SharedFolder, changing, claims, new_folder
 from visir.storage.creation import new_file

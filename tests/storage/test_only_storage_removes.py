@@ -20,7 +20,7 @@ FUNCTIONS = {
     *("tempfile.TemporaryFile", "tempfile.mktemp", "tempfile.SpooledTemporaryFile"),
 }
 ALLOWED = {
-    "library/index_migration.py": "moves the folder of an index inside its library; visir made both",
+    "library/updating.py": "moves the folder of an index inside its library; visir made both",
     "sessions/spark.py": "moves what a worker wrote in a scratch folder to the claimed names beside it",
 }
 

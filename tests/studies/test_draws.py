@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from visir.evaluation.crossed import crossed_interval
 from visir.papers.cells import TableCell
-from visir.papers.seed_means import mean_draws
+from visir.papers.comparison import mean_draws
 from visir.sessions.prediction.summary import corrected_t
 from visir.studies.draws import difference_interval, few_units, unit_means, unit_sums
 from visir.studies.experiment import Measurement

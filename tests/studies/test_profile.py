@@ -28,9 +28,7 @@ from visir.reports.page import page_bytes
 from visir.reports.profile import profile_page, profile_table
 from visir.studies.profile import profile as profile_call
 from visir.studies.profile import search_task
-from visir.studies.profile.at_hand import CAPTIONS, DATA_SETS, DataAtHand
-from visir.studies.profile.generated import generated_tasks
-from visir.studies.profile.own_data import tasks_of
+from visir.studies.profile.profile import CAPTIONS, DATA_SETS, DataAtHand, generated_tasks, tasks_of
 from visir.studies.profile.result import ModelProfile, ScoreDifference, SkillScore, in_order
 from visir.studies.profile.skill import ABILITIES
 

@@ -15,10 +15,9 @@ from visir.encoders.composed.combiner import Combiner, CombinerSpec
 from visir.encoders.composed.trained import CombinerEncoder
 from visir.encoders.towers.head import HeadSpec
 from visir.errors import CollectionError, ConfigurationError, EncoderError
-from visir.training.combining.examples import examples_of
-from visir.training.combining.negatives import AlikeNegatives, nearest_pictures
 from visir.training.inputs.base import EpochRandom
 from visir.training.inputs.vectors import VectorSource
+from visir.training.run import AlikeNegatives, examples_of, nearest_pictures
 
 sys.path.append(str(Path(__file__).parents[1] / "evaluation"))
 from composed_toys import Colours, mixing

@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from visir.sparse.loss import SparseLoss
 from visir.sparse.recipe import LossSettings
+from visir.sparse.run import SparseLoss
 from visir.training.objectives.ifm import IFM, IFMSettings
 from visir.training.objectives.infonce import InfoNCE, InfoNCESettings
 from visir.training.objectives.ltd import LTDSettings

@@ -13,8 +13,8 @@ from torch.nn import functional
 from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import TokenVectors
+from visir.training.examples import SetSource
 from visir.training.inputs.base import EpochRandom
-from visir.training.inputs.sets import SetSource
 from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.best_matches import best_matches
 from visir.training.objectives.filip import FILIP

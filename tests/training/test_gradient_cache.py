@@ -12,9 +12,8 @@ from torch.nn.functional import normalize
 
 from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import fit
-from visir.training.gradient_cache import Vectors, backward
+from visir.training.loop import Vectors, backward, seed_step
 from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.seeds import seed_step
 
 ROWS = 23
 SETTINGS = recipe(

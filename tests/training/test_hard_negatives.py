@@ -17,12 +17,11 @@ from visir.records import Collection
 from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.dual_encoder import DualEncoder
-from visir.training.examples import build_examples
+from visir.training.examples import _swapped, build_examples
 from visir.training.hard_negatives import MinedNegatives, SwappedNegatives
 from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.negatives import Mined
 from visir.training.mining import mined_over, nearest_wrong, right_pairs
-from visir.training.negative_sources import _swapped
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 from visir.training.step_log import STEPS_FILE, StepLog, read_steps

@@ -23,14 +23,13 @@ from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
+from visir.training.examples import PreparedTexts, TokenSource, WordSource
 from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.positional_random import WORDS, uniform
-from visir.training.inputs.prefetch import prefetch
-from visir.training.inputs.prepared import PreparedTexts
 from visir.training.inputs.vectors import VectorSource
-from visir.training.inputs.words import TokenSource, WordSource
 from visir.training.sides import Augmentation
+from visir.training.training import prefetch
 
 CAPTIONS = ["A dog runs.", "", "Two dogs run on a beach.", "a dog", "Zebra!"]
 

@@ -17,7 +17,7 @@ from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.set_tower import SetTower
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import MultiVectorEmbeddings, TokenVectors
-from visir.training.inputs.sets import SetSource, SetsWithWholes
+from visir.training.examples import SetSource, SetsWithWholes
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 

@@ -30,11 +30,11 @@ from visir.training.fit import FitResult, fit
 from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.loop import TrainingError
-from visir.training.normalisation import BatchStatistics
 from visir.training.optimiser import build_optimiser
 from visir.training.processes import Processes
 from visir.training.recipe import Optimiser, Recipe
 from visir.training.step_log import STEPS_FILE, read_steps
+from visir.training.training import BatchStatistics
 
 TRAIN, VALIDATION = planted(120, seed=1, views=2), planted(60, seed=2)
 MLP = {"hidden": (32,), "dropout": 0.2}

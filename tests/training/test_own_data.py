@@ -17,8 +17,7 @@ from visir.collections import open_collection
 from visir.encoders import load
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.storage import Manifest
-from visir.training.data import open_splits, settled
-from visir.training.dividing import default_rule, divided
+from visir.training.data import default_rule, divided, open_splits, settled
 from visir.training.recipe import Data
 from visir.training.resolving import TOWERS
 from visir.training.step_log import StepLog

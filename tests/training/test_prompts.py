@@ -15,8 +15,8 @@ from refusals import refused
 from visir.encoders.towers.base import PromptInputs
 from visir.errors import ConfigurationError
 from visir.training.dual_encoder import DualEncoder
+from visir.training.examples import PromptedTexts
 from visir.training.inputs.base import EpochRandom
-from visir.training.inputs.prompts import PromptedTexts
 from visir.training.inputs.vectors import VectorSource
 from visir.training.precision import Precision
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.training.recipe import Schedule
-from visir.training.schedule import Timetable
+from visir.training.training import Timetable
 
 
 def factors(epochs: int, steps: int, **schedule: object) -> list[float]:

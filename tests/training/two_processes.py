@@ -20,14 +20,14 @@ from torch.nn import functional
 from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
 from visir.launched import launched
-from visir.training import gradient_mean
+from visir.training import loop
 from visir.training.batches import Share
 from visir.training.curve import Epoch
 from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import FitResult, fit
-from visir.training.gradient_mean import GradientMean
 from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
 from visir.training.inputs.negatives import HardNegatives, Mined
+from visir.training.loop import GradientMean
 from visir.training.mining import right_pairs
 from visir.training.objectives.base import OwnQueries, VectorPairs
 from visir.training.processes import Processes
@@ -136,7 +136,7 @@ def means(folder: Path) -> None:
     processes = Processes.join("cpu")
     torch.manual_seed(0)
     net = Stacked()
-    gradient_mean.BUCKET = 70  # a layer has 72 numbers
+    loop.BUCKET = 70  # a layer has 72 numbers
     mean = GradientMean(list(net.parameters()), processes.count)
     inputs = torch.randn(5, 8, generator=torch.Generator().manual_seed(processes.rank))
     found: dict[str, Tensor] = {}
@@ -166,7 +166,7 @@ def means(folder: Path) -> None:
     except VisirError as fault:
         (folder / f"twice-{processes.rank}.txt").write_text(str(fault))
     mean.finish()
-    gradient_mean.BUCKET = 1 << 23
+    loop.BUCKET = 1 << 23
 
 
 class Spoilt:

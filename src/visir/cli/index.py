@@ -2,11 +2,385 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
 from visir.cli import output
-from visir.cli.index_build import add_command, build_command, delete_command
-from visir.cli.index_parts import DOCUMENT_NAMES, FolderArgument, place_in_words
-from visir.cli.index_search import export_command, search_command
+from visir.cli.index_parts import (
+    DOCUMENT_NAMES,
+    FolderArgument,
+    QueriesOption,
+    model_of_index,
+    place_in_words,
+    remark_on_servers,
+    report_index,
+    size_in_words,
+)
+from visir.cli.options import (
+    CountOption,
+    DeviceOption,
+    ImagesOption,
+    IndexSetOption,
+    KindOption,
+    NewFolder,
+    OptionalModelOption,
+    OwnModelOption,
+    ReplaceOption,
+    SkipBrokenOption,
+    SourceArgument,
+    SplitOption,
+    name_value_pairs,
+    out_option,
+    single_or_all,
+)
 from visir.cli.verbs import group
+from visir.display import counted
+
+if TYPE_CHECKING:
+    from visir.encoders import Parts
+    from visir.encoders.joined_parts import PartsSummary
+    from visir.records import Modality, Run, Vectors
+    from visir.retrieval.index import Index
+
+
+# `visir index build`, `add`, `delete`: make an index from a collection, and change it.
+
+# What `visir index build` and `add` do with a folder of parts (`visir encode --parts`): nothing is encoded.
+
+
+def check_options_of_parts(
+    modality: Modality, split: str | None, images: list[str] | None, skip_broken: bool, only_device: bool
+) -> None:
+    """Refuse what is about encoding."""
+    from visir.errors import ConfigurationError, raise_faults
+
+    given = {
+        "--to captions": modality != "image",
+        "--split": split is not None,
+        "--images": images is not None,
+        "--skip-broken": skip_broken,
+        "--device without --model": only_device,
+    }
+    raise_faults(
+        ConfigurationError,
+        "parts",
+        [f"{name} does not go with a folder of parts" for name, is_given in given.items() if is_given],
+        hint="parts are vectors of pictures already: all of them are indexed",
+    )
+
+
+def build_of_parts(
+    place: str, model: str | None, device: str | None, kind: str | None, out: Path, settings: dict[str, Any]
+) -> None:
+    """Index a folder of parts, and print what was done."""
+    from visir.retrieval.kinds import kind_for
+    from visir.retrieval.parts_index import index_of_parts
+
+    parts = _parts_by(place, model, device)
+    index, summary = index_of_parts(parts, kind_for("dense", parts.encoder.name, kind), out, **settings)
+    report_index(out, index)
+    _print_parts(parts, summary)
+    remark_on_servers(index)
+
+
+def add_of_parts(index: Index[Any], folder: Path, place: str, model: str | None, device: str | None) -> None:
+    """Add what the index lacks of a folder of parts, and print what was done."""
+    from visir.retrieval.parts_index import add_parts
+
+    parts = _parts_by(place, model, device)
+    added, summary = add_parts(index, parts)
+    there = summary.vectors - added
+    output.facts(index=folder, added=added, there=there, **output.plain(index.info()))
+    output.line(f"{folder}: {added:,} added, {there:,} were there; {size_in_words(index)}")
+    _print_parts(parts, summary)
+
+
+def _parts_by(place: str, model: str | None, device: str | None) -> Parts:
+    """A folder of parts; where a model is named, it must be theirs."""
+    from visir.encoders import Parts, load
+    from visir.errors import EmbeddingError
+
+    parts = Parts(place)
+    if model is not None:
+        mine = load(model, device=device).stored_card
+        differing = mine.differences(parts.encoder, "image")
+        if differing:
+            raise EmbeddingError(
+                f"{place}: made by {parts.encoder.name}, not by {mine.name} (they differ in {', '.join(differing)}).",
+                hint="leave --model out: the parts say which model made them",
+            )
+    return parts
+
+
+def _print_parts(parts: Parts, summary: PartsSummary) -> None:
+    """Print of which parts an index was made, and what has no vector in them."""
+    left_out = {"broken": summary.broken, "given_up": dict(summary.given_up)}
+    output.facts(parts=parts.place, files=summary.files, **left_out)
+    without = f"; without a vector: {summary.left_out()}" if summary.left_out() else ""
+    output.line(f"  of {counted(summary.files, 'parts')} by {parts.encoder.name}{without}")
+
+
+def build_command(
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated); "
+            "or a finished folder of parts (visir encode --parts).",
+            show_default=False,
+        ),
+    ],
+    out: NewFolder,
+    model: OptionalModelOption = None,
+    to: Annotated[str, typer.Option(help="What is found: images or captions.")] = "images",
+    kind: KindOption = None,
+    setting: IndexSetOption = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    device: DeviceOption = None,
+    skip_broken: SkipBrokenOption = False,
+) -> None:
+    """Encode a collection (or take its vectors from the store, or from parts) and index it.
+
+    Killed, it leaves no folder; the vectors that were encoded are kept, and the same command goes on from them. More
+    than a million vectors of kind ivf are indexed part by part: that leaves an unfinished folder, and the same command
+    goes on in it.
+
+    Of a folder of parts nothing is encoded, and no model is needed. The parts must be finished.
+    """
+    from visir.cli.encoding_report import print_set_aside, remark_on_tars
+    from visir.collections import open_collection
+    from visir.collections.own_folders import asked_once
+    from visir.encoders import encode_detailed, load
+    from visir.encoders.parts_folder import check_parts_can_be_told, is_parts
+    from visir.errors import ConfigurationError
+    from visir.retrieval.folder import check_new_index
+    from visir.retrieval.kinds import KINDS, build_index, kind_for
+
+    modality = _modality_of(to)
+    settings = name_value_pairs(setting)
+    check_new_index(out)  # before hours of encoding, not after
+    if kind is not None:
+        KINDS.get(kind).check_settings(settings)
+    with asked_once():
+        if is_parts(collection):
+            check_options_of_parts(modality, split, images, skip_broken, device is not None and model is None)
+            build_of_parts(collection, model, device, kind, out, settings)
+            return
+        check_parts_can_be_told(collection, with_model=model is not None)
+        if model is None:
+            raise ConfigurationError(
+                f"--model is missing: {collection} is no folder of parts, so it is to be encoded first.",
+                hint="--model MODEL (visir models lists them); if parts are meant, check the name",
+            )
+        opened = open_collection(collection, images=single_or_all(images), split=split)
+    encoder = load(model, device=device)
+    chosen = kind_for(encoder.form, encoder.card.name, kind)
+    chosen.check_settings(settings)
+    encoding = encode_detailed(encoder, opened.items(modality), skip_broken=skip_broken)
+    output.facts(broken=encoding.broken)
+    index = build_index(encoding.embeddings, chosen.name, out, **settings)
+    report_index(out, index)
+    print_set_aside(encoding.broken, "they are not in the index")
+    remark_on_servers(index)
+    remark_on_tars(opened.source)
+
+
+def add_command(
+    folder: FolderArgument,
+    collection: SourceArgument,
+    model: OwnModelOption = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    device: DeviceOption = None,
+    skip_broken: SkipBrokenOption = False,
+) -> None:
+    """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it.
+
+    Of a folder of parts (visir encode --parts) nothing is encoded. Ids of parts begin with the name of their file. So
+    add parts to an index of parts, and not the files that they were encoded from: those have other ids.
+    """
+    import pyarrow.compute as pc
+
+    from visir.cli.encoding_report import print_set_aside, remark_on_tars
+    from visir.collections import open_collection
+    from visir.collections.own_folders import asked_once
+    from visir.encoders import encode_detailed
+    from visir.encoders.parts_folder import check_parts_can_be_told, is_parts
+    from visir.retrieval.kinds import open_index
+    from visir.retrieval.rows import check_same_model
+
+    index = open_index(folder)
+    with asked_once():
+        if is_parts(collection):
+            check_options_of_parts("image", split, images, skip_broken, device is not None and model is None)
+            add_of_parts(index, folder, collection, model, device)
+            return
+        check_parts_can_be_told(collection, with_model=True)
+        opened = open_collection(collection, images=single_or_all(images), split=split)
+    encoder = model_of_index(index, folder, model, device)
+    check_same_model(encoder.card, index.encoder, f"{folder}: vectors by {encoder.card.name}")  # before long work
+    encoding = encode_detailed(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
+    vectors = encoding.embeddings
+    new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
+    index.add(vectors.select(new_ids))  # none is new: their form and dimension are checked all the same
+    done = {"added": len(new_ids), "there": len(vectors) - len(new_ids), "broken": encoding.broken}
+    output.facts(index=folder, **done, **output.plain(index.info()))
+    output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
+    print_set_aside(encoding.broken, "they are not in the index")
+    remark_on_tars(opened.source)
+
+
+def delete_command(
+    folder: FolderArgument,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Documents to delete.")] = None,
+    listed: Annotated[Path | None, typer.Option("--ids", help="A file of ids, one a line.")] = None,
+) -> None:
+    """Delete documents by id. An unknown id is an error, and then nothing is deleted."""
+    from visir.errors import ConfigurationError
+    from visir.files import read_lines
+    from visir.retrieval.kinds import open_index
+
+    lines = read_lines(listed) if listed else []
+    documents = list(dict.fromkeys([*(ids or []), *filter(None, lines)]))
+    if not documents:
+        raise ConfigurationError("no document is named.", hint="visir index delete FOLDER ID…, or --ids FILE")
+    index = open_index(folder)
+    index.delete(documents)
+    output.facts(index=folder, **output.plain(index.info()) | {"deleted": len(documents)})
+    output.line(f"{folder}: {len(documents):,} deleted; {size_in_words(index)}")
+
+
+def _modality_of(to: str) -> Modality:
+    from visir.errors import ConfigurationError, nearest
+
+    for modality, name in DOCUMENT_NAMES.items():
+        if name == to:
+            return modality
+    raise ConfigurationError(f"--to {to}: there is no such side.", hint=nearest(to, DOCUMENT_NAMES.values()))
+
+
+# `visir index search`, `export`: search a single index, or hand it to another engine.
+
+
+def search_command(
+    folder: FolderArgument,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
+    queries: QueriesOption = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, instead of a text.")
+    ] = None,
+    k: CountOption = 10,
+    out: Annotated[Path | None, out_option("a run, named .trec, .parquet or .json")] = None,
+    replace: ReplaceOption = False,
+    model: OwnModelOption = None,
+    setting: IndexSetOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Search an index with one text, with a picture, or with a file of texts.
+
+    visir search COLLECTION --index FOLDER shows captions, and where the pictures are.
+    """
+    from visir.cli.vectors import picture_vector, read_queries
+    from visir.errors import ConfigurationError, raise_faults
+    from visir.retrieval.formats import write_run
+    from visir.retrieval.kinds import open_index
+    from visir.storage import check_new_file
+
+    faults = []
+    if [text, queries, image].count(None) != 2:
+        faults.append("ask with a text, with --image FILE or with --queries FILE: one of the three")
+    if queries is not None and out is None:
+        faults.append("where is the run to be written (--out run.trec)?")
+    raise_faults(ConfigurationError, "index search", faults, hint='visir index search FOLDER "a dog on a beach"')
+    if out is not None:
+        check_new_file(out, replace=replace)
+    index = open_index(folder)
+    encoder = model_of_index(index, folder, model, device)
+    if image is not None:
+        query_vectors = picture_vector(encoder, image)
+    else:
+        query_vectors = encoder.encode_inputs("text", read_queries(queries) if queries else {"query": text or ""})
+    run = index.search(query_vectors, k, **name_value_pairs(setting))
+    if out is not None:
+        write_run(run, out, replace=replace)
+        output.facts(run=out.absolute(), queries=len(run), answers=len(run.indices))
+        output.line(f"{out}: {counted(len(run), 'queries')}, {counted(len(run.indices), 'answers')}")
+    else:
+        query = {"image": str(image)} if image is not None else {"text": text or ""}
+        _show(run, query_vectors, index, query)
+
+
+def export_command(
+    folder: FolderArgument,
+    form: Annotated[str, typer.Option("--layout", help="ciff, anserini or seismic.", show_default=False)],
+    out: Annotated[Path, out_option("a folder", show_default=False)],
+    queries: QueriesOption = None,
+    model: OwnModelOption = None,
+    device: DeviceOption = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Write the vectors of a sparse index, and queries, as another engine reads them.
+
+    ciff: PISA and others; anserini: JsonVectorCollection; seismic: JSON lines. Deleted documents are left out.
+    """
+    from visir.cli.vectors import read_queries
+    from visir.errors import ConfigurationError
+    from visir.records import SparseEmbeddings
+    from visir.retrieval.kinds import open_index
+    from visir.retrieval.sparse.export import EXPORTS, export
+
+    EXPORTS.get(form)
+    index = open_index(folder)
+    documents = index.documents()
+    if not isinstance(documents, SparseEmbeddings):
+        raise ConfigurationError(
+            f"{folder}: holds no weighted words, which these forms are of.",
+            hint="visir encode COLLECTION --model MODEL --out FOLDER writes other vectors as NPY",
+        )
+    query_vectors = (
+        model_of_index(index, folder, model, device).encode_inputs("text", read_queries(queries)) if queries else None
+    )
+    written = export(form, out, documents, query_vectors, replace=replace)  # type: ignore[arg-type]
+    output.answer({"files": [{"path": path.absolute(), "weights": str(weights)} for path, weights in written.items()]})
+    for path, weights in written.items():
+        output.line(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
+
+
+def _show(run: Run, query_vectors: Vectors, index: Index[Any], query: dict[str, str]) -> None:
+    """The answers to one text or picture; with a sparse index also which terms matched."""
+    from rich.table import Table
+
+    from visir.cli.matched_terms import matched_terms
+
+    answers = run.answer("query")
+    terms = matched_terms(query_vectors, index.select([document for document, _ in answers]), answers)
+    output.answer(
+        {
+            **query,
+            "answers": [
+                {"rank": rank, "id": document, "score": score, **({"terms": terms[document]} if terms else {})}
+                for rank, (document, score) in enumerate(answers, 1)
+            ],
+        }
+    )
+    table = Table(
+        title=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{next(iter(query.values()))}”",
+        title_justify="left",
+        box=None,
+    )
+    table.add_column("rank", justify="right")
+    table.add_column("score", justify="right")
+    table.add_column("id", overflow="fold")
+    if terms:
+        table.add_column("matched terms", overflow="fold")
+    for rank, (document, score) in enumerate(answers, 1):
+        table.add_row(str(rank), f"{score:.4f}", document, *([terms[document]] if terms else []))
+    output.rich_table(table)
+    if not answers:
+        output.line("no document shares a term with it")
 
 
 def kinds_command() -> None:

@@ -2,25 +2,193 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.collections.check_pictures import check_pictures
 from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.draft import Draft
-from visir.collections.findings import Report
+from visir.collections.findings import Finding, Level, Report
+from visir.collections.images import SCENE, ImageReader, decode, readable
+from visir.collections.picture_fragments import file_of
 from visir.collections.portable import PORTABLE
-from visir.collections.readers.texts import text_findings
 from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.collections.task_memory import is_task, is_task_set
 from visir.errors import CollectionError, VisirError
+from visir.progress import Progress
 from visir.records import Collection
 from visir.storage import MANIFEST, Manifest, is_made_by_visir
+
+# What is wrong with the pictures of a source: those that are missing, broken, or there twice.
+
+_NO_CAPTIONS = pa.table({name: pa.array([], pa.string()) for name in ("id", "text", "image_id")})
+
+
+def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bool, workers: int | None) -> None:
+    """Add what is wrong with pictures to a report."""
+    images = _unique(images)
+    missing = images.filter(pc.is_null(images["path"]))["id"].to_pylist()
+    everything = len(missing) == images.num_rows
+    report.add(
+        "warning" if everything else "error",
+        "images without a picture" + (" (all: metadata only)" if everything else ""),
+        [repr(identifier) for identifier in missing],
+    )
+    present = images.filter(pc.is_valid(images["path"]))
+    if not present.num_rows:
+        return
+    report.pictures_looked_for = True
+    reader = ImageReader(Collection(report.name, present, _NO_CAPTIONS, root=root))
+    if not decoding:
+        rows = present.select(["id", "path", "archive"]).to_pylist()
+        gone = [
+            f"{row['id']!r} ({row['path']})"
+            for row in rows
+            if row["archive"] is None
+            and not row["path"].startswith(SCENE)
+            and not (root / file_of(row["path"])).is_file()
+        ]
+        report.add("error", "pictures that are not where they should be", gone)
+        return
+
+    def look(row: int) -> tuple[str, str, tuple[int, int]] | str:
+        try:
+            data = reader.read(row)
+            size = decode(data, reader.where(row)).size
+        except VisirError as fault:
+            return fault.message
+        return hashlib.blake2b(data, digest_size=16).hexdigest(), _format(data), size
+
+    with (
+        ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool,
+        Progress("decoding", present.num_rows, "images") as advance,
+    ):
+        looked = []
+        for outcome in pool.map(look, range(present.num_rows)):
+            looked.append(outcome)
+            advance(1)
+    report.add("error", "pictures that cannot be read", [outcome for outcome in looked if isinstance(outcome, str)])
+    decoded = {row: outcome for row, outcome in enumerate(looked) if not isinstance(outcome, str)}
+    report.decoded = len(decoded)
+    report.formats = dict(Counter(format for _, format, _ in decoded.values()).most_common())
+    if decoded:
+        widths, heights = zip(*(size for _, _, size in decoded.values()), strict=True)
+        report.sizes = f"{min(widths)}–{max(widths)} × {min(heights)}–{max(heights)} pixels"
+    _check_twins(report, present, {row: digest for row, (digest, _, _) in decoded.items()})
+
+
+def _check_twins(report: Report, images: pa.Table, digests: dict[int, str]) -> None:
+    groups: dict[str, list[int]] = {}
+    for row, digest in digests.items():
+        groups.setdefault(digest, []).append(row)
+    ids, splits = images["id"].to_pylist(), images["split"].to_pylist()
+    twins = [rows for rows in groups.values() if len(rows) > 1]
+    across = [rows for rows in twins if len({splits[row] for row in rows}) > 1]
+    within = [rows for rows in twins if len({splits[row] for row in rows}) == 1]
+    report.add("warning", "same picture (byte for byte) under several ids", [_names(ids, rows) for rows in within])
+    report.add("warning", "same picture in several splits", [_names(ids, rows) for rows in across])
+
+
+def _names(ids: list[str], rows: list[int]) -> str:
+    return " = ".join(repr(ids[row]) for row in rows[:4]) + (" …" if len(rows) > 4 else "")
+
+
+def _format(data: bytes) -> str:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data), formats=readable()) as image:
+        return image.format or "?"
+
+
+def _unique(images: pa.Table) -> pa.Table:
+    """Each id once, so that pictures can be looked at even where ids are faulty."""
+    first_rows: dict[str | None, int] = {}
+    for row, identifier in enumerate(images["id"].to_pylist()):
+        if identifier:
+            first_rows.setdefault(identifier, row)
+    return images.take(pa.array(first_rows.values(), pa.int64()))
+
+
+# What can be wrong with captions, as far as the texts alone show it.
+
+_EXAMPLES = 5
+
+ODD: tuple[tuple[Level, str, str], ...] = (
+    ("warning", "captions with the replacement character U+FFFD (lost when somebody decoded them)", "\ufffd"),
+    (
+        "warning",
+        "captions with control characters (U+0080–U+009F are Windows-1252 read as Latin-1)",
+        r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}]",
+    ),
+    (
+        "warning",
+        "captions that look like UTF-8 read as Windows-1252 (“cafÃ©”)",
+        r"[\x{c3}\x{c2}][\x{80}-\x{bf}]|\x{e2}\x{20ac}",
+    ),
+    ("warning", "captions with private-use characters, which no font knows", r"[\x{e000}-\x{f8ff}]"),
+    ("note", "captions with line breaks or tabs inside", r"\S[\t\r]*\n[\s]*\S|\t"),
+    ("note", "captions with white space at an end", r"^\s|\s$"),
+)
+"""(level, kind, RE2 pattern). The texts stay byte for byte as they are: changing them makes another collection."""
+
+
+def text_findings(captions: pa.Table) -> Iterator[Finding]:
+    """Everything odd about the texts of captions."""
+    ids, texts = captions["id"], captions["text"]
+    if not len(texts):
+        return
+    null = pc.is_null(texts)
+    yield from _masked("error", "captions without text (null)", ids, texts, null)
+    texts = pc.fill_null(texts, "-")
+    yield from _masked("warning", "empty captions", ids, texts, pc.equal(pc.utf8_trim_whitespace(texts), ""))
+    for level, kind, pattern in ODD:
+        yield from _masked(level, kind, ids, texts, pc.match_substring_regex(texts, pattern))
+    plain = pc.utf8_normalize(texts, "NFC")
+    yield from _masked("note", "captions not in Unicode's composed form (NFC)", ids, texts, pc.not_equal(plain, texts))
+    yield from _repeated(captions)
+
+
+def _repeated(captions: pa.Table) -> Iterator[Finding]:
+    table = pa.table({"text": captions["text"], "image_id": captions["image_id"]})
+    pairs = table.group_by(["image_id", "text"]).aggregate([([], "count_all")])
+    same_image = pairs.filter(pc.greater(pairs["count_all"], 1))
+    if same_image.num_rows:
+        rows = same_image.slice(0, _EXAMPLES).to_pylist()
+        examples = tuple(f"{row['image_id']!r}: {_short(row['text'])} × {row['count_all']}" for row in rows)
+        yield Finding("warning", "captions that an image has twice", same_image.num_rows, examples)
+    by_text = pairs.group_by("text").aggregate([([], "count_all")])
+    several = by_text.filter(pc.greater(by_text["count_all"], 1)).sort_by(
+        [("count_all", "descending"), ("text", "ascending")]
+    )
+    if several.num_rows:
+        rows = several.slice(0, _EXAMPLES).to_pylist()
+        examples = tuple(f"{_short(row['text'])} at {row['count_all']} images" for row in rows)
+        kind = "texts that several images have (to links, the others' images are wrong)"
+        yield Finding("note", kind, several.num_rows, examples)
+
+
+def _masked(level: Level, kind: str, ids: Any, texts: Any, mask: Any) -> Iterator[Finding]:
+    """The texts where the mask is true."""
+    count = pc.sum(mask).as_py() or 0
+    if count:
+        rows = pa.table({"id": ids, "text": texts}).filter(mask).slice(0, _EXAMPLES).to_pylist()
+        yield Finding(level, kind, count, tuple(f"{row['id']!r}: {_short(row['text'])}" for row in rows))
+
+
+def _short(text: str) -> str:
+    shown = "".join(
+        character if unicodedata.category(character)[0] != "C" else repr(character)[1:-1] for character in text[:60]
+    )
+    return f"“{shown}{'…' if len(text) > 60 else ''}”"
 
 
 def check(

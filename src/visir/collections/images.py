@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import re
 import threading
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import PIL
 from PIL import Image, UnidentifiedImageError
 
@@ -18,10 +21,8 @@ from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.collections.found_notes import no_picture
-from visir.collections.numpy_frames import encoded_frame
 from visir.collections.picture_fragments import FRAME, cut, file_of, part_of
 from visir.collections.picture_kinds import begins_like_picture, has_heif, looks_like, register_heif
-from visir.collections.profiles import to_screen
 from visir.collections.segments import check_segments
 from visir.errors import CollectionError, ImageError, from_system
 from visir.records import HasImages
@@ -31,6 +32,125 @@ from visir.version import installed_version
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from PIL.ImageCms import ImageCmsTransform
+
+
+# Colours as a person sees them: what a profile says about the numbers of a picture, brought to sRGB, that of screens.
+
+LARGEST = 1 << 23
+"""Bytes of a profile. Those of printers have two million."""
+_SPACES = {b"RGB ": "RGB", b"GRAY": "L", b"CMYK": "CMYK"}
+"""What stands in the head of a profile, from byte 16, and Pillow's mode for it. Others are for devices alone."""
+_USUAL_GAMMA = 0.45455
+_NEARLY = 0.05
+
+Paint: TypeAlias = Callable[[Image.Image], Image.Image]
+
+
+def to_screen(image: Image.Image, paint: Paint) -> Paint | None:
+    """What makes RGB for a screen of the bands of a picture; None where its numbers are for a screen already."""
+    # A profile that is broken, or of another kind of colours than the picture, is passed over, as viewers do.
+    profile = image.info.get("icc_profile")
+    if isinstance(profile, bytes) and 128 < len(profile) <= LARGEST:
+        kind = _SPACES.get(profile[16:20], "")
+        grey = image.mode in ("1", "L", "LA", "La") or image.mode.startswith("I;16")
+        fits = image.mode == "CMYK" if kind == "CMYK" else grey == (kind == "L") and image.mode not in ("CMYK", "LAB")
+        transform = _transform(_Profile(profile), kind) if kind and fits else None
+        if transform is None:
+            return None
+        if kind == "CMYK":
+            return lambda band: _applied(transform, band)
+        return lambda band: _applied(transform, paint(band).convert(kind))
+    gamma = image.info.get("gamma")
+    if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float) or gamma <= 0:
+        return None
+    if abs(gamma - _USUAL_GAMMA) > _NEARLY:
+        table = [round(255 * _encoded((value / 255) ** (1 / gamma))) for value in range(256)] * 3
+        return lambda band: paint(band).point(table)
+    return None
+
+
+class _Profile:
+    """A profile that is looked up by its digest, so that the cache keeps no second copy of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self._digest = data, hashlib.blake2b(data, digest_size=16).digest()
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Profile) and other._digest == self._digest
+
+
+@lru_cache(maxsize=32)
+def _transform(profile: _Profile, mode: str) -> ImageCmsTransform | None:
+    """From a profile to sRGB; None for one that is broken, or changes nothing that can be seen."""
+    from PIL import ImageCms  # without it a picture keeps its numbers
+
+    try:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile.data))
+        transform = ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, "RGB")
+        sample = Image.new(mode, (512, 1))
+        sample.putdata(_samples(mode))
+        seen = _applied(transform, sample)
+    except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
+        return None
+    if mode == "CMYK":
+        return transform
+    differences = zip(sample.convert("RGB").tobytes(), seen.tobytes(), strict=True)
+    return transform if max(abs(before - after) for before, after in differences) > 2 else None
+
+
+def _samples(mode: str) -> list[int] | list[tuple[int, ...]]:
+    if mode == "L":
+        return [value // 2 for value in range(512)]
+    inks = (0,) if mode == "CMYK" else ()
+    return [(36 * (place // 64), 36 * (place // 8 % 8), 36 * (place % 8), *inks) for place in range(512)]
+
+
+def _applied(transform: ImageCmsTransform, band: Image.Image) -> Image.Image:
+    from PIL import ImageCms
+
+    seen = ImageCms.applyTransform(band, transform) or band
+    seen.info.pop("icc_profile", None)
+    return seen
+
+
+def _encoded(linear: float) -> float:
+    """Light as sRGB writes it (IEC 61966-2-1)."""
+    return 12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055
+
+
+# Pictures that are kept as NumPy files: an array of bytes (height, width, 3) as OpenCV holds it, blue first.
+
+
+def encoded_frame(data: bytes, where: str) -> bytes:
+    """The picture in a NumPy file, as the bytes of a BMP."""
+    # data: The bytes of the file.
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_column, dtype = read_header(stream)
+    except Exception as fault:  # a damaged header raises nearly anything
+        raise ImageError(
+            f"{where}: not a NumPy file ({fault}); {len(data):,} bytes.", hint="download it again, or drop it"
+        ) from fault
+    if dtype != np.uint8 or len(shape) != 3 or shape[2] != 3 or 0 in shape:
+        raise ImageError(
+            f"{where}: an array of {' × '.join(map(str, shape)) or 'one value'} of type {dtype}; "
+            "a frame has height × width × 3 values of type uint8.",
+            code="array-type-frame-height",
+        )
+    values = data[stream.tell() :]
+    if len(values) != int(np.prod(shape, dtype=np.int64)):
+        raise ImageError(f"{where}: the file is truncated or longer than it says.", hint="download it again")
+    frame = np.frombuffer(values, np.uint8).reshape(shape, order="F" if by_column else "C")
+    encoded = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(frame[:, :, ::-1])).save(encoded, "BMP")
+    return encoded.getvalue()
+
 
 FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "HEIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "ICO", "TGA")
 """What is decoded, by Pillow's names (HEIF where a plugin brings it). Not all that Pillow knows: an EPS file is a

@@ -1,7 +1,7 @@
 """Fragments behind the path of a picture: the part of it that is meant, and how its file is read.
 
 - "a.jpg#xywh=10,20,300,200": a part, written as media fragments are (W3C)
-- "a.npy#bgr": an array as OpenCV holds a picture, blue first (`visir.collections.numpy_frames`)
+- "a.npy#bgr": an array as OpenCV holds a picture, blue first (`visir.collections.images`)
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -26,12 +27,33 @@ from visir.encoders.loading import load
 from visir.encoders.part_file import LostError, write_part
 from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, given_up_parts, note_set_aside
 from visir.encoders.parts_folder import Parts
-from visir.encoders.parts_waiting import waiting_line
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
 from visir.progress import Progress
 from visir.remote import UnreachableError
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
+
+# What a process says that has nothing to do until other processes have finished, or are taken for dead.
+
+
+def waiting_line(place: SharedPlace, parts: Sequence[PartOf], seconds: float) -> str:
+    """What is waited for, and until when; "" where nobody works on any of the parts."""
+    # seconds: After so many seconds without a sign of life a process counts as dead.
+    states = lease_states(place)
+    held = [(states[part.part], part) for part in parts if part.part in states]
+    held = [(state, part) for state, part in held if state.is_held(seconds)]
+    if not held:
+        return ""
+    state, first = min(held, key=lambda item: item[0].renewed)
+    about = about_lease(place, state)
+    until = datetime.fromtimestamp(state.renewed + seconds, UTC)
+    which = "" if len(held) == 1 else "first "
+    return (
+        f"waiting for {counted(len(held), 'files')} that other processes encode: {which}{first.file.name}, by "
+        f"{about.get('owner', 'unknown')} since {about.get('since', 'unknown')}; without a sign of life from there it "
+        f"is taken over at {until:%H:%M:%S} UTC"
+    )
+
 
 T = TypeVar("T")
 LEASE_SECONDS = 120.0

@@ -3,23 +3,121 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
 from visir.collections.own_folders import kind_elsewhere, manifest_elsewhere
 from visir.display import named
-from visir.encoders.given_up import give_up, why_given_up
-from visir.encoders.leases import LeaseState, SharedPlace, about_lease, facts_of, lease_states, open_place
+from visir.encoders.leases import (
+    LeaseState,
+    SharedPlace,
+    about_lease,
+    about_process,
+    facts_of,
+    lease_states,
+    open_place,
+)
 from visir.encoders.part_file import read_card, read_part
-from visir.encoders.part_list import FOLDER, PARTS, PartOf, listed_parts, read_plan, set_aside_counts
-from visir.encoders.parts_pace import images_per_second, seconds_of
-from visir.errors import EmbeddingError, VisirError
+from visir.encoders.part_list import (
+    FOLDER,
+    GIVEN_UP,
+    PARTS,
+    PartOf,
+    given_up_parts,
+    listed_parts,
+    read_plan,
+    set_aside_counts,
+)
+from visir.errors import EmbeddingError, VisirError, nearest, raise_faults
 from visir.records import Embeddings, EncoderCard
 from visir.remote import UnreachableError, is_url, reaching
 from visir.storage.manifest import MANIFEST, Manifest, is_made_by_visir
+
+# Input files that somebody gave up: they are gone, or changed, for ever, and the others are to be complete without.
+
+
+def give_up(place: SharedPlace, names: Sequence[str]) -> None:
+    """Leave input files out; nothing is read or removed."""
+    listed = {part.file.name: part for part in listed_parts(place)}
+    finished, states = place.listing(FOLDER), lease_states(place)
+    chosen: list[PartOf] = []
+    faults: list[str] = []
+    for name in names:
+        matching = _named(name, listed)
+        if len(matching) != 1:
+            several = f"{', '.join(matching)}: which of them?"
+            faults.append(f"{name}: {several if matching else 'was never listed; ' + nearest(name, listed)}")
+        elif f"{listed[matching[0]].part}.parquet" in finished:
+            faults.append(f"{name}: has its part; to encode what the file is now: --replace (in Python: replace=True)")
+        else:
+            chosen.append(listed[matching[0]])
+    raise_faults(
+        EmbeddingError,
+        f"{place.place}: files that cannot be given up",
+        faults,
+        hint="name files that have no part, as --status (in Python: Parts.status) shows them",
+    )
+    for part in chosen:
+        state = states.get(part.part)
+        failed = state is not None and state.ending == "failed"
+        reason = about_lease(place, state).get("reason", "") if state is not None and failed else ""
+        place.create(f"{GIVEN_UP}/{part.part}", about_process(file=part.file.name, reason=reason))
+
+
+def why_given_up(place: SharedPlace, parts: Collection[PartOf], finished: Mapping[str, float]) -> dict[str, str]:
+    """Input file → why it was given up, and by whom."""
+    given = given_up_parts(place, finished)
+    about: dict[str, str] = {}
+    for part in parts:
+        if part.part in given:
+            values = facts_of(place, f"{GIVEN_UP}/{part.part}")
+            who = f"{values.get('owner', 'unknown')}, {values.get('since', 'unknown')}"
+            about[part.file.name] = f"{values['reason']} ({who})" if values.get("reason") else who
+    return about
+
+
+def _named(name: str, listed: Mapping[str, PartOf]) -> list[str]:
+    """The file of this name; or those that a path or an address ends in."""
+    return [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]
+
+
+# How fast parts are made: pictures in the time in which somebody worked on them, idle hours left out.
+
+
+def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
+    """The pictures of parts, divided by the time in which any process worked on one of them."""
+    # work: Of each part when its process began (as ISO 8601; "" where that is not known), when the part was finished,
+    # in seconds since 1970, and how many pictures it has.
+    spans, images = list[tuple[float, float]](), 0
+    for since, finished, count in work:
+        began = seconds_of(since)
+        if began is not None:
+            spans.append((began, max(began, finished)))
+            images += count
+    seconds = covered(spans)
+    return images / seconds if seconds > 0 else None
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """How long the spans are together, where they overlap counted once."""
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def seconds_of(time: str) -> float | None:
+    """A time in ISO 8601, in seconds since 1970; None where it is none."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except ValueError:
+        return None
+
 
 MEASURED = 32
 """The rate is that of so many last parts."""

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow.compute as pc
+
+from visir.display import counted
 from visir.encoders import load, load_cross_encoder
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
@@ -17,7 +20,6 @@ from visir.evaluation.composed_system import check_takes, composed_system
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
 from visir.evaluation.first_answers import skips_first, without_first_answers
 from visir.evaluation.mteb.results import with_mteb
-from visir.evaluation.notes import equal_vectors, missing_positives, same_items
 from visir.evaluation.options import check_options, check_plain
 from visir.evaluation.plain_runs import evaluate_run
 from visir.evaluation.protocol_lines import candidates_line, queries_line
@@ -30,9 +32,68 @@ from visir.evaluation.systems.given import FORMS, is_run, opened, vectors_by_sid
 from visir.evaluation.systems.vectors import dense
 from visir.evaluation.task_defaults import measures_of, ties_of
 from visir.evaluation.text_reading import reading_of
-from visir.records import Gallery, Protocol, Recall, Ties
+from visir.records import Gallery, MultiVectorEmbeddings, Protocol, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
+
+# Notes of an evaluation: what a reader must know before taking the numbers for what they seem.
+
+
+def equal_vectors(subject: System) -> list[str]:
+    """A note for each side whose vectors are all the same: a collapsed model has numbers too, and they mean nothing."""
+    if not isinstance(subject, (VectorSystem, EncoderSystem)):
+        return []
+    return [
+        f"all {len(vectors):,} {side} vectors are equal: the order of the answers is that of the ids, not of a model"
+        for side, vectors in subject.by_modality().items()
+        if len(vectors) > 1 and _all_equal(vectors)
+    ]
+
+
+def _all_equal(vectors: Vectors) -> bool:
+    if isinstance(vectors, SparseEmbeddings):
+        return False
+    matrix = vectors.vectors
+    if isinstance(vectors, MultiVectorEmbeddings):
+        count = int(vectors.counts[0])
+        if (vectors.counts != count).any():
+            return False
+        matrix = matrix.reshape(len(vectors), count * vectors.dimension)
+    return bool((matrix[0] == matrix[1]).all() and (matrix[0] == matrix).all())
+
+
+def same_items(task: Task) -> list[str]:
+    """A note when queries are documents too: a search then finds the query itself."""
+    if task.queries.modality != task.documents.modality or task.gallery.ids is None:
+        return []
+    if task.pools is not None or task.excluded is not None or task.skip_first:
+        return []
+    same = int(pc.sum(pc.is_in(task.measured_queries(), task.gallery.ids)).as_py() or 0)
+    count = counted(same, "queries", "have")
+    note = f"{task.name}: {count} the id of a document; where it is the same item, it finds itself first"
+    return [note] if same else []
+
+
+def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
+    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
+    notes = []
+    for name, tasks in folds.items():
+        without = sum(int((part.positives == 0).sum()) for part in ranks[name])
+        if without:
+            notes.append(f"{name}: {without:,} queries have no positive; they count as failed")
+        outside = 0
+        for task in tasks:
+            if task.gallery.ids is not None:
+                qrels = task.judgements()
+                listed = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
+                outside += int(((qrels.grades > 0) & ~listed).sum())
+            if task.pools is not None:
+                unpooled = int(pc.sum(pc.invert(pc.is_in(task.measured_queries(), task.pools.queries))).as_py() or 0)
+                if unpooled:
+                    notes.append(f"{name}: {unpooled:,} judged queries have no pool; they count as failed")
+        if outside:
+            notes.append(f"{name}: {outside:,} positives are outside the gallery and cannot be found")
+    return notes
 
 
 def evaluate(

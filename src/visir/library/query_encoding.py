@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.arrow import text_array
 from visir.encoders.base import Encoder
-from visir.errors import TextError, VisirError
+from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Embedded
+from visir.errors import ImageError, TextError, VisirError
 from visir.library.check import mended_by_update
-from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
+from visir.library.layout import LibraryError
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
 from visir.library.query import Query, QueryError
-from visir.library.reranking import Reranker
+from visir.library.results import RankedItem
 from visir.library.snapshot import LibrarySnapshot
-from visir.library.text_encoder import TextEncoder, vectors_of_each
 from visir.records import (
     Embeddings,
     EncoderCard,
@@ -36,6 +40,263 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.sparse.encoder import SparseEncoder  # it needs PyTorch, which a query for other models does not
+
+
+# Vectors of the texts that people search with: encoded in batches, and remembered.
+
+WIDEST = 32
+"""Texts of one batch."""
+CACHED_TEXTS = 2048
+"""Texts whose vectors are remembered: 6 MB at 768 dimensions."""
+
+
+class TextEncoder:
+    """An encoder of texts with a memory; thread-safe."""
+
+    # In a batch, a text's vector differs from that of the text alone by rounding (about 1e-7 for unit vectors). The
+    # vector of a text is kept, so the pages of one query are consistent. Where answers must be equal to the bit, alone
+    # and in any batch, `DeterministicTextEncoder` does that; it computes up to twice as much.
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self._lock = threading.Lock()
+        self._cache: LRUCache[str, NDArray[Any]] = LRUCache(CACHED_TEXTS)
+
+    def vectors(self, texts: Sequence[str]) -> list[NDArray[Any]]:
+        """The vector (d,) of each text, not normalised; its vectors (t, d) where the model makes several."""
+        # Those of the last `CACHED_TEXTS` texts are remembered.
+        with self._lock:
+            vectors = {text: self._cache[text] for text in texts if text in self._cache}
+            missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+            vectors.update(zip(missing, self._encode(missing), strict=True))
+            self._cache.update(vectors)
+        return [vectors[text] for text in texts]
+
+    def learn(self, texts: Sequence[str]) -> None:
+        """Prepare for texts like these: nothing to do here."""
+
+    def _encode(self, texts: list[str]) -> list[NDArray[Any]]:
+        """The vectors of texts without repetitions; those of about one length together, so that little is padded."""
+        order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
+        vectors: dict[int, NDArray[Any]] = {}
+        for start in range(0, len(order), WIDEST):
+            batch = order[start : start + WIDEST]
+            embedded = self.encoder.embed_texts([texts[position] for position in batch])
+            vectors.update(zip(batch, vectors_of_each(self.encoder, embedded), strict=True))
+        return [vectors[position] for position in range(len(texts))]
+
+
+def vectors_of_each(encoder: Encoder, vectors: Embedded) -> list[NDArray[Any]]:
+    """What an encoder made of each input: a vector (d,), or several (t, d), rounded as those that it keeps."""
+    if isinstance(vectors, TokenVectors):
+        return [np.asarray(matrix, encoder.kept_dtype) for matrix in vectors]
+    return list(vectors)
+
+
+# Vectors of texts that are the same, bit by bit, whatever else is encoded at the time.
+
+Input = TypeVar("Input")
+
+COMPARED = 32
+"""Texts that a shape must have given the defined vectors of, before it is used. Sums that are cut otherwise still round
+to the same bits now and then: in a network of a few dimensions for every second text."""
+
+
+class DeterministicTextEncoder(TextEncoder):
+    """An encoder of texts that gives a text one vector, alone or in any company; thread-safe."""
+
+    # A network's vectors depend on the company by rounding (1e-7): padding changes how an attention's sums are cut, and
+    # a product of matrices takes another kernel for another number of rows. Near ties then change places with the load.
+    # So here a text's vector is *defined*: as the first of a batch of two, the text and itself, padded as if alone.
+    # (Not of a batch of one: one row goes through a matrix-vector product, whose sums no larger batch may repeat.)
+    # Batches of other sizes are only a faster way to the same bits. They hold texts that are padded to one length
+    # (`Encoder.text_lengths`), and 1, 2, 4, 8, 16 or 32 of them, filled up with one of them again, so there are few
+    # shapes. Those of a shape are encoded both ways until `COMPARED` texts were (`learn` does it ahead); only when all
+    # vectors are the defined ones is that shape used from then on, otherwise never, and its texts are encoded one by
+    # one. So that the ways agree is measured on the machine that runs, not assumed. An encoder that cannot tell lengths
+    # encodes one by one.
+    # A head over a frozen encoder is defined on four rows, and used on 4, 8, … in the same way.
+    # Rounding the vectors to a grid instead would not do: whatever lies near the edge of two cells still falls into
+    # either. At 768 dimensions, errors of 1e-7 and a grid of 1e-4, that is every second text.
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__(encoder)
+        backbone = encoder.base_encoder("text")
+        self._backbone = None if backbone is None else DeterministicTextEncoder(backbone)
+        self._texts = BatchShapes[str](lambda texts: vectors_of_each(encoder, encoder.embed_texts_alike(texts)), 2)
+        self._heads = BatchShapes[NDArray[Any]](lambda rows: projected(encoder, rows), 4)
+
+    def learn(self, texts: Sequence[str]) -> None:
+        """Find out with these texts which shapes can be used, so that no query pays for it."""
+        # `COMPARED` texts or more of one length settle all shapes of it.
+        with self._lock:
+            if self._backbone is not None:
+                self._backbone.learn(texts)
+                self._heads.learn(0, self._backbone.vectors(texts))
+                return
+            for length, same_length in self._by_length(list(dict.fromkeys(texts))).items():
+                self._texts.learn(length, same_length)
+
+    def _encode(self, texts: list[str]) -> list[NDArray[Any]]:
+        if self._backbone is not None:
+            return self._heads.vectors(0, self._backbone.vectors(texts))
+        vectors: dict[str, NDArray[Any]] = {}
+        for length, same_length in self._by_length(texts).items():
+            vectors.update(zip(same_length, self._texts.vectors(length, same_length), strict=True))
+        return [vectors[text] for text in texts]
+
+    def _by_length(self, texts: list[str]) -> dict[int, list[str]]:
+        lengths = self.encoder.text_lengths(texts) if texts else None
+        if lengths is None:
+            return {-1 - position: [text] for position, text in enumerate(texts)}
+        groups: dict[int, list[str]] = {}
+        for text, length in zip(texts, lengths.tolist(), strict=True):
+            groups.setdefault(length, []).append(text)
+        return groups
+
+
+class BatchShapes(Generic[Input]):
+    """A network's vectors of inputs that are alike, in batches of the sizes that give the defined bits."""
+
+    def __init__(self, network: Callable[[Sequence[Input]], Sequence[NDArray[Any]]], least: int) -> None:
+        self._network, self._least = network, least
+        self._agreed: dict[tuple[int, int], int] = {}
+
+    def vectors(self, kind: int, inputs: list[Input]) -> list[NDArray[Any]]:
+        """Of inputs of one kind: a length, below zero where it is unknown."""
+        vectors: list[NDArray[Any]] = []
+        for group, size in _cut(inputs):
+            vectors += self._batch(kind, group, size)
+        return vectors
+
+    def learn(self, kind: int, inputs: list[Input]) -> None:
+        """Compare every size of batch of one kind with the defined vectors."""
+        if kind < 0 or not inputs:
+            return
+        defined = [self._defined(row) for row in inputs]
+        for size in (1 << power for power in range(WIDEST.bit_length())):
+            agreed = self._agreed.get((kind, size), 0)
+            for start in range(0, len(inputs), size):
+                if not 0 <= agreed < COMPARED:
+                    break
+                batch = inputs[start : start + size]
+                together = self._network([*batch, *[batch[-1]] * (size - len(batch))])
+                same = _are_equal(together[: len(batch)], defined[start : start + size])
+                agreed = agreed + len(batch) if same else -1
+            self._agreed[kind, size] = agreed
+
+    def _batch(self, kind: int, inputs: list[Input], size: int) -> list[NDArray[Any]]:
+        agreed = self._agreed.get((kind, size), 0)
+        if agreed < 0 or kind < 0:
+            return [self._defined(row) for row in inputs]
+        together = list(self._network([*inputs, *[inputs[-1]] * (size - len(inputs))])[: len(inputs)])
+        if agreed >= COMPARED:
+            return together
+        defined = [self._defined(row) for row in inputs]
+        same = _are_equal(together, defined)
+        self._agreed[kind, size] = agreed + len(inputs) if same else -1
+        return defined
+
+    def _defined(self, row: Input) -> NDArray[Any]:
+        return self._network([row] * self._least)[0]
+
+
+def projected(encoder: Encoder, rows: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """What the head of an encoder makes of the vectors of each input by its base encoder."""
+    if encoder.form != "multi-vector":
+        return list(encoder.project("text", np.stack(rows)))
+    ends = np.cumsum([len(row) for row in rows])[:-1]
+    flat = encoder.project("text", np.concatenate(rows)).astype(encoder.kept_dtype)
+    return list(np.split(flat, ends))
+
+
+def _are_equal(vectors: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> bool:
+    return all(np.array_equal(vector, other) for vector, other in zip(vectors, expected, strict=True))
+
+
+def _cut(inputs: list[Input]) -> list[tuple[list[Input], int]]:
+    """Groups of at most `WIDEST`, each with the power of two that it is filled up to: 13 of 16; of 11, 8 and 3 of 4."""
+    # A group that would be filled up by more than a quarter is cut instead.
+    groups, start = [], 0
+    while start < len(inputs):
+        left = min(len(inputs) - start, WIDEST)
+        size = 1 << left.bit_length() - 1
+        if 2 * left >= 3 * size:
+            size *= 2
+        groups.append((inputs[start : start + size], size))
+        start += size
+    return groups
+
+
+# A second stage: the best few hits, put in order by a model that looks at picture and text at once.
+
+CACHED_QUERIES = 512
+
+
+class Reranker:
+    """Orders hits by a matching head, one query at a time, and remembers the last ones, for their next pages."""
+
+    # The hits of one query go through the model together and without those of any other, so that scores do not depend
+    # on what else is searched. Scores are remembered for a generation of the library, and only where every picture
+    # could be opened: one that is away may come back. Thread-safe.
+
+    def __init__(self) -> None:
+        self._cache: LRUCache[Hashable, Mapping[str, float]] = LRUCache(CACHED_QUERIES)
+        self._cache_lock, self._model_lock = threading.Lock(), threading.Lock()
+
+    def reranked(
+        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, hits: Sequence[RankedItem], count: int
+    ) -> list[RankedItem]:
+        """The first `count` hits by falling matching score, ties by id; the rest behind them, in their old order."""
+        # A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of
+        # the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
+        # "kept" in `visir.retrieval.rerank`).
+        scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.id for hit in hits[:count])))
+        first = sorted((hit for hit in hits if hit.id in scores), key=lambda hit: (-scores[hit.id], hit.id))
+        if not first:
+            return list(hits)
+        reranked = [
+            replace(hit, rank=rank, score=scores[hit.id],
+                    parts={**hit.parts, "matching": (rank, scores[hit.id])})
+            for rank, hit in enumerate(first, 1)
+        ]  # fmt: skip
+        rest = [hit for hit in hits if hit.id not in scores]
+        shift = scores[first[-1].id] - 1 - rest[0].score if rest else 0.0
+        return reranked + [
+            replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(reranked) + 1)
+        ]
+
+    def _scores(
+        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, items: tuple[str, ...]
+    ) -> Mapping[str, float]:
+        key = (library.folder, library.generation, text, items)
+        with self._cache_lock:
+            scores = self._cache.get(key)
+        if scores is None:
+            scores = self._computed(cross_encoder, library, text, items)
+            if len(scores) == len(items):
+                with self._cache_lock:
+                    self._cache[key] = scores
+        return scores
+
+    def _computed(
+        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, items: tuple[str, ...]
+    ) -> Mapping[str, float]:
+        from visir.collections.images import opened
+
+        pixels: dict[str, Pixels] = {}
+        for item in items:  # pixels of the model's size wait for the others, not the whole photo
+            try:
+                with opened(library.open_image(item)[0], item) as picture:
+                    pixels[item] = cross_encoder.preprocess(picture)
+            except (LibraryError, ImageError):
+                continue
+        if not pixels:
+            return {}
+        with self._model_lock:
+            scores = cross_encoder.score_pixels(list(pixels.values()), [text] * len(pixels))
+        return dict(zip(pixels, map(float, scores), strict=True))
+
 
 Words = dict[int, float]
 """A weighted bag of words: term → weight."""

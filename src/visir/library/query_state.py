@@ -256,7 +256,7 @@ class QueryState:
     @property
     def search_depth(self) -> int:
         """How deep the list of one system goes, with the item that the query is to be like."""
-        # It depends on this query alone. Lists that are joined go as deep as the steps of `visir.library.lists`.
+        # It depends on this query alone. Lists that are joined go as deep as the steps of `visir.library.ranking`.
         return self.list_length + (self.query.like is not None)
 
 

@@ -38,7 +38,7 @@ class Searcher:
 
     Scores depend on two vectors alone, and how far a list goes depends on its own query. The vector of a text depends
     by rounding (1e-7) on the texts that it is encoded with. With `deterministic` it does not
-    (`visir.library.deterministic_batches`): answers are then the same to the bit whatever else is searched.
+    (`visir.library.query_encoding`): answers are then the same to the bit whatever else is searched.
 
     Args:
         library: The opened library.

@@ -13,27 +13,33 @@ Between any two steps every item of the database is in every index; the next upd
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from visir.collections.readers.locate import LEADS_NOWHERE
 from visir.display import Displayed, brief, listed
 from visir.encoders.own_code import name_model
 from visir.errors import ImageError
 from visir.files import read_json
-from visir.library.check import check_before_change
+from visir.library.check import check_before_change, load_index
 from visir.library.commit import clean_indexes, commit
 from visir.library.database import OWN_FILES, Database
-from visir.library.database_update import write_scan
 from visir.library.decisions import are_written, removals
 from visir.library.default_model import TEXT_MODELS
-from visir.library.index_migration import migrate_indexes
+from visir.library.index_places import named_settings
 from visir.library.layout import (
     CAPTIONS,
+    INDEXES,
     LIBRARY,
     SYSTEMS,
     WORK,
@@ -44,19 +50,269 @@ from visir.library.layout import (
 )
 from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
 from visir.library.models import NO_MODEL, LibraryModels
-from visir.library.pictures import judged
-from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
-from visir.library.product_source import ShopTable
+from visir.library.pictures import Facts, judged
+from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, is_as_planned, plan_library
+from visir.library.product_source import ProductEntry, ShopTable
 from visir.library.product_words import words_are_there
 from visir.library.scan import Scan, scan
-from visir.library.source import PhotoSource, check_source_available
+from visir.library.source import PhotoSource, SourceEntry, check_source_available
 from visir.library.sources import open_source
-from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
-from visir.storage import FolderChange, changing, remove_own_folders, sweep
+from visir.retrieval.folder import INDEX
+from visir.retrieval.kinds import KINDS
+from visir.storage import FolderChange, Manifest, changing, is_made_by_visir, remove_own_folders, sweep
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
+
+
+# Pictures that are away, not gone: in a folder that cannot be looked into, or on a disk that is not there.
+
+_GONE = (errno.ENOENT, errno.ENOTDIR)
+
+
+def keep_unavailable(source: PhotoSource, database: Database, scanned: Scan) -> dict[str, str]:
+    """Leave pictures that are away, or whose folders are, as they were known; those folders and pictures, and why."""
+    if isinstance(source, ShopTable):  # a product is gone when the table no longer has it
+        return {}
+    root, disks = Path(source.collection.root), _disks(database)
+    reasons: dict[str, str] = {}
+    columns = "path, item, mark, name, place, archive, category"
+    for path, item, mark, name, place, archive, category in database.rows(f"SELECT {columns} FROM files"):
+        if path in scanned.items or path in scanned.broken or place is None or archive is not None:
+            continue
+        parent = str(PurePosixPath(place).parent)
+        if parent not in reasons:
+            reasons[parent] = _reason(root, parent, disks)
+        if not reasons[parent] and _leads_nowhere(root / place):
+            reasons[place] = LEADS_NOWHERE
+        if reasons[parent] or reasons.get(place):
+            scanned.items[path] = item
+            scanned.entries[path] = SourceEntry(-1, path, mark, name, place, archive, category)
+    return {where: reason for where, reason in sorted(reasons.items()) if reason}
+
+
+def disks_of(source: PhotoSource, database: Database, scanned: Scan) -> str:
+    """The folders of the pictures that lie on other disks than the place, or did before they were away; as JSON."""
+    root = Path(source.collection.root)
+    before = _disks(database)
+    places = {entry.place for path, entry in scanned.entries.items() if path in scanned.items and entry.archive is None}
+    parents = {str(PurePosixPath(place).parent) for place in places if place is not None}
+    folders = {str(folder) for parent in parents for folder in _upwards(parent)} - {"."}
+    home = _disk(root)
+    other = {
+        folder
+        for folder in folders
+        if _disk(root / folder) not in (None, home) or (folder in before and _is_left(root / folder))
+    }
+    return orjson.dumps(sorted(other)).decode()
+
+
+def _disks(database: Database) -> frozenset[str]:
+    return frozenset(orjson.loads(database.value("SELECT value FROM meta WHERE name = 'disks'") or "[]"))
+
+
+def _disk(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_dev
+    except OSError:
+        return None
+
+
+def _upwards(folder: str) -> list[PurePosixPath]:
+    return [PurePosixPath(folder), *PurePosixPath(folder).parents]
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether this is what an unmounted disk leaves: an empty folder on the disk of the folder above it."""
+    try:
+        return _disk(folder) == _disk(folder.parent) and not any(os.scandir(folder))
+    except OSError:
+        return False
+
+
+def _leads_nowhere(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
+def _reason(root: Path, parent: str, disks: frozenset[str]) -> str:
+    """Why a folder is away; empty where it is there, or gone."""
+    try:
+        next(os.scandir(root / parent), None)
+    except OSError as fault:
+        if fault.errno not in _GONE:
+            return fault.strerror or str(fault)
+    for above in _upwards(parent):
+        folder = root / above
+        if _leads_nowhere(folder):
+            return LEADS_NOWHERE
+        if str(above) in disks and _is_left(folder):
+            return "its disk is not there"
+    return ""
+
+
+# What an update found, written into the database: only what differs, in one transaction.
+
+_FACTS = tuple(Facts.__dataclass_fields__)
+
+
+def write_scan(
+    database: Database,
+    source: PhotoSource,
+    scanned: Scan,
+    items: Collection[str],
+    captions: Mapping[str, tuple[str, str]],
+) -> set[str]:
+    """Make the database say what was found: `items`, their files, `captions` (id to item and text), fields, broken."""
+    # Returns the items that were there before and have other captions or fields now.
+    disks = disks_of(source, database, scanned)
+    with database.writing():
+        known = {item for (item,) in database.rows("SELECT id FROM items")}
+        category = _files(database, scanned)
+        _items(database, scanned, items, category)
+        before = {caption: (item, text) for caption, item, text in database.rows("SELECT id, item, text FROM captions")}
+        database.run_many(
+            "DELETE FROM captions WHERE id = ?", [(caption,) for caption in before.keys() - captions.keys()]
+        )
+        other = [
+            (caption, *item_and_text)
+            for caption, item_and_text in captions.items()
+            if before.get(caption) != item_and_text
+        ]
+        database.run_many("INSERT OR REPLACE INTO captions VALUES (?, ?, ?)", other)
+        rewritten = {item for _, item, _ in other} | _fields(database, source, scanned)
+        database.run("DELETE FROM broken")
+        database.run_many(
+            "INSERT INTO broken VALUES (?, ?, ?)",
+            [(path, *mark_and_reason) for path, mark_and_reason in scanned.broken.items()],
+        )
+        database.run_many("INSERT OR REPLACE INTO removed VALUES (?, ?, ?)", scanned.removed)
+        database.run("INSERT OR REPLACE INTO meta VALUES ('text_fingerprint', ?)", (source.text_fingerprint,))
+        database.run("INSERT OR REPLACE INTO meta VALUES ('disks', ?)", (disks,))
+    return rewritten & known & set(items)
+
+
+def _files(database: Database, scanned: Scan) -> dict[str, str]:
+    """Write the files; from item to the category of its first file."""
+    before = {
+        row[0]: row for row in database.rows("SELECT path, item, mark, name, place, archive, category FROM files")
+    }
+    now: dict[str, tuple[Any, ...]] = {}
+    category: dict[str, str] = {}
+    for path in sorted(scanned.items):
+        entry, item = scanned.entries[path], scanned.items[path]
+        now[path] = (path, item, entry.mark, entry.name, entry.place, entry.archive, entry.category)
+        for number, picture in enumerate(entry.pictures if isinstance(entry, ProductEntry) else (), start=1):
+            own = f"{path}#{number}"
+            now[own] = (own, item, picture.mark, picture.name, picture.place, picture.archive, "")
+        category.setdefault(item, entry.category)
+    database.run_many("DELETE FROM files WHERE path = ?", [(path,) for path in before.keys() - now.keys()])
+    changed = [row for path, row in now.items() if before.get(path) != row]
+    database.run_many("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", changed)
+    return category
+
+
+def _items(database: Database, scanned: Scan, items: Collection[str], category: Mapping[str, str]) -> None:
+    before = dict(database.rows("SELECT id, category FROM items"))
+    # For people to read: nothing depends on the clock, which may have been set back.
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    database.run_many("DELETE FROM items WHERE id = ?", [(item,) for item in before.keys() - set(items)])
+    rows: list[tuple[Any, ...]] = [
+        (item, category[item], now, *(getattr(scanned.facts[item], name) for name in _FACTS))
+        for item in sorted(set(items) - before.keys())
+    ]
+    marks = ", ".join("?" * (3 + len(_FACTS)))
+    database.run_many(f"INSERT INTO items(id, category, added, {', '.join(_FACTS)}) VALUES ({marks})", rows)
+    moved = [(category[item], item) for item in items if item in before and before[item] != category[item]]
+    database.run_many("UPDATE items SET category = ? WHERE id = ?", moved)
+    healed = [(facts.thumbnail, item) for item, facts in scanned.facts.items() if item in before]
+    database.run_many("UPDATE items SET thumbnail = ? WHERE id = ?", healed)
+
+
+def _fields(database: Database, source: PhotoSource, scanned: Scan) -> set[str]:
+    """Write the fields; the items that have others now."""
+    before: dict[str, set[tuple[str, Any]]] = defaultdict(set)
+    after: dict[str, set[tuple[str, Any]]] = defaultdict(set)
+    for item, name, value in database.rows("SELECT item, name, value FROM fields"):
+        before[item].add((name, value))
+    for path, name, value in source.fields:
+        if path in scanned.items:
+            after[scanned.items[path]].add((name, value))
+    changed = sorted(item for item in before.keys() | after.keys() if before.get(item) != after.get(item))
+    database.run_many("DELETE FROM fields WHERE item = ?", [(item,) for item in changed])
+    rows = [
+        (item, *pair)
+        for item in changed
+        for pair in sorted(after.get(item, ()), key=lambda pair: tuple(map(str, pair)))
+    ]
+    database.run_many("INSERT INTO fields VALUES (?, ?, ?)", rows)
+    return set(changed)
+
+
+# Indexes of a library that are to be of another kind, or in another place: made anew from the vectors they hold.
+
+
+def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[[str, int, int], None]) -> LibraryCard:
+    """Bring the indexes to where and what `plan` says, and say in the manifest that they are; the new card."""
+    # Nothing is encoded. The library can be searched all the while: the new index is complete before it takes the place
+    # of the old one. A kill leaves one or the other, and the next update goes on from there; only between two renames
+    # there is neither, and it is the next update that does the second. A collection that was left on a server stays
+    # there.
+    folder = change.folder
+    systems = [name for name in INDEXES if name in plan.kinds]
+    for system in systems:
+        for work in change.works(WORK):
+            new, old = _places(folder / work, system)
+            if not (folder / plan.place(system)).exists() and is_made_by_visir(new, INDEX.name):
+                new.rename(folder / plan.place(system))
+            remove_own_folders(change, _name(change, old))
+    wrong = [name for name in systems if (folder / plan.place(name)).is_dir() and not is_as_planned(folder, name, plan)]
+    if not wrong:
+        return plan
+    check_before_change(folder)
+    for position, system in enumerate(wrong):
+        callback("moving", position, len(wrong))
+        place = folder / plan.place(system)
+        strangers = Manifest.read(place, INDEX).strangers(place)
+        if strangers:
+            raise LibraryError(
+                f"{place}: holds files that visir did not write ({', '.join(strangers[:3])}).",
+                hint="move them away, and run the same again",
+            )
+        index, (new, old) = load_index(place), _places(change.work_folder(WORK), system)
+        if new.exists() and not _is_complete(new, system, plan, index.ids.to_pylist()):
+            remove_own_folders(change, _name(change, new))
+        if not new.exists():
+            kind = KINDS.get(plan.kinds[system]).index()
+            settings = named_settings(folder, system, plan.kinds[system], plan.settings.get(system, {}))
+            kind.build(index.documents(), new, **settings)
+        change.commit(plan.to_content())  # from here on the library is to have the new kind
+        old.parent.mkdir(exist_ok=True)
+        place.rename(old)
+        new.rename(place)
+        remove_own_folders(change, _name(change, old))
+    callback("moving", len(wrong), len(wrong))
+    plan = replace(plan, generation=plan.generation + 1)
+    change.commit(plan.to_content())
+    return plan
+
+
+def _name(change: FolderChange, path: Path) -> str:
+    return path.relative_to(change.folder).as_posix()
+
+
+def _places(work: Path, system: str) -> tuple[Path, Path]:
+    """Where the new index is made, and where the old one waits for its removal."""
+    return work / f"{system}-moved", work / f"{system}-old"
+
+
+def _is_complete(new: Path, system: str, plan: LibraryCard, ids: list[str]) -> bool:
+    """Whether a killed move has come so far that its new index only needs to take its place."""
+    if not is_made_by_visir(new, INDEX.name):
+        return False
+    as_one = replace(plan, kinds={new.name: plan.kinds[system]}, settings={new.name: plan.settings.get(system, {})})
+    return is_as_planned(new.parent, new.name, as_one) and load_index(new).ids.to_pylist() == ids
+
 
 _STALE = "captions.json"
 Tell = Callable[[str, int, int], None]

@@ -3,24 +3,126 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from visir.display import Tabular, brief, counted
+from visir.evaluation.published import Published
 from visir.evaluation.published.judge import TOLERANCE
-from visir.papers.annotations import row_annotations
+from visir.evaluation.signatures import ends_early, remarks
 from visir.papers.cells import TableCell
 from visir.papers.pairs import PairOrder, pairs_of
 from visir.papers.published_values import ValueKey
 from visir.papers.registries import TREND_CHECKS
-from visir.papers.seed_means import mean_draws
 from visir.papers.study import Data, Study
-from visir.papers.sure_checks import sure_checks
-from visir.studies.draws import DRAWS, Draws
-from visir.studies.trend_check import TrendCheck
+from visir.studies.draws import DRAWS, SURE, Draws, few_units
+from visir.studies.trend_check import Means, TrendCheck
+
+# Sentences on rows whose numbers show how they came about: published rows, and ours beside them.
+
+NO_SECOND_STAGE = "without a second stage"
+
+
+def row_annotations(study: Study, cells: Sequence[TableCell]) -> tuple[tuple[str, str], ...]:
+    """(row, sentence) for every row whose ranking ends early (R@10 equals R@5), in print or here, with the cause."""
+    # For a row that was run, the sentence also says what our values are and how many candidates were re-ranked: it
+    # shows whether the protocol that is thought to be the cause has this effect.
+    table = study.table()
+    rows = table.rows if isinstance(table, Published) else ()
+    cells_of_row: dict[tuple[str, str], list[TableCell]] = {}
+    for cell in cells:
+        if cell.state == "done":
+            cells_of_row.setdefault((cell.system, cell.collection), []).append(cell)
+    annotated: list[tuple[str, str]] = []
+    for row in rows:
+        name = f"{row.system}, {row.collection}" if row.collection else row.system
+        sentences = [remark.partition(": ")[2] for remark in remarks(row)]
+        for cell in cells_of_row.get((row.system, row.collection), [])[:1]:
+            ours = _recalls(cell)
+            if sentences or any(map(ends_early, ours.values())):
+                sentences.append(_our_values(cell, ours))
+        annotated += [(name, " ".join(sentences))] if sentences else []
+    return tuple(annotated)
+
+
+def _recalls(cell: TableCell) -> dict[str, dict[str, float]]:
+    """task → label → value, of directions that have both R@5 and R@10."""
+    values: dict[str, dict[str, float]] = {}
+    for label, value in cell.measured.values.items():
+        task, _, name = label.partition(" ")
+        values.setdefault(task, {})[name] = value
+    return {task: part for task, part in values.items() if {"R@5", "R@10"} <= set(part)}
+
+
+def _our_values(cell: TableCell, ours: dict[str, dict[str, float]]) -> str:
+    early = [task for task, part in ours.items() if ends_early(part)]
+    word = "so too" if len(early) == len(ours) else "not so" if not early else f"so in {', '.join(early)} only"
+    values = ", ".join(f"{task} {part['R@5']:.2f} and {part['R@10']:.2f}" for task, part in ours.items())
+    stage = cell.measured.protocol.get("rerank")
+    return f"Here it is {word} ({values}), {f're-ranked: {stage}' if stage else NO_SECOND_STAGE}."
+
+
+# How sure a statement about a figure is: it is looked at in every draw of the values.
+
+
+def sure_checks(
+    check: Callable[[Means], list[TrendCheck]], means: Mapping[ValueKey, float], draws: Mapping[ValueKey, Draws] | None
+) -> list[TrendCheck]:
+    """The statements about each collection, with the share of the draws in which they hold."""
+    # A statement that needs a value without draws, or that some draws cannot decide, has no such share.
+    collections = dict.fromkeys(collection for _, collection, _ in means)
+    checks: list[TrendCheck] = []
+    for collection in collections:
+        prefix = f"{collection}: " if len(collections) > 1 else ""
+        holds: Counter[str] = Counter()
+        made: Counter[str] = Counter()
+        of_collection = {key: drawn for key, drawn in (draws or {}).items() if key[1] == collection}
+        for number in range(DRAWS if of_collection else 0):
+            for drawn in check(_by_system({key: float(values[number]) for key, values in of_collection.items()})):
+                if drawn.holds is not None:
+                    made[drawn.statement] += 1
+                    holds[drawn.statement] += drawn.holds
+        for at_means in check(_by_system({key: mean for key, mean in means.items() if key[1] == collection})):
+            count = made[at_means.statement]
+            sure = holds[at_means.statement] / count if count >= SURE * DRAWS else None
+            if draws is None and at_means.holds is not None:
+                sure = float(at_means.holds)
+            checks.append(replace(at_means, statement=prefix + at_means.statement, sure=sure))
+    return checks
+
+
+def _by_system(values: Mapping[ValueKey, float]) -> dict[str, dict[str, float]]:
+    by_system: dict[str, dict[str, float]] = {}
+    for (system, _, label), value in values.items():
+        by_system.setdefault(system, {})[label] = value
+    return by_system
+
+
+# The mean of a value over the seeds of its cells, and draws of that mean: new queries and new trainings.
+
+
+def mean_draws(cells: Sequence[TableCell], label: str) -> Draws | None:
+    """Draws of the mean of a value over finished cells of one row, one for each seed."""
+    # Queries and seeds are both samples, so their deviations add up (as in `visir.evaluation.crossed`): those over
+    # queries are the mean of the cells' own, which are of the same queries; those over seeds have the tails of
+    # Student's t. Seed i of one system is paired with seed i of another. Where the seeds are folds, the value of a fold
+    # already has the chance of its queries in it.
+    values = np.array([cell.measured.values[label] for cell in cells])
+    own = [cell.measured.draws[label] - value for cell, value in zip(cells, values, strict=True)
+           if label in cell.measured.draws]  # fmt: skip
+    ratio = cells[0].measured.fold_ratio
+    if len(cells) == 1:
+        return cells[0].measured.draws.get(label)
+    name = f"seeds {', '.join(str(cell.seed) for cell in cells)}"
+    variance = 1 / len(cells) + (ratio or 0.0)
+    draws: Draws = values.mean() + few_units(values[:, None], variance, name)[:, 0]
+    if ratio is None and len(own) == len(cells):
+        draws = draws + np.mean(own, axis=0)
+    return draws
+
 
 ValueState = Literal["reproduced", "not reproduced", "not judged", "failed", "not run"]
 
@@ -42,7 +144,7 @@ class ValueComparison:
     state: ValueState
     reason: str = ""  # why it is not judged, failed, or was not run
     doubt: str = ""  # why the published value cannot be right; "" when nothing is known against it
-    # Draws of our mean (`visir.papers.seed_means`); None where it has no interval.
+    # Draws of our mean (`visir.papers.comparison`); None where it has no interval.
     draws: Draws | None = field(default=None, repr=False, compare=False)
 
 
@@ -104,7 +206,7 @@ class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
 
     @property
     def row_annotations(self) -> tuple[tuple[str, str], ...]:
-        """(row, sentence) for rows whose ranking ends early; see `visir.papers.annotations`."""
+        """(row, sentence) for rows whose ranking ends early; see `visir.papers.comparison`."""
         return row_annotations(self.study, self.cells)
 
     @property

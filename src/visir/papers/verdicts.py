@@ -2,17 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, permutations, product
+from math import factorial
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from visir.display import counted
-from visir.papers.chance import Agreement, agreement
 from visir.papers.comparison import StudyComparison, ValueComparison
-from visir.papers.pairs import PairOrder
-from visir.papers.scenes_to_objects import generalised_pairs, replicated_pairs
+from visir.papers.pairs import PairOrder, are_compared
+from visir.studies.draws import Draws, difference_interval
 from visir.studies.trend_check import TrendCheck
 from visir.wilson import wilson
+
+# What chance would give: how many pairs and statements agree with the paper if our systems stood in random order.
+
+SAMPLES = 4_000
+_ALL = 7
+"""Up to so many systems every order is looked at; of more, random ones."""
+
+Counts = NDArray[np.int64]
+"""(SAMPLES,) counts under random orders."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many of the pairs and statements that count agree with the paper, beside what chance gives."""
+
+    measured: int  # pairs and statements that were measured
+    counted: int  # those whose interval excludes 0, or that hold or fail in nearly all draws
+    agreeing: int  # those of them that agree with the paper
+    expected: float  # how many of them chance makes agree, the mean
+    low: float  # the lower end of the central 95 % of what chance makes agree
+    high: float  # the upper end
+
+
+def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck], *, seed: int = 0) -> Agreement:
+    """Count what agrees, and what would agree by chance."""
+    rng = np.random.default_rng(seed)
+    pairs = [pair for block in blocks for pair in block]
+    counted_checks = [check for check in checks if check.agrees is not None]
+    agreeing, counted = np.zeros(SAMPLES, np.int64), np.full(SAMPLES, len(counted_checks), np.int64)
+    for block in blocks:
+        of_block = _of_random_orders(block, rng)
+        picks = rng.integers(0, of_block.shape[1], SAMPLES)
+        agreeing, counted = agreeing + of_block[0, picks], counted + of_block[1, picks]
+    for check in counted_checks:
+        agreeing = agreeing + (rng.random(SAMPLES) < check.chance)
+    shares = np.divide(agreeing, counted, out=np.zeros(SAMPLES), where=counted > 0)
+    same = [pair.agrees for pair in pairs if pair.agrees is not None] + [bool(check.agrees) for check in counted_checks]
+    low, high = np.quantile(shares, [0.025, 0.975])
+    count = len(same)
+    return Agreement(
+        len(pairs) + len(checks),
+        count,
+        sum(same),
+        float(count * shares.mean()),
+        float(count * low),
+        float(count * high),
+    )
+
+
+def _of_random_orders(pairs: Sequence[PairOrder], rng: np.random.Generator) -> Counts:
+    """(2, orders) of pairs that agree and of pairs that count, if the members stood in other orders."""
+    members = list(dict.fromkeys(name for pair in pairs for name in (pair.higher, pair.lower)))
+    labels = _measurements(pairs)
+    row = {name: number for number, name in enumerate(members)}
+    column = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    ours = np.zeros((len(column), len(members), len(members)), np.int64)  # who is above whom here: 1, -1, 0 for neither
+    printed = np.zeros_like(ours)
+    for pair, name in zip(pairs, labels, strict=True):
+        above, below, label = row[pair.higher], row[pair.lower], column[name]
+        sign = 0 if pair.agrees is None else 1 if pair.agrees else -1
+        printed[label, above, below] = 1
+        ours[label, above, below], ours[label, below, above] = sign, -sign
+    if len(members) <= _ALL:
+        orders = np.array(list(permutations(range(len(members)))))
+    else:
+        orders = np.stack([rng.permutation(len(members)) for _ in range(factorial(6))])
+    counts = np.zeros((2, len(orders)), np.int64)
+    for number, order in enumerate(orders):
+        exchanged = ours[:, order][:, :, order] * printed
+        counts[:, number] = (exchanged > 0).sum(), (exchanged != 0).sum()
+    return counts
+
+
+def _measurements(pairs: Sequence[PairOrder]) -> list[tuple[str, str, int]]:
+    """(n,) what each pair was measured by: collection, label, and a number where one was measured more than once."""
+    seen: Counter[tuple[str, str, frozenset[str]]] = Counter()
+    names = []
+    for pair in pairs:
+        key = pair.collection, pair.label, frozenset((pair.higher, pair.lower))
+        names.append((pair.collection, pair.label, seen[key]))
+        seen[key] += 1
+    return names
+
+
+# Orders on collections of scenes beside orders on collections of single objects (thesis 2.5.3, RQ1.2 and RQ1.3).
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """The values of all systems on one collection under one label: printed ones, ours, and draws of ours."""
+
+    is_object_centric: bool
+    collection: str
+    label: str
+    groups: Sequence[Sequence[str]]
+    published: Mapping[str, float]
+    ours: Mapping[str, float]
+    draws: Mapping[str, Draws]
+
+
+def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
+    """Pairs with an order printed for scenes, with our difference on single objects."""
+    pairs: list[PairOrder] = []
+    printed: set[tuple[str, str, int]] = set()
+    for scenes, objects in _both_kinds(comparisons):
+        key = (scenes.collection, scenes.label, id(objects))
+        if key in printed:  # of another scale
+            continue
+        printed.add(key)
+        for first, second in _compared(scenes, scenes.published, objects.ours):
+            gap = scenes.published[first] - scenes.published[second]
+            if gap:
+                pairs.append(_pair(objects, scenes.label, *((first, second) if gap > 0 else (second, first))))
+    return pairs
+
+
+def generalised_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
+    """Pairs that stand in a certain order on scenes here, with our difference on single objects."""
+    pairs: list[PairOrder] = []
+    for scenes, objects in _both_kinds(comparisons):
+        for first, second in _compared(scenes, scenes.ours, objects.ours):
+            order = _pair(scenes, scenes.label, first, second).agrees
+            if order is not None:
+                pairs.append(_pair(objects, scenes.label, *((first, second) if order else (second, first))))
+    return pairs
+
+
+def _pair(values: _Values, label: str, higher: str, lower: str) -> PairOrder:
+    interval = difference_interval(values.draws.get(higher), values.draws.get(lower))
+    difference = values.ours[higher] - values.ours[lower]
+    return PairOrder(values.collection, label, higher, lower, difference, interval)
+
+
+def _compared(scenes: _Values, first: Mapping[str, float], second: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """The pairs of systems that are in both, and are compared in the study of scenes."""
+    common = [system for system in first if system in second]
+    return (pair for pair in combinations(common, 2) if are_compared(scenes.groups, *pair))
+
+
+def _both_kinds(comparisons: Sequence[StudyComparison]) -> Iterator[tuple[_Values, _Values]]:
+    """Every collection of scenes beside every collection of single objects, under each label that both have."""
+    values = [of_label for part in comparisons for of_label in _values_of(part)]
+    scenes = [of_label for of_label in values if not of_label.is_object_centric]
+    objects = [of_label for of_label in values if of_label.is_object_centric and of_label.ours]
+    return ((left, right) for left, right in product(scenes, objects) if left.label == right.label)
+
+
+def _values_of(part: StudyComparison) -> Iterator[_Values]:
+    if part.study.pairs != "systems" or not part.study.of_images:
+        return
+    by_label: dict[tuple[str, str], tuple[dict[str, float], dict[str, float], dict[str, Draws]]] = {}
+    for value in part.values:
+        published, ours, draws = by_label.setdefault((value.collection, value.label), ({}, {}, {}))
+        if value.published is not None:
+            published[value.system] = value.published
+        if value.ours is not None:
+            ours[value.system] = value.ours
+        if value.draws is not None:
+            draws[value.system] = value.draws
+    for (collection, label), (published, ours, draws) in by_label.items():
+        is_object_centric = collection in part.study.object_centric
+        yield _Values(is_object_centric, collection, label, part.study.groups, published, ours, draws)
+
 
 Answer = Literal["yes", "partly", "no", "undecided", "not looked at"]
 TASKS = {

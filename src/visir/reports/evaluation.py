@@ -18,6 +18,7 @@ from visir.reports.blocks import (
     Card,
     Cards,
     Definitions,
+    Figure,
     Figures,
     Fold,
     Group,
@@ -27,16 +28,119 @@ from visir.reports.blocks import (
     inline,
     production,
 )
-from visir.reports.chance import expected_by_chance
-from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image
-from visir.reports.figures import figures
+from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
 from visir.reports.gallery import GalleryEntry, QueryGallery, Strip
 from visir.reports.label_sections import label_sections
 from visir.reports.page import Page, Section, write_page
+from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.shown import ShownItems, first_captions
+from visir.reports.svg import themed
 from visir.reports.table import Cell, Column, Table
 from visir.reports.tables import card_table, headline_table, measures_table
-from visir.reports.words import display, in_reading_order, in_words, meaning, task_words
+from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
+
+# What a random order would reach: the floor below every hit@k.
+
+
+def chance_curve(positives: NDArray[np.int64], gallery: int, limit: int) -> NDArray[np.float64]:
+    """(limit,) hit@1 … hit@limit expected of a random order: the mean over queries of 1 − C(N − m, k) / C(N, k)."""
+    # `positives` are the m of each query, `gallery` is N. For one positive it is k / N.
+    counts, shares = np.unique(np.minimum(positives, gallery), return_counts=True)
+    ks = np.arange(limit)
+    missed = np.zeros(limit)
+    for m, share in zip(counts, shares, strict=True):
+        # No positive among the first k: a product of (N − m − i) / (N − i) over i < k.
+        factors = np.maximum(gallery - m - ks, 0) / np.maximum(gallery - ks, 1)
+        missed += share * np.cumprod(factors)
+    return np.asarray(1 - missed / shares.sum(), np.float64)
+
+
+def expected_by_chance(
+    result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]
+) -> dict[str, NDArray[np.float64]]:
+    """Task -> (N,) hit@1 … hit@N expected of a random order of N candidates, for the tasks with judgements."""
+    # Under folds N is the size of one fold's gallery: a query meets only its own fold. Where each query has a pool of
+    # its own, N is the size of the pools; tasks with pools of several sizes are left out.
+    expected: dict[str, NDArray[np.float64]] = {}
+    for task, run in runs.items():
+        if task in qrels and (run.gallery.is_known or candidates_per_query(result.protocol, task) is not None):
+            positives = qrels[task].select(run.queries).positives
+            pooled = candidates_per_query(result.protocol, task)
+            size = max(1, round(run.gallery.size / result.protocol.folds)) if pooled is None else pooled
+            if size and (positives > 0).any():
+                expected[task] = chance_curve(positives[positives > 0], size, size)
+    return expected
+
+
+# The figures of one evaluation, with their captions: what `visir.reports.plots` draws from a result.
+
+Ranks = Mapping[str, NDArray[np.float64]]
+
+
+def figures(
+    result: Result,
+    *,
+    runs: Mapping[str, Run],
+    qrels: Mapping[str, Qrels],
+    training: Sequence[Mapping[str, Any]] | None,
+) -> list[Figure]:
+    """What can be drawn: ranks if the result or the runs know them, chance if the galleries do, training if given."""
+    ranks = _ranks(result, runs, qrels)
+    chance = expected_by_chance(result, runs, qrels) if ranks else {}
+    drawn = []
+    if any(np.isfinite(values).any() for values in ranks.values()):
+        random = " The thin dotted lines are what a random order would reach." if chance else ""
+        drawn.append(
+            Figure(
+                themed(hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
+                "How far down one has to look",
+                f"Share of queries with a right answer among the first k (hit@k), k on a logarithmic scale.{random}",
+            )
+        )
+        drawn.append(
+            Figure(
+                themed(rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
+                "Where the first right answer stands",
+                "Share of queries whose first right answer stands at each rank.",
+            )
+        )
+    if training:
+        drawn.append(
+            Figure(
+                themed(training_curves(training), "training", "Training curves: loss and validation."),
+                "How it was trained",
+                f"Loss and validation measures over the {len(training):,} entries of the training history.",
+            )
+        )
+    return drawn
+
+
+def _ranks(result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]) -> dict[str, NDArray[np.float64]]:
+    """Task -> the rank of each query's first positive: from the result, otherwise from the run."""
+    ranks: dict[str, NDArray[np.float64]] = {}
+    for task in dict.fromkeys((*result.tasks, *runs)):
+        measured = first_ranks(result, task)
+        run = runs.get(task)
+        if measured is not None:
+            values = measured[1]
+            # A positive outside the gallery is counted as one rank below the last: nobody can find it.
+            is_known = run is not None and run.gallery.is_known
+            ranks[task] = np.where(values > run.gallery.size, np.inf, values) if run and is_known else values
+        elif run is not None and task in qrels:
+            examples = ExampleQueries(run, qrels[task])
+            ranks[task] = examples.ranks[examples.judged]
+    return ranks
+
+
+def _in_words(ranks: Ranks) -> str:
+    """The curves for those who cannot see them."""
+    return " ".join(
+        f"{task_words(task)}: a right answer among the first 1, 5, 10 and 100 for "
+        + ", ".join(f"{100 * float(np.mean(values <= k)):.1f} %" for k in (1, 5, 10, 100))
+        + " of the queries."
+        for task, values in ranks.items()
+    )
+
 
 PICTURE_BUDGET = 1_400_000
 """Bytes of text that all pictures of one report may take together; the whole stays under two megabytes."""

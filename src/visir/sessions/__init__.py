@@ -33,17 +33,15 @@ if TYPE_CHECKING:
     from visir.sessions.counts import LogCounts
     from visir.sessions.definition import FLAGS, IDLE_MINUTES, REASONS
     from visir.sessions.description import Characterisation, describe
-    from visir.sessions.making import Sessions, make
+    from visir.sessions.making import Sessions, make, sessionise
     from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
-    from visir.sessions.online.ab_test import AbTest, ab_test
-    from visir.sessions.online.decisions import DecisionLog, assign
+    from visir.sessions.online.ab_test import AbTest, DecisionLog, ab_test, assign
     from visir.sessions.prediction.live import LiveScorer
     from visir.sessions.prediction.predicting import predict
     from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
     from visir.sessions.prediction.scoring import score
     from visir.sessions.prediction.serving import serve
     from visir.sessions.prediction.training import train
-    from visir.sessions.sessionisation import sessionise
     from visir.sessions.simulator import generate
 
 __getattr__, __dir__ = lazy(
@@ -63,8 +61,8 @@ __getattr__, __dir__ = lazy(
         "generate": "visir.sessions.simulator",
         "AbTest": "visir.sessions.online.ab_test",
         "ab_test": "visir.sessions.online.ab_test",
-        "DecisionLog": "visir.sessions.online.decisions",
-        "assign": "visir.sessions.online.decisions",
+        "DecisionLog": "visir.sessions.online.ab_test",
+        "assign": "visir.sessions.online.ab_test",
         "ACTIONS": "visir.sessions.mapping",
         "COLUMNS": "visir.sessions.mapping",
         "COUNTED": "visir.sessions.mapping",
@@ -76,7 +74,7 @@ __getattr__, __dir__ = lazy(
         "load_mapping": "visir.sessions.mapping",
         "preset": "visir.sessions.mapping",
         "presets": "visir.sessions.mapping",
-        "sessionise": "visir.sessions.sessionisation",
+        "sessionise": "visir.sessions.making",
     },
 )
 

@@ -15,9 +15,8 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.sparse.common_words import MatchedWords, matched_words
-    from visir.sparse.encoder import SparseEncoder, encode_sparse
+    from visir.sparse.encoder import SparseEncoder, encode_sparse, load_sparse, save_sparse
     from visir.sparse.explaining import words
-    from visir.sparse.files import load_sparse, save_sparse
     from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
     from visir.sparse.run import sparsify
     from visir.sparse.vocabulary import TextTerms, Tokenizer, load_tokenizer
@@ -32,10 +31,10 @@ __getattr__, __dir__ = lazy(
         "TextTerms": "visir.sparse.vocabulary",
         "Tokenizer": "visir.sparse.vocabulary",
         "encode_sparse": "visir.sparse.encoder",
-        "load_sparse": "visir.sparse.files",
+        "load_sparse": "visir.sparse.encoder",
         "load_tokenizer": "visir.sparse.vocabulary",
         "read_sparse_recipe": "visir.sparse.recipe",
-        "save_sparse": "visir.sparse.files",
+        "save_sparse": "visir.sparse.encoder",
         "sparsify": "visir.sparse.run",
         "words": "visir.sparse.explaining",
     },

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from visir.arrays import load_array
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
@@ -24,8 +29,11 @@ from visir.encoders.models.model_names import one_of
 from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
+from visir.files import read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
+from visir.parquet import read_columns
+from visir.progress import Progress
 from visir.records import (
     Collection,
     Embeddings,
@@ -36,17 +44,243 @@ from visir.records import (
     SparseEmbeddings,
     Vectors,
     Vocabulary,
+    modality_of,
+    strings,
 )
 from visir.sparse.expansion import Variant
-from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
-from visir.sparse.head import SparseHead
-from visir.sparse.projection import BLOCK, Projector, SparseRows, project
+from visir.sparse.head import EPSILON, SparseHead
+from visir.sparse.kernels import candidates, hidden_exact, weigh_own, weigh_rows
 from visir.sparse.vocabulary import TOKENIZER_FILE, TextTerms, Tokenizer
+from visir.storage import FolderKind, new_folder, read_checked
+from visir.threads import spread_parts
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.store import Store
+
+
+# From dense vectors to weighted words, as in use: streamed in blocks, and the same bits whatever the blocks.
+
+BLOCK = 256
+"""Vectors at a time: their products with a BERT vocabulary take 31 MB."""
+
+_ROUNDING = 2.0**-24
+"""Half a unit in the last place of float32: the relative error of one operation."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Sparse rows: those of vector i lie from `offsets[i]` to `offsets[i + 1]`, terms ascending."""
+
+    offsets: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+def project(
+    head: SparseHead | Projector,
+    vectors: NDArray[np.floating],
+    own: TextTerms | None = None,
+    *,
+    block: int = BLOCK,
+    title: str = "weighing words",
+) -> SparseRows:
+    """The weighted terms of dense vectors (n, d), which may be memory-mapped."""
+    # The weight of a term is a function of the head and of the one vector alone, to the bit: not of its neighbours, of
+    # `block`, or of threads. A product in float32 on the head's device only tells which terms can be active at all; a
+    # weight is *defined* as log(1 + a) with a summed in float64 in one fixed order and rounded to float32, and
+    # everything within the product's proven error of 0 is summed so. (A processor with other vector units may have
+    # another order, which changes the float64 sum by 1e-16, and what is left after rounding about once in 1e8 weights.)
+    weigher = head if isinstance(head, Projector) else Projector(head)
+    parts = []
+    with Progress(title, len(vectors), "vectors") as advance:
+        for start in range(0, len(vectors), block):
+            rows = np.array(vectors[start : start + block], dtype=np.float32)
+            if own is None:
+                parts.append(weigher.expanded(rows))
+            else:
+                parts.append(weigher.own(rows, own.select(np.arange(start, start + len(rows)))))
+            advance(len(rows))
+    return _joined(parts)
+
+
+class Projector:
+    """A head's weights as arrays, and the bound on what a product with W2 can be off; of the head as it is now."""
+
+    def __init__(self, head: SparseHead) -> None:
+        def array(tensor: torch.Tensor) -> NDArray[np.float32]:
+            return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
+
+        self.head = head
+        self.first = (
+            array(head.project.weight),
+            array(head.project.bias),
+            array(head.norm.weight),
+            array(head.norm.bias),
+        )
+        self.words, self.bias = array(head.words), array(head.bias)
+        self.usable = head.usable.cpu().numpy()
+        # |product - exact| ≤ γ (|w| · |h| + |b|) with γ = (ω + 2) u / (1 - …) (Higham 2002, section 3.1), any order of
+        # sums; twice that, for the rounding of the norms.
+        self.longest = float(np.linalg.norm(self.words.astype(np.float64), axis=1).max(initial=0.0))
+        self.shift = float(np.abs(self.bias).max(initial=0.0))
+        self.gamma = 2.0 * (head.width + 2) * _ROUNDING
+
+    def expanded(self, vectors: NDArray[np.float32]) -> SparseRows:
+        """Every usable term may be active."""
+        hidden = self.hidden(vectors)
+        with torch.inference_mode():
+            device = self.head.words.device
+            products = torch.addmm(self.head.bias, torch.from_numpy(hidden).to(device), self.head.words.T).cpu().numpy()
+        lengths = np.linalg.norm(hidden.astype(np.float64), axis=1)
+        slack = (self.gamma * (self.longest * lengths + self.shift)).astype(np.float32)
+        n = len(vectors)
+        most, counts = np.empty(n, np.int64), np.empty(n, np.int64)
+        spread_parts(n, lambda lo, hi: candidates(lo, hi, products, self.usable, slack, most))
+        starts = np.concatenate([[0], np.cumsum(most)]).astype(np.int64)
+        terms, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+        spread_parts(
+            n,
+            lambda lo, hi: weigh_rows(
+                lo, hi, products, self.usable, slack, hidden, self.words, self.bias, starts, terms, values, counts
+            ),
+        )
+        active = np.arange(starts[-1]) - np.repeat(starts[:-1], most) < np.repeat(counts, most)
+        return SparseRows(np.concatenate([[0], np.cumsum(counts)]), terms[active], values[active])
+
+    def own(self, vectors: NDArray[np.float32], own: TextTerms) -> SparseRows:
+        """Only the given terms may be active; terms that are not usable are not among them."""
+        hidden = self.hidden(vectors)
+        values = np.empty(len(own.terms), np.float32)
+        spread_parts(
+            len(vectors),
+            lambda lo, hi: weigh_own(lo, hi, own.offsets, own.terms, hidden, self.words, self.bias, values),
+        )
+        active = (values > 0) & self.usable[own.terms]
+        below = np.concatenate([[0], np.cumsum(active)])
+        return SparseRows(below[own.offsets], own.terms[active], values[active])
+
+    def hidden(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, ω), exactly."""
+        out = np.empty((len(vectors), self.head.width), np.float32)
+        spread_parts(len(vectors), lambda lo, hi: hidden_exact(lo, hi, vectors, *self.first, EPSILON, out))
+        return out
+
+
+def _joined(parts: list[SparseRows]) -> SparseRows:
+    lengths = [np.diff(part.offsets) for part in parts]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))]).astype(np.int64)
+    return SparseRows(
+        offsets,
+        np.concatenate([np.zeros(0, np.int32), *(part.terms for part in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
+    )
+
+
+# Sparse embeddings in a folder of plain files, memory-mapped when they are read.
+
+CARD_FILE = "sparse.json"
+VOCABULARY_FILE = "vocabulary.parquet"
+_ARRAYS = ("offsets", "terms", "values")
+_AGAIN_FILES = "write the folder again: visir.sparse.save_sparse"
+SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy=_AGAIN_FILES, error=EmbeddingError)
+
+
+def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
+    """Write `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet`, `vocabulary.parquet` and `sparse.json` in one
+    step.
+
+    Args:
+        folder: To make.
+        embeddings: What to write.
+        replace: Replace a folder that is there; otherwise it is an error.
+    """
+    folder = Path(folder)
+    with new_folder(folder, SPARSE, replace=replace) as change:
+        for name in _ARRAYS:
+            np.save(change.file(f"{name}.npy"), getattr(embeddings, name), allow_pickle=False)
+        pq.write_table(pa.table({"id": embeddings.ids}), change.file("ids.parquet"))
+        write_vocabulary(change.file(VOCABULARY_FILE).parent, embeddings.vocabulary)
+        change.write_json(
+            CARD_FILE,
+            {
+                "modality": embeddings.modality,
+                "count": len(embeddings),
+                "weights": len(embeddings.terms),
+                "encoder": embeddings.encoder.to_dict(),
+                "vocabulary": {"name": embeddings.vocabulary.name, "fingerprint": embeddings.vocabulary.fingerprint},
+            },
+        )
+    return folder
+
+
+def load_sparse(folder: str | Path) -> SparseEmbeddings:
+    """Read what `save_sparse` wrote; the three arrays stay on disk until they are used.
+
+    Raises:
+        EmbeddingError: A file is missing, damaged, or does not fit the others; the message names it.
+    """
+    folder = Path(folder)
+    if not (folder / CARD_FILE).is_file():
+        raise EmbeddingError(
+            f"{folder}: no sparse embeddings here (there is no {CARD_FILE}).",
+            hint=_AGAIN_FILES,
+            code="no-sparse-embeddings-no",
+        )
+    read_checked(folder, SPARSE)
+    card: dict[str, Any] = read_json(folder / CARD_FILE)
+    arrays = {name: _array(folder / f"{name}.npy") for name in _ARRAYS}
+    try:
+        vocabulary = read_vocabulary(folder, card["vocabulary"]["name"])
+        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, _AGAIN_FILES)["id"])
+        for name, actual, stated in (
+            ("ids.parquet", len(ids), card["count"]),
+            ("offsets.npy", len(arrays["offsets"]), card["count"] + 1),
+            ("terms.npy", len(arrays["terms"]), card["weights"]),
+            ("values.npy", len(arrays["values"]), card["weights"]),
+            (VOCABULARY_FILE, vocabulary.fingerprint, card["vocabulary"]["fingerprint"]),
+        ):
+            if actual != stated:
+                raise EmbeddingError(
+                    f"{folder / name}: {actual}, but {CARD_FILE} says {stated}.",
+                    hint=_AGAIN_FILES,
+                    code="sparse-json-says",
+                )
+        encoder = EncoderCard.from_dict(card["encoder"])
+        modality = modality_of(card["modality"])
+    except (KeyError, TypeError, ValueError) as fault:
+        raise EmbeddingError(f"{folder / CARD_FILE}: damaged: {fault!r}.", hint=_AGAIN_FILES) from fault
+    try:
+        return SparseEmbeddings(modality, ids, **arrays, vocabulary=vocabulary, encoder=encoder)
+    except EmbeddingError as fault:
+        raise EmbeddingError(f"{folder}: {fault.message}", hint=_AGAIN_FILES) from fault
+
+
+def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
+    """Write the terms of a vocabulary, and which are usable, into `folder`."""
+    table = pa.table({"term": vocabulary.terms, "usable": pa.array(vocabulary.usable)})
+    pq.write_table(table, folder / VOCABULARY_FILE)
+
+
+def read_vocabulary(folder: Path, name: str) -> Vocabulary:
+    """What `write_vocabulary` wrote; raises `EmbeddingError` for a file that is missing or damaged."""
+    columns = {"term": pa.string(), "usable": pa.bool_()}
+    table = read_columns(folder / VOCABULARY_FILE, columns, EmbeddingError, _AGAIN_FILES)
+    try:
+        return Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
+    except EmbeddingError as fault:
+        raise EmbeddingError(f"{folder / VOCABULARY_FILE}: damaged: {fault.message}", hint=_AGAIN_FILES) from fault
+
+
+def _array(path: Path) -> Any:
+    if not path.is_file():
+        raise EmbeddingError(f"{path}: missing.", hint=_AGAIN_FILES)
+    try:
+        return load_array(path, mapped=True)
+    except (OSError, ValueError) as fault:
+        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN_FILES, code="damaged") from fault
+
 
 KIND = "sparse"
 OPTIONS = ("expansion",)
@@ -125,7 +359,7 @@ class SparseEncoder(Encoder):
     def sparsify(
         self, embeddings: Embeddings, own_terms: TextTerms | None = None, *, block: int = BLOCK
     ) -> SparseEmbeddings:
-        """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.projection`).
+        """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.encoder`).
 
         Args:
             embeddings: Dense vectors.

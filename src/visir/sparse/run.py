@@ -2,35 +2,503 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
 
 from visir.encoders.base import Encoder
 from visir.encoders.broken import check_there
-from visir.encoders.encoding import is_stored
+from visir.encoders.encoding import encode_dense, is_stored
 from visir.encoders.loading import load
+from visir.encoders.towers.base import Inputs
 from visir.errors import ConfigurationError, EncoderError
 from visir.launched import launched
+from visir.records import Collection
 from visir.sparse.encoder import LAYOUT, SparseEncoder, write_files
-from visir.sparse.examples import SparseExamples
-from visir.sparse.expansion import Variant
+from visir.sparse.expansion import Expansion, ExpansionSample, Variant, allowed
 from visir.sparse.head import SparseHead
+from visir.sparse.kernels import count, fill, own_logits, products, slopes, spread_slopes
 from visir.sparse.language_model import WordEmbeddings, words_of
-from visir.sparse.learner import SparseLearner
-from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
-from visir.sparse.vocabulary import Tokenizer, load_tokenizer
-from visir.sparse.vocabulary_pruning import VocabularyPruning
+from visir.sparse.recipe import SparseRecipe, TermChoice, read_sparse_recipe
+from visir.sparse.vocabulary import TextTerms, Tokenizer, load_tokenizer
+from visir.threads import spread_parts
+from visir.training.batches import steps_per_epoch
 from visir.training.checkpoint import Checkpoint
-from visir.training.data import Splits, split_for_training
+from visir.training.data import Splits, image_rows_of, split_for_training
 from visir.training.fit import FitResult, Report
+from visir.training.inputs.base import EpochRandom, Side, TrainingBatch
 from visir.training.keywords import SPARSE_KEYWORDS, RecipeChanges
+from visir.training.learner import Learner
+from visir.training.objectives.base import Losses, VectorPairs
+from visir.training.precision import Precision
 from visir.training.processes import Processes
 from visir.training.recipe import expand
 from visir.training.resolving import RecipeKind
 from visir.training.trained import TrainedModel
+
+# What is learnt from: dense vectors and own terms, on the device once and for all.
+
+
+@dataclass(frozen=True, eq=False)
+class SparseExamples:
+    """The captions of one split, each with its image, as dense vectors and terms; all tensors are on the device."""
+
+    images: Tensor  # (n, d) dense vectors, float32
+    texts: Tensor  # (m, d) dense vectors of the captions, float32
+    image_rows: Tensor  # (m,) the row of each caption's image
+    own: Tensor  # (m, L) each caption's terms, filled up with the size of the vocabulary
+    terms: TextTerms  # the same, packed
+    frequencies: Tensor  # (|V|,) the share of the captions that have a term, float64
+    origin: dict[str, Any]  # where they come from, as plain values
+    ids: Sequence[str]  # of the captions
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def unit(self) -> str:
+        """See `visir.training.inputs.base.TrainingData.unit`."""
+        return "captions"
+
+    @property
+    def is_slow(self) -> bool:
+        """See `visir.training.inputs.base.TrainingData.is_slow`: everything is on the device."""
+        return False
+
+    def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
+        """The captions `rows` with their images, as dense vectors; the `tokens` are the captions' own terms."""
+        index = torch.from_numpy(rows).to(self.texts.device)
+        image_rows = self.image_rows[index]
+        return TrainingBatch(self.images[image_rows], self.texts[index], image_rows, tokens=self.own[index], rows=index)
+
+    def labels(self, rows: NDArray[np.int64]) -> tuple[Tensor, None]:
+        """See `visir.training.inputs.base.TrainingData.labels`."""
+        return self.image_rows[torch.from_numpy(rows).to(self.image_rows.device)], None
+
+    @classmethod
+    def of(cls, split: Collection, encoder: Encoder, tokenizer: Tokenizer, device: torch.device) -> SparseExamples:
+        """Encode a split, or find its vectors in the store, and tokenise its captions."""
+        vectors = {
+            side: torch.from_numpy(np.array(encode_dense(encoder, split, side).vectors, dtype=np.float32)).to(device)
+            for side in ("image", "text")
+        }
+        terms = tokenizer.terms(split.captions["text"].to_pylist())
+        size = len(tokenizer.vocabulary)
+        return cls(
+            vectors["image"],
+            vectors["text"],
+            torch.from_numpy(image_rows_of(split)).to(device),
+            torch.from_numpy(padded(terms, size)).to(device),
+            terms,
+            torch.from_numpy(terms.frequencies(size)).to(device),
+            {"collection": split.describe(), "encoder": encoder.card.to_dict(), "vocabulary": tokenizer.name},
+            split.captions["id"].to_pylist(),
+        )
+
+
+def padded(terms: TextTerms, size: int) -> NDArray[np.int64]:
+    """(m, L) int64: the terms of each text, filled up with `size`; L is the longest text's number, at least 1."""
+    lengths = np.diff(terms.offsets)
+    table = np.full((len(terms), max(1, int(lengths.max(initial=0)))), size, np.int64)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = terms.terms
+    return table
+
+
+# The learner of sparse heads: one head for both sides, which learns to rank as the dense vectors do.
+
+# What is made small: sparse scores that rank as dense ones do, with few and light terms (thesis eq. 3.7).
+
+
+@dataclass(frozen=True, eq=False)
+class BatchScores:
+    """A batch of B pairs as the head sees it."""
+
+    scores: Tensor  # (B, B) dot products of sparse vectors, a row for each image, a column for each caption
+    image_weight: Tensor  # mean L1 norm of a vector of each side: its weights summed over terms
+    text_weight: Tensor
+    image_terms: Tensor  # mean number of active terms; without a gradient
+    text_terms: Tensor
+
+
+@dataclass(frozen=True)
+class SparseLoss:
+    """L = (1 - λ) [ℓ(I→C) + ℓ(C→I)] + λ η [L1(s_I) + L1(s_C)], a mean over the batch."""
+
+    # - η is given at each step; an L1 norm is a sum over terms, averaged over the batch, as in the released code. A
+    #   mean over terms would want an η 30,522 times as large.
+    # The logarithm is natural; the chapter's log2 multiplies ℓ by 1.4427, which is the same as a smaller η. ℓ is a
+    # cross entropy: the sum over all candidates that the chapter's formula leaves out stands in its code.
+
+    # τ of the teacher, softmax(cos(z_I, z_C) / τ) over the batch. Dense vectors are brought to length 1 first: at τ =
+    # 0.001 a longer vector would make the teacher a mere argmax. (BLIP's and ALBEF's are unit vectors.)
+    temperature: float = 0.001
+    balance: float = 0.5  # λ; 0.5, the released code's (it halves both parts)
+
+    def __call__(
+        self, scored: BatchScores, images: Tensor, texts: Tensor, eta: float
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch."""
+        # images: (B, d) dense vectors, of any length.
+        # texts: (B, d) those of the captions.
+        with torch.no_grad():
+            cosines = functional.normalize(images, dim=-1) @ functional.normalize(texts, dim=-1).T
+            teacher = cosines / self.temperature
+        i2t = functional.cross_entropy(scored.scores, teacher.softmax(dim=1))
+        t2i = functional.cross_entropy(scored.scores.T, teacher.T.softmax(dim=1))
+        norms = scored.image_weight + scored.text_weight
+        total = (1.0 - self.balance) * (i2t + t2i) + self.balance * eta * norms
+        return total, {"i2t": i2t.detach(), "t2i": t2i.detach(), "l1": norms.detach()}
+
+
+def eta_at(eta: float, step: int, steps: int, warmup: float) -> float:
+    """η at a step (from 0) of `steps`: η · min(1, t/T)² with T = ⌊warmup · steps⌋, as in the released code."""
+    rising = int(warmup * steps)
+    return eta if step >= rising else eta * (step / rising) ** 2
+
+
+# A batch through the head, on any device: every weight of every vector is computed.
+
+
+def score(head: SparseHead, images: Tensor, texts: Tensor, own: Tensor, drawn: ExpansionSample) -> BatchScores:
+    """Scores of `images` (B, d) and `texts` (B, d), dense vectors of pairs, as EXPAND leaves the captions.
+
+    `own` (B, L): the captions' own terms, filled up with |V|. Both sides go through the head in one pass. All shapes
+    are the same in every step, and nothing is read back from the device, so that it can be compiled and runs ahead.
+    """
+    weights = head(torch.cat([images, texts]))
+    image, text = weights[: len(images)], weights[len(images) :] * allowed(own, drawn, head.size)
+    with torch.autocast(image.device.type, enabled=False):  # eight bits of a score would not tell candidates apart
+        scores = image @ text.T
+    return BatchScores(
+        scores,
+        image.sum(dim=1).mean(),
+        text.sum(dim=1).mean(),
+        (image.detach() > 0).sum(dim=1).float().mean(),
+        (text.detach() > 0).sum(dim=1).float().mean(),
+    )
+
+
+# A batch through the head on a processor: only what is active is touched.
+
+DENSE_WORK = 0.55
+"""Loops over entries are left for dense products above this much work: s_I + s_C + 12 · s_I · s_C, with s the shares of
+a side's entries that are active. The first two are gradients, entry by entry, the last one scores, pair by pair.
+Measured on one core with 512 pairs and 6,640 terms (seconds a step, loops / dense): s_C = 0, s_I = 0.5: 0.42 / 0.56;
+s_I = s_C = 0.3: 1.09 / 0.56, 0.2: 0.82 / 0.52, 0.1: 0.40 / 0.57, 0.02: 0.23 / 0.56."""
+_PROBED = 64
+
+
+def score_active(head: SparseHead, images: Tensor, texts: Tensor, own: Tensor, drawn: ExpansionSample) -> BatchScores:
+    """What `visir.sparse.run.score` computes, on the CPU, in time that falls with the number of active terms."""
+    # A fresh head has every second term active; then, if captions are expanded, `score` itself is called. Which of the
+    # two it is depends on the weights and the batch alone (a probe of every 64th term), so a training that is resumed
+    # takes the same ways. Both agree up to rounding.
+    hidden = head.hidden(torch.cat([images, texts]))
+    if _work(head, hidden.detach(), drawn, len(images)) > DENSE_WORK:
+        return score(head, images, texts, own, drawn)
+    scores, image_weight, text_weight, image_terms, text_terms = _Active.apply(
+        hidden, head.words, head.bias, head.usable, own, drawn.captions, drawn.words
+    )
+    return BatchScores(scores, image_weight, text_weight, image_terms, text_terms)
+
+
+@torch.no_grad()
+def _work(head: SparseHead, hidden: Tensor, drawn: ExpansionSample, images: int) -> float:
+    """See `DENSE_WORK`; shares are estimated, captions that are not expanded count as inactive."""
+    image = _share(head, hidden[:images])
+    text = _share(head, hidden[images:][drawn.captions]) * float(drawn.captions.float().mean())
+    return image + text + 12.0 * image * text
+
+
+@torch.no_grad()
+def _share(head: SparseHead, hidden: Tensor) -> float:
+    """The share of active entries among those of every `_PROBED`th term; 0 of no vectors."""
+    if not len(hidden):
+        return 0.0
+    logits = torch.addmm(head.bias[::_PROBED], hidden, head.words[::_PROBED].T)
+    return float(((logits > 0) & head.usable[::_PROBED]).float().mean())
+
+
+class _Active(torch.autograd.Function):
+    """Scores and norms from hidden vectors (images, then as many captions), kept by term for the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        words: Tensor,
+        bias: Tensor,
+        usable: Tensor,
+        own: Tensor,
+        expanded: Tensor,
+        may: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        images, size = len(hidden) // 2, len(words)
+        captions = torch.nonzero(expanded)[:, 0] + images
+        rows = torch.cat([hidden[:images], hidden[captions]]) if len(captions) else hidden[:images]
+        logits = torch.addmm(bias[:, None], words, rows.T).numpy()  # by term: each term's entries lie side by side
+        h, w, b = hidden.contiguous().numpy(), words.detach().numpy(), bias.detach().numpy()
+        flags = usable.numpy()
+        coins = np.ones(size, bool) if may is None else may.numpy()
+
+        own_starts, own_rows, own_terms = _by_term(own.numpy(), ~expanded.numpy(), size, images)
+        own_found = np.empty(len(own_terms), h.dtype)
+        spread_parts(len(own_terms), lambda lo, hi: own_logits(lo, hi, own_terms, own_rows, h, w, b, own_found))
+        counts = np.empty(size, np.int64)
+        spread_parts(size, lambda lo, hi: count(lo, hi, logits, images, flags, coins, own_starts, own_found, counts))
+        starts = np.zeros(size + 1, np.int64)
+        np.cumsum(counts, out=starts[1:])
+        entries, weights = np.empty(starts[-1], np.int32), np.empty(starts[-1], h.dtype)
+        expanded_rows = captions.numpy().astype(np.int32)
+        spread_parts(
+            size,
+            lambda lo, hi: fill(
+                lo, hi, logits, images, flags, coins, expanded_rows, own_starts, own_rows, own_found, starts, entries,
+                weights,
+            ),
+        )  # fmt: skip
+        scores = np.zeros((images, images), h.dtype)
+        spread_parts(images, lambda lo, hi: products(lo, hi, images, starts, entries, weights, scores))
+        ctx.kept = h, w, starts, entries, weights
+        of_images = entries < images
+        totals = [float(weights[of_images].sum(dtype=np.float64)), float(weights[~of_images].sum(dtype=np.float64))]
+        active = [int(of_images.sum()), int((~of_images).sum())]
+        return (
+            torch.from_numpy(scores).T,
+            *(torch.tensor(total / images, dtype=hidden.dtype) for total in totals),
+            *(torch.tensor(terms / images) for terms in active),
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *above: Any) -> tuple[Tensor | None, ...]:
+        h, w, starts, entries, weights = ctx.kept
+        images, size = len(h) // 2, len(w)
+        scores = np.ascontiguousarray(above[0].T.numpy())
+        image_slope, text_slope = (h.dtype.type(float(slope_above) / images) for slope_above in above[1:3])
+        slope = np.empty(len(entries), h.dtype)
+        spread_parts(
+            size,
+            lambda lo, hi: slopes(lo, hi, images, starts, entries, weights, scores, image_slope, text_slope, slope),
+        )
+        hidden_slope, words_slope = np.zeros_like(h), np.zeros_like(w)
+        spread_parts(
+            h.shape[1],
+            lambda lo, hi: spread_slopes(lo, hi, starts, entries, slope, h, w, hidden_slope, words_slope),
+        )
+        sums = np.concatenate([[0.0], np.cumsum(slope, dtype=np.float64)])
+        bias_slope = (sums[starts[1:]] - sums[starts[:-1]]).astype(h.dtype)
+        gradients = (torch.from_numpy(gradient) for gradient in (hidden_slope, words_slope, bias_slope))
+        return (*gradients, None, None, None, None)
+
+
+def _by_term(
+    own: NDArray[np.int64], chosen: NDArray[np.bool_], size: int, images: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """The own terms of the captions in `chosen`, by term: starts (|V| + 1,), rows in the batch, terms."""
+    rows, columns = np.nonzero((own < size) & chosen[:, None])
+    terms = own[rows, columns]
+    order = np.argsort(terms, kind="stable")
+    starts = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(terms, minlength=size), out=starts[1:])
+    return starts, (rows[order] + images).astype(np.int32), terms[order].astype(np.int32)
+
+
+# Validation while training: text to image over sparse vectors, and what it costs.
+
+_BLOCK = 512
+_SPARSE = 0.02
+"""Below this share of active terms a block of captions has few columns in use, and only they are multiplied."""
+
+
+@torch.inference_mode()
+def validate(head: SparseHead, pairs: SparseExamples, variant: Variant) -> dict[str, float]:
+    """Text to image on a split: "mrr@10", "hit@1", "hit@5" in percent; "flops", "image terms", "text terms"."""
+    # FLOPs is eq. 3.1, the mean number of terms that a caption and an image both have. Captions are expanded, except
+    # under "none". Ties, and NaN, count against the query, so that a head whose vectors are all empty finds nothing.
+    device = pairs.images.device
+    images = torch.cat([head(block) for block in pairs.images.split(_BLOCK)])
+    having = (images > 0).sum(dim=0, dtype=torch.float64)  # images of each term
+    expanded = torch.full((_BLOCK,), variant != "none", device=device)
+    ranks, active, common = [], 0.0, 0.0
+    for start in range(0, len(pairs), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        own, image_rows = pairs.own[rows], pairs.image_rows[rows]
+        texts = head(pairs.texts[rows]) * allowed(own, ExpansionSample(expanded[: len(own)]), head.size)
+        count = (texts > 0).sum(dim=0, dtype=torch.float64)
+        active += float(count.sum())
+        common += float(count @ having)
+        scores = _product(texts, images, float(count.sum()) / texts.numel())
+        best = scores.gather(1, image_rows[:, None])
+        above = ~(scores < best)
+        above.scatter_(1, image_rows[:, None], False)
+        ranks.append(1 + above.sum(dim=1))
+    first_ranks = torch.cat(ranks).double()
+    reciprocal = torch.where(first_ranks <= 10, 1.0 / first_ranks, torch.zeros_like(first_ranks))
+    return {
+        "mrr@10": 100.0 * float(reciprocal.mean()),
+        "hit@1": 100.0 * float((first_ranks <= 1).double().mean()),
+        "hit@5": 100.0 * float((first_ranks <= 5).double().mean()),
+        "flops": common / (len(images) * len(pairs)),
+        "image terms": float(having.sum()) / len(images),
+        "text terms": active / len(pairs),
+    }
+
+
+def _product(texts: Tensor, images: Tensor, share: float) -> Tensor:
+    if texts.device.type == "cpu" and share < _SPARSE:
+        columns = torch.nonzero(texts.any(dim=0))[:, 0]
+        return texts[:, columns] @ images[:, columns].T
+    return texts @ images.T
+
+
+Score = Callable[[SparseHead, Tensor, Tensor, Tensor, ExpansionSample], BatchScores]
+
+
+class SparseLearner(Learner[SparseExamples]):
+    """A sparse head, the loss of thesis eq. 3.7 and the expansion control of Algorithm 1."""
+
+    # Both sides go through the head together, so `vectors` passes the dense ones on, and `losses` is where the head is.
+
+    advice: ClassVar[str] = "lower optimiser.rate and optimiser.words_rate"
+
+    def __init__(self, recipe: SparseRecipe, head: SparseHead, train: SparseExamples) -> None:
+        super().__init__()
+        self.recipe, self.head, self.frequencies = recipe, head, train.frequencies
+        self.expansion = Expansion(
+            recipe.expansion.variant, recipe.optimiser.epochs, recipe.expansion.sampled_per, recipe.seed
+        )
+        self.loss = SparseLoss(recipe.loss.temperature, recipe.loss.balance)
+        self.steps = steps_per_epoch(len(train), recipe.optimiser.batch, recipe.optimiser.accumulate)
+        self.epoch = self.step = 0
+        self._score: Score = score
+
+    @property
+    def model(self) -> nn.Module:
+        """See `Learner.model`: the head."""
+        return self.head
+
+    def prepare(self, precision: Precision) -> None:
+        """See `Learner.prepare`. On a CPU only active terms are computed, in float32."""
+        super().prepare(precision)
+        if precision.device.type != "cpu":
+            self._score = torch.compile(score) if self.recipe.compile else score
+            return
+        faults = [f"compile = {self.recipe.compile}"] if self.recipe.compile else []
+        faults += [f'precision = "{self.recipe.precision}"'] if self.recipe.precision != "float32" else []
+        if faults:
+            raise ConfigurationError(
+                f"{' and '.join(faults)}: not on a CPU, where only active terms are computed.",
+                hint='leave it out, or device = "cuda"',
+                code="not-cpu-where-active",
+            )
+        self._score = score_active
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """See `Learner.parts`: "project" (W1), "norm", and "words" (W2 and its bias)."""
+        return {"project": self.head.project, "norm": self.head.norm, "words": self.head}
+
+    def at_step(self, epoch: int, step: int) -> None:
+        """See `Learner.at_step`."""
+        self.epoch, self.step = epoch, step
+
+    @property
+    def eta(self) -> float:
+        """η at this step."""
+        settings = self.recipe.loss
+        steps = self.recipe.optimiser.epochs * self.steps
+        return eta_at(settings.eta, self.epoch * self.steps + self.step, steps, settings.warmup)
+
+    def vectors(self, side: Side, inputs: Inputs) -> Tensor:
+        """See `Learner.vectors`: dense vectors as they come."""
+        assert isinstance(inputs, Tensor), "dense vectors"
+        return inputs
+
+    def losses(self, pairs: VectorPairs, everyone: VectorPairs | None = None, weight: float = 1.0) -> Losses:
+        """See `Learner.losses`: "i2t" and "t2i" in nats, "l1" before η, and the mean numbers of active terms."""
+        assert everyone is None and pairs.rows is not None and pairs.tokens is not None, "one process, sparse examples"
+        sample = self.expansion.draw(self.epoch, self.step, pairs.rows, self.frequencies)
+        with self.precision.autocast():
+            scores = self._score(self.head, pairs.anchors, pairs.positives, pairs.tokens, sample)
+        total, parts = self.loss(scores, pairs.anchors, pairs.positives, self.eta)
+        return Losses(total, {**parts, "image terms": scores.image_terms, "text terms": scores.text_terms})
+
+    def facts(self) -> dict[str, float]:
+        """See `Learner.facts`: η and p_c."""
+        return {"eta": self.eta, "p_c": self.expansion.caption_probability(self.epoch)}
+
+    def validate(self, examples: SparseExamples) -> dict[str, float]:
+        """See `visir.sparse.run.validate`."""
+        return validate(self.head, examples, self.recipe.expansion.variant)
+
+
+# A training over the terms that may be active: the other rows of W2 are neither multiplied nor moved.
+
+
+@dataclass(frozen=True, eq=False)
+class VocabularyPruning:
+    """Which terms of a vocabulary are trained."""
+
+    terms: Tensor  # (U,) int64, ascending; term `terms[j]` of the vocabulary is term j of the pruned head
+
+    @classmethod
+    def of(cls, which: TermChoice, head: SparseHead, train: SparseExamples) -> VocabularyPruning:
+        """Choose the terms."""
+        chosen = head.usable.cpu()
+        if which != "all":
+            captions = np.bincount(train.terms.terms, minlength=len(chosen))
+            chosen = chosen & torch.from_numpy(captions >= which)
+            if not chosen.any():
+                most = f"the most frequent term is in {captions.max(initial=0):,} of {len(train.terms):,} captions"
+                raise ConfigurationError(f"head.terms = {which}: {most}.", hint="ask for fewer captions of each term")
+        return cls(torch.nonzero(chosen)[:, 0])
+
+    @torch.no_grad()
+    def prune(self, head: SparseHead) -> SparseHead:
+        """The head with the rows of W2 of these terms alone."""
+        norm = (head.norm.weight, head.norm.bias)
+        words = WordEmbeddings(head.words[self.terms], head.bias[self.terms], norm, "")
+        pruned = SparseHead(head.inputs, words, np.ones(len(self.terms), bool))
+        pruned.project.load_state_dict(head.project.state_dict())
+        return pruned.to(head.words.dtype)
+
+    def prune_examples(self, examples: SparseExamples) -> SparseExamples:
+        """The same examples without the captions' own terms that are not trained: no vector can say them."""
+        chosen = self.terms.numpy()
+        numbers = np.full(len(examples.frequencies), -1, np.int32)
+        numbers[chosen] = np.arange(len(chosen), dtype=np.int32)
+        renumbered = numbers[examples.terms.terms]
+        below = np.concatenate([[0], np.cumsum(renumbered >= 0)])
+        terms = TextTerms(below[examples.terms.offsets], renumbered[renumbered >= 0])
+        device = examples.own.device
+        return replace(
+            examples,
+            own=torch.from_numpy(padded(terms, len(chosen))).to(device),
+            terms=terms,
+            frequencies=examples.frequencies[self.terms.to(device)],
+        )
+
+    @torch.no_grad()
+    def restore(self, trained: SparseHead, fresh: SparseHead) -> SparseHead:
+        """A head of the whole vocabulary with the trained rows in their places; `fresh` is what `prune` began from."""
+        # A usable term that was not trained has a row of zeros and the bias -1: its logit is -1 for every vector, its
+        # weight 0. Rows of special tokens, which are masked in any case, stay as they were.
+        words, bias = fresh.words.detach().cpu().clone(), fresh.bias.detach().cpu().clone()
+        never = fresh.usable.cpu().clone()
+        never[self.terms] = False
+        words[never], bias[never] = 0.0, -1.0
+        words[self.terms], bias[self.terms] = trained.words.cpu(), trained.bias.cpu()
+        norm = (trained.norm.weight.cpu(), trained.norm.bias.cpu())
+        restored = SparseHead(trained.inputs, WordEmbeddings(words, bias, norm, ""), fresh.usable.cpu().numpy())
+        restored.project.load_state_dict(trained.project.state_dict())
+        return restored.to(words.dtype)
+
 
 SAVE_SECONDS = 120.0
 """How often the state is written (it is four times W2, 375 MB of a BERT vocabulary): what a kill can cost at most."""

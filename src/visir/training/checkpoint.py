@@ -5,25 +5,49 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
+import torch
 
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
 from visir.records import Collection, TaskFile, TaskSet
 from visir.storage import is_made_by_visir, recover
-from visir.training.facts import facts_of
 from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
 from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
 from visir.training.inputs.base import TrainingData
 from visir.training.loop import TrainingError
+from visir.training.memory import peak_memory
 from visir.training.processes import Processes
 from visir.training.regime import Regime
 from visir.training.settings import to_toml, with_new_keys
 from visir.training.trained import TrainedModel
+from visir.version import __version__
+
+# What a checkpoint says of how it came to be.
+
+
+def facts_of(
+    recipe: Regime, train: TrainingData, validation: TrainingData, fitted: FitResult[Any], *, prepared: float
+) -> dict[str, Any]:
+    """Plain values for JSON: the recipe, the data by their origin, the course, the cost; `prepared` in seconds."""
+    return {
+        "recipe": recipe.model_dump(mode="json"),
+        "trained_on": train.origin,
+        "validated_on": validation.origin,
+        "chosen_epoch": fitted.chosen,
+        "validation": fitted.curve[fitted.chosen - 1].validation,
+        "objective": fitted.facts,
+        "curve": [asdict(epoch) for epoch in fitted.curve],
+        "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
+        "peak_memory": peak_memory(),
+        "versions": {"visir": __version__, "torch": torch.__version__},
+        "threads": torch.get_num_threads(),
+    }
+
 
 STOPPED_FILE = "stopped-batch.json"
 

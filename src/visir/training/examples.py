@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
@@ -17,20 +20,23 @@ from visir.encoders.encoding import is_stored
 from visir.encoders.forms import as_dense
 from visir.encoders.models.views import ImageViews
 from visir.encoders.models.with_whole import WithWhole
-from visir.encoders.towers.base import Backbone
+from visir.encoders.towers.base import LENGTHS, Backbone, Inputs, PromptInputs
 from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.set_tower import SetTower
-from visir.errors import ConfigurationError
+from visir.encoders.towers.set_tower import PRESENT, VECTORS, WHOLE, SetTower
+from visir.encoders.towers.words import END, START, UNKNOWN
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.progress import Progress
 from visir.records import Collection, Modality, MultiVectorEmbeddings, TokenVectors
+from visir.robustness.perturb import perturb_texts
 from visir.shortcuts.view import plain, reassigned, with_texts
 from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
 from visir.training.data import Splits, image_rows_of
-from visir.training.inputs.base import InputSource, TrainingExamples
+from visir.training.hard_negatives import Negatives, SwappedNegatives
+from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
+from visir.training.inputs.negatives import HardNegatives, Mined, Swapped
 from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.prepared import PreparedTexts
-from visir.training.inputs.prompts import PromptedTexts
-from visir.training.inputs.sets import SetSource, SetsWithWholes
+from visir.training.inputs.positional_random import PROMPTS, VIEWS, WORDS, uniform
 from visir.training.inputs.shortcuts import (
     Assignments,
     EndedTargets,
@@ -41,10 +47,246 @@ from visir.training.inputs.shortcuts import (
     evaluated_texts,
 )
 from visir.training.inputs.vectors import VectorSource
-from visir.training.inputs.words import TokenSource, WordSource
-from visir.training.negative_sources import hard_negatives
+from visir.training.mining import mined_over, plain_words, search
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages
+
+# Captions as word ids, padded to a batch without a loop over captions.
+
+
+class _Flat:
+    """All captions one after another: caption i is `flat[offsets[i]:offsets[i + 1]]`."""
+
+    # Two arrays hold 567,000 captions in 30 MB; as many small ones would take ten times as much, and a batch a loop.
+
+    def __init__(self, flat: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
+        if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(flat) or (np.diff(offsets) < 0).any():
+            raise ValueError(f"offsets must rise from 0 to the number of ids, {len(flat)}")
+        self._flat, self._offsets = flat, offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def _padded(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """(n, L) ids padded with 0, (n,) lengths, (n, L) positions in `flat`, and where there is a word."""
+        starts = self._offsets[rows]
+        lengths = self._offsets[rows + 1] - starts
+        columns = np.arange(max(1, int(lengths.max(initial=0))))
+        positions = starts[:, None] + columns
+        words = columns < lengths[:, None]
+        ids = np.zeros(words.shape, np.int64)
+        ids[words] = self._flat[positions[words]]
+        return ids, lengths, positions, words
+
+
+class WordSource(_Flat):
+    """Word ids for a `GRUBackbone`: {"ids": (n, L) int64, "lengths": (n,) int64}, the same as its `collate` gives."""
+
+    # `dropout`: in training every word is replaced by the unknown word with this probability, drawn anew each epoch by
+    # the word's place in the whole split: which batch a caption is in does not matter. The sentence keeps its length. A
+    # caption without a word counts as one unknown word, because a recurrent network cannot read nothing.
+
+    def __init__(self, flat: NDArray[np.int32], offsets: NDArray[np.int64], dropout: float = 0.0) -> None:
+        super().__init__(flat, offsets)
+        self._dropout = dropout
+
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> dict[str, Tensor]:
+        """The captions `rows`, padded with 0 to the longest of them."""
+        ids, lengths, positions, words = self._padded(rows)
+        if draw is not None and self._dropout > 0:
+            ids[words & (uniform(draw, WORDS, positions) < self._dropout)] = UNKNOWN
+        empty = lengths == 0
+        ids[empty, 0] = UNKNOWN
+        return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(np.where(empty, 1, lengths))}
+
+
+class TokenSource(_Flat):
+    """What an input decoder (ITD) is to say: (n, L) int64, start (2), the words, end (3), padded with 0."""
+
+    # No word is dropped: the decoder learns the caption as it is, whatever the text tower saw of it.
+
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Tensor:
+        """The captions `rows`; the longest has L - 2 words."""
+        ids, lengths, _, _ = self._padded(rows)
+        tokens = np.zeros((len(rows), ids.shape[1] + 2), np.int64)
+        tokens[:, 0] = START
+        tokens[:, 1:-1] = ids
+        tokens[np.arange(len(rows)), lengths + 1] = END
+        return torch.from_numpy(tokens[:, : int(lengths.max(initial=0)) + 2])
+
+
+# Sets of vectors that a frozen encoder gave, several for each item: looked up, one view at random in training.
+
+
+@dataclass(frozen=True, eq=False)
+class SetsWithWholes:
+    """Several vectors for each of n items, and one (n, d) of the whole item."""
+
+    sets: TokenVectors
+    wholes: NDArray[Any]
+
+
+class SetSource:
+    """Views of sets of vectors, looked up by row, for a `SetTower`; with one vector of each whole item, or without."""
+
+    # In training each key sees one view, drawn anew every epoch; with no draw it is the first: places of a mirrored
+    # picture are other places, so sets cannot be averaged. Nothing is copied but the rows of a batch, so the vectors of
+    # a large collection stay on disk.
+
+    def __init__(self, views: Sequence[TokenVectors] | Sequence[SetsWithWholes]) -> None:
+        self._views = [view.sets if isinstance(view, SetsWithWholes) else view for view in views]
+        self._wholes = [view.wholes for view in views if isinstance(view, SetsWithWholes)]
+        shapes = {(len(view), view.dimension) for view in self._views}
+        if len(shapes) != 1:
+            raise EmbeddingError(
+                f"views of {', '.join(f'{n} items of {d} numbers' for n, d in sorted(shapes)) or '(none)'}; expected "
+                "one or more of the same.",
+                hint="encode the same items in each view",
+            )
+        self._most = max(int(view.counts.max(initial=1)) for view in self._views)
+
+    def __len__(self) -> int:
+        return len(self._views[0])
+
+    @property
+    def width(self) -> int:
+        """The length of a vector."""
+        return self._views[0].dimension
+
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> dict[str, Tensor]:
+        """The sets of `rows`."""
+        # Returns: {"vectors": (m, width) float32, "present": (n, the most of any item) booleans}, and "whole": (n, d)
+        # float32 where items have a vector of the whole.
+        drawn = np.zeros(len(rows), np.int64)
+        if len(self._views) > 1 and draw is not None:
+            drawn = (uniform(draw, VIEWS, rows if keys is None else keys) * len(self._views)).astype(np.int64)
+        places = [np.flatnonzero(drawn == number) for number in range(len(self._views))]
+        order = np.argsort(np.concatenate(places), kind="stable")
+        sets = [view.take(rows[some]) for view, some in zip(self._views, places, strict=True)]
+        joined = TokenVectors.concatenate(sets).take(order) if len(sets) > 1 else sets[0]
+        present = np.arange(self._most) < joined.counts[:, None]
+        vectors = np.asarray(joined.vectors, np.float32)
+        batch = {VECTORS: torch.from_numpy(vectors), PRESENT: torch.from_numpy(present)}
+        if self._wholes:
+            wholes = np.empty((len(rows), self._wholes[0].shape[1]), np.float32)
+            for view, some in zip(self._wholes, places, strict=True):
+                wholes[some] = view[rows[some]]
+            batch[WHOLE] = torch.from_numpy(wholes)
+        return batch
+
+
+# The hard negatives that a recipe asks for: the inputs of changed captions, and a search by a given model.
+
+TextSource = Callable[[Collection], InputSource]
+"""The inputs of a split's captions as the text side reads them in training."""
+
+
+def hard_negatives(
+    settings: Negatives, split: Collection, texts: TextSource, searcher: Encoder | None
+) -> HardNegatives | None:
+    """The hard negatives of a training; None where the recipe asks for none."""
+    if settings.swapped is None and settings.mined is None:
+        return None
+    swapped = None if settings.swapped is None else _swapped(settings.swapped, split, texts)
+    mined = None if settings.mined is None else mined_over(split, settings.mined)
+    if mined is not None and searcher is not None:
+        _search_once(mined, split, searcher)
+    return HardNegatives(swapped, mined)
+
+
+def _search_once(mined: Mined, split: Collection, searcher: Encoder) -> None:
+    images, captions = (encode_dense(searcher, plain(split), side).normalise().vectors for side in ("image", "text"))
+    mined.captions, mined.images = search(mined, images, captions)
+
+
+def _swapped(settings: SwappedNegatives, split: Collection, texts: TextSource) -> Swapped:
+    before, rows = plain(split).captions, image_rows_of(split)
+    own: list[set[str]] = [set() for _ in range(split.images.num_rows)]
+    for row, text in zip(rows, before["text"].to_pylist(), strict=True):
+        own[row].add(plain_words(text))
+    sources, anchor_rows = [], []
+    for kind in settings.kinds:
+        of_kind, belong = [], []
+        for variant in range(settings.variants):
+            changed = perturb_texts(before["text"], before["id"], kind, seed=settings.seed + variant)
+            # Words in another order may give another caption of the image ("a dog and a cat"), which is right.
+            wrong = [
+                plain_words(text) not in own[row] for row, text in zip(rows, changed.texts.to_pylist(), strict=True)
+            ]
+            if not any(wrong):
+                raise ConfigurationError(
+                    f"negatives.swapped.kinds: {kind!r} makes no wrong caption of any of {len(rows):,}.",
+                    hint="another kind, e.g. shuffle_all_words",
+                )
+            of_kind.append(texts(with_texts(split, changed.texts)))
+            belong.append(np.where(wrong, -1, rows))
+        sources.append(of_kind)
+        anchor_rows.append(belong)
+    return Swapped(sources, anchor_rows)
+
+
+# Texts under fixed prompts: one prompt drawn for each, or all of them.
+
+Prompting = Literal["drawn", "averaged"]
+Rows = NDArray[np.int64]
+
+
+class PromptedTexts:
+    """The texts of a split, each under several prompts."""
+
+    # In training, with "drawn", every text of an epoch stands in one of the prompts, drawn by its row; with "averaged",
+    # and in use, it stands in all of them, and its vector is the mean of their unit vectors.
+
+    def __init__(self, source: InputSource, prompts: int, prompting: Prompting) -> None:
+        self._source, self._prompts, self._prompting = source, prompts, prompting
+        self._texts = len(source) // prompts
+
+    def __len__(self) -> int:
+        return self._texts
+
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
+        """The texts `rows`."""
+        if draw is not None and self._prompting == "drawn":
+            drawn = (uniform(draw, PROMPTS, rows) * self._prompts).astype(np.int64)
+            return self._at(drawn, rows, draw)
+        return PromptInputs({str(prompt): self._at(prompt, rows, draw) for prompt in range(self._prompts)})
+
+    def _at(self, prompt: int | Rows, rows: Rows, draw: EpochRandom | None) -> Inputs:
+        places = prompt * self._texts + rows
+        return self._source.batch(places, draw, places)
+
+
+# Texts that a backbone has prepared once, before the first epoch.
+
+
+class PreparedTexts:
+    """The texts of a split under a backbone's own tokeniser; tokenised here, only collated per batch."""
+
+    def __init__(self, backbone: Backbone, texts: Sequence[str]) -> None:
+        self._collate = backbone.collate
+        self._prepared = []
+        with Progress("tokenising", len(texts), "captions") as advance:
+            for text in texts:
+                self._prepared.append(backbone.prepare(text))
+                advance(1)
+
+    def __len__(self) -> int:
+        return len(self._prepared)
+
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Inputs:
+        """The texts `rows` as `backbone.collate` lays them out; the same with and without a draw."""
+        return self._collate([self._prepared[row] for row in rows])
+
 
 Frozen: TypeAlias = NDArray[Any] | TokenVectors | SetsWithWholes
 """The vectors of a frozen encoder: one for each item, several, or several and one of the whole."""

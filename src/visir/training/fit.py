@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar
 
 import torch
@@ -16,12 +20,42 @@ from visir.progress import Progress
 from visir.training.curve import Epoch
 from visir.training.folder import TrainingFolder, writing_into
 from visir.training.inputs.base import TrainingData
-from visir.training.interrupts import interrupts_held
 from visir.training.learner import Learner
 from visir.training.processes import Processes
 from visir.training.regime import Regime
 from visir.training.step_log import StepLog
 from visir.training.training import Training
+
+# Ctrl-C in a training waits for the end of the step, so that the state that is saved is whole.
+
+NOTICE = "stopping after this step; Ctrl-C again stops at once, and loses what came after the last saved state"
+
+
+@contextmanager
+def interrupts_held() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C is only noted; the second one raises `KeyboardInterrupt` as always."""
+    # Where somebody else handles the signal, or in another thread than the first, nothing is held.
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        print(f"\nvisir: {NOTICE}", file=sys.stderr, flush=True)  # noqa: T201
+
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if is_ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: pressed
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 SAVE_SECONDS = 600.0
 """How often the state is written within a long epoch: what a kill can cost at most."""

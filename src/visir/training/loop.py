@@ -3,29 +3,184 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
-from visir.training.gradient_cache import Vectors, backward
-from visir.training.gradient_mean import GradientMean
 from visir.training.inputs.base import Side, TrainingBatch, TrainingData
 from visir.training.learner import Learner
 from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.precision import Precision
 from visir.training.processes import Processes
-from visir.training.seeds import seed_step
+
+# Gradients averaged over the processes, in messages that travel while the backward pass computes the next ones.
+
+BUCKET = 1 << 23
+"""Numbers in a message: one message for each weight would pay its delay hundreds of times."""
+
+
+class GradientMean:
+    """Replaces every gradient by its mean over the processes."""
+
+    # Gradients travel in buckets of about `BUCKET` numbers, from the last weight to the first, which is about the order
+    # in which a backward pass finishes them. All processes send the same buckets in the same order; a weight has a
+    # gradient in all of them or in none. The sums are those of gradients that are sent after the backward pass: with
+    # two processes to the bit, with more up to the order in which the library adds them. The buckets of an update are
+    # in memory together, as large as the gradients.
+
+    def __init__(self, weights: Sequence[Tensor], count: int) -> None:
+        self._count = count
+        self._buckets = list(_buckets(reversed(weights))) if count > 1 else []
+        self._bucket_of = {id(weight): number for number, bucket in enumerate(self._buckets) for weight in bucket}
+        self._open: list[int] = []
+        self._idle: set[int] = set()
+        self._late: list[Tensor] = []
+        self._on_their_way: list[tuple[Any, Tensor, list[Tensor]]] = []
+
+    @property
+    def sent(self) -> int:
+        """How many buckets of this update are on their way."""
+        return len(self._on_their_way)
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Within it runs the last backward pass of an update; a bucket is sent when it has all its gradients."""
+        weights = [weight for bucket in self._buckets for weight in bucket if weight.requires_grad]
+        # What had no gradient in the last update (a layer that nothing uses) is not waited for.
+        self._open = [0] * len(self._buckets)
+        for weight in weights:
+            self._open[self._bucket_of[id(weight)]] += id(weight) not in self._idle
+        hooks = [weight.register_post_accumulate_grad_hook(self._is_there) for weight in weights]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def finish(self) -> None:
+        """Send what was not sent in the backward pass, and wait for the means of all."""
+        while self.sent < len(self._buckets):
+            self._send(self._buckets[self.sent])
+        if self._late:
+            self._send(self._late)
+        for message, flat, gradients in self._on_their_way:
+            message.wait()
+            flat /= self._count
+            means = flat.split([part.numel() for part in gradients]) if gradients else ()
+            for gradient, mean in zip(gradients, means, strict=True):
+                gradient.copy_(mean.view_as(gradient))
+        weights = [weight for bucket in self._buckets for weight in bucket]
+        self._idle = {id(weight) for weight in weights if weight.requires_grad and weight.grad is None}
+        self._late.clear()
+        self._on_their_way.clear()
+
+    def _is_there(self, weight: Tensor) -> None:
+        number = self._bucket_of[id(weight)]
+        if id(weight) in self._idle:
+            if number < self.sent:
+                self._late.append(weight)
+            return
+        if number < self.sent:
+            raise VisirError(
+                "a weight got a part of its gradient after the gradient was sent to the other processes.",
+                hint="train in one process, or in chunks (optimiser.chunk), whose gradients are sent at the end",
+            )
+        self._open[number] -= 1
+        # In this order in every process: messages are told apart by nothing else.
+        while self.sent < len(self._buckets) and self._open[self.sent] <= 0:
+            self._send(self._buckets[self.sent])
+
+    def _send(self, weights: Sequence[Tensor]) -> None:
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        # A message of one number where there are none: all processes count the same messages.
+        flat = torch.cat([gradient.reshape(-1) for gradient in gradients]) if gradients else weights[0].new_zeros(1)
+        self._on_their_way.append((distributed.all_reduce(flat, async_op=True), flat, gradients))
+
+
+def _buckets(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """The weights of each type of number, in order, in lists of about `BUCKET` numbers."""
+    open_ones: dict[torch.dtype, list[Tensor]] = {}
+    for weight in weights:
+        bucket = open_ones.setdefault(weight.dtype, [])
+        bucket.append(weight)
+        if sum(part.numel() for part in bucket) >= BUCKET:
+            yield open_ones.pop(weight.dtype)
+    yield from open_ones.values()
+
+
+# GradCache: the gradient of a large batch in the memory of a small one.
+
+Vectors = tuple[Tensor, Tensor]
+
+
+def backward(
+    vectors_of: Callable[[int], Vectors],
+    chunks: int,
+    losses_of: Callable[[Tensor, Tensor], Losses],
+    scaled: Callable[[Tensor], Tensor],
+) -> Losses:
+    """Add the gradient of a batch's loss to the weights' gradients."""
+    # With several chunks (Gao et al. 2021, section 3): all vectors without a graph, the loss of the detached vectors
+    # and its gradient with respect to them, then each chunk again, with a graph into which that gradient is fed. The
+    # loss itself has its graph once, so that the objective's own weights (a temperature, a decoder) get their gradient
+    # as in a plain step. Only the order of additions differs. Nothing in the towers may depend on which rows are
+    # together, as batch norm does.
+    if chunks == 1:
+        losses = losses_of(*vectors_of(0))
+        scaled(losses.total).backward()
+        return Losses(losses.total.detach(), losses.parts)
+    with torch.no_grad():
+        first = [vectors_of(chunk) for chunk in range(chunks)]
+    anchors, positives = (torch.cat(side).requires_grad_() for side in zip(*first, strict=True))
+    losses = losses_of(anchors, positives)
+    scaled(losses.total).backward()
+    sizes = [len(part) for part, _ in first]
+    gradients = [
+        side.new_zeros(side.shape).split(sizes) if side.grad is None else side.grad.split(sizes)
+        for side in (anchors, positives)
+    ]
+    for chunk in range(chunks):
+        again = zip(vectors_of(chunk), (side[chunk] for side in gradients), strict=True)
+        # A side of which nothing is trained has no graph.
+        pairs = [(vectors, gradient) for vectors, gradient in again if vectors.requires_grad]
+        torch.autograd.backward([vectors for vectors, _ in pairs], [gradient for _, gradient in pairs])
+    return Losses(losses.total.detach(), losses.parts)
+
+
+# Where torch's randomness of a step comes from: its place in the training, never what ran before.
+
+_CPU = torch.device("cpu")
+
+
+def seed_step(
+    seed: int, epoch: int, step: int, batch: int = 0, process: int = 0, chunk: int = 0, *, device: torch.device = _CPU
+) -> None:
+    """Seed torch's generators (the CPU's and that of `device`) for one forward pass, whose dropout can be drawn
+    again."""
+    # All counts are from 0: `step` within the epoch, `batch` within the step (accumulation), `chunk` within this
+    # process's share of the batch. A training that goes on in the middle of an epoch, and the second pass over a chunk,
+    # see the masks that they would have seen.
+    entropy = np.random.SeedSequence([seed, epoch, step, batch, process, chunk])
+    # All the places at once: neighbouring seeds and steps share no streams. Torch takes 63 bits.
+    number = int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1))
+    if device.type == "cpu":
+        # torch.manual_seed would also note, with a stack trace, what to tell CUDA should it ever begin: 4 ms a step.
+        torch.default_generator.manual_seed(number)
+    else:
+        torch.manual_seed(number)
+
 
 _NAMED = 8
 _SMALLEST_SCALE = 1.0

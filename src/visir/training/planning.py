@@ -7,21 +7,202 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional
 
 from visir.display import Displayed
+from visir.encoders.models.with_whole import WithWhole
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.set_tower import PRESENT, VECTORS, WHOLE, SetTower
 from visir.errors import ConfigurationError
+from visir.records import Collection, Modality, TokenVectors
+from visir.training.backbones import ModelSide
 from visir.training.batches import steps_per_epoch
 from visir.training.build import TrainingModel, build_model
-from visir.training.data import open_splits
+from visir.training.data import Splits, open_splits
 from visir.training.examples import check_pictures
-from visir.training.footprint import Memory, estimate_memory
+from visir.training.inputs.pixels import KEPT_BYTES
 from visir.training.keywords import KEYWORDS, RecipeChanges
+from visir.training.memory import kept_bytes, peak_memory
+from visir.training.objectives.base import VectorPairs
+from visir.training.optimiser import build_optimiser
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 from visir.training.resolving import TOWERS
 from visir.training.run import pictures_named
-from visir.training.sides import FETCHED, ResNet
+from visir.training.sides import FETCHED, Augmentation, FrozenImages, FrozenTexts, ResNet
+
+# How much memory a training will take, before anything is encoded or trained.
+
+_PROBE = 2
+"""Samples of the forward pass by which the activations of a step are measured."""
+_IMAGE = Image.new("RGB", (256, 256))
+_LENGTH = 0.9
+"""Texts of the probe are as long as the longest of nine in ten: a batch is padded to its longest."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes, estimated."""
+
+    process: int  # what this process holds with everything loaded: libraries, frozen encoders, fresh weights
+    weights: int  # gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean
+    features: int  # vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions
+    activations: int  # what the forward pass of a step leaves for the backward pass
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.process + self.weights + self.features + self.activations
+
+
+def estimate_memory(recipe: Recipe, model: TrainingModel, splits: Splits, trained: int) -> Memory:
+    """What a training of `model` takes, of whose weights `trained` numbers are trained."""
+    return Memory(
+        _process(recipe, model),
+        _weights(recipe, model, trained),
+        _features(recipe, model, splits),
+        _activations(recipe, model, splits.train),
+    )
+
+
+def _process(recipe: Recipe, model: TrainingModel) -> int:
+    """What is held now, with an optimiser's libraries loaded too: in torch they are a good hundred megabytes."""
+    parts = {"image": model.towers["image"], "text": model.towers["text"], "objective": model.objective}
+    build_optimiser(parts, recipe.optimiser, {})
+    return peak_memory().get("process", 0)
+
+
+def _weights(recipe: Recipe, model: TrainingModel, trained: int) -> int:
+    towers = sum(parameter.numel() for tower in model.towers.values() for parameter in tower.parameters())
+    copies = 1 + (recipe.averaging.snapshots > 0)
+    return 4 * (3 * trained + copies * towers)
+
+
+def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
+    rows = {
+        "image": (splits.train.images.num_rows, splits.validation.images.num_rows),
+        "text": (splits.train.captions.num_rows, splits.validation.captions.num_rows),
+    }
+    views = len(recipe.image.views) if isinstance(recipe.image, FrozenImages) else 1
+    total = 0
+    for modality, side in model.sides.items():
+        if side.base_encoder is not None:
+            seen = views if modality == "image" else 1
+            seen_rows = seen * rows[modality][0] + rows[modality][1]
+            total += _bytes_each(side, _long_text(splits.train)) * seen_rows
+    if not isinstance(recipe.image, FrozenImages):
+        size = sum(tensor.nbytes for tensor in _tensors(_image_probe(model.sides["image"], 1)))
+        changed = recipe.image.augment != Augmentation()
+        sizes = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
+        total += sum(size for size in sizes if size <= KEPT_BYTES)
+    if not isinstance(recipe.text, FrozenTexts):
+        total += sum(text.nbytes for split in (splits.train, splits.validation) for text in [split.captions["text"]])
+    if model.target is not None:
+        total += 4 * model.target.dimension * rows["text"][0]
+    return total
+
+
+def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int:
+    """Of the chunk that goes through the towers at once, and of the objective over the whole batch."""
+    # Towers grow with the number of samples. The objective grows with it and with its square (the similarities), so it
+    # is measured at three sizes, through which there is one parabola.
+    batch = min(recipe.optimiser.batch, train.captions.num_rows)
+    together = min(recipe.optimiser.chunk or batch, batch)
+    text = _long_text(train)
+    probes: dict[Modality, Inputs] = {
+        "image": _image_probe(model.sides["image"], _PROBE),
+        "text": _text_probe(model.sides["text"], text, _PROBE),
+    }
+    state = {side: tower.training for side, tower in model.towers.items()}
+    towers = 0.0
+    with torch.random.fork_rng():
+        for side, tower in model.towers.items():
+            tower.train()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.precision != "float32"):
+                bytes_kept = kept_bytes(lambda t=tower, s=side: t(probes[s]), _held(tower))  # type: ignore[misc]
+            towers += bytes_kept / _PROBE
+            tower.train(state[side])
+        sizes = (4, 8, 16)
+        measured = [_objective_bytes(recipe, model, text, size) for size in sizes]
+    parabola = np.polynomial.Polynomial.fit(sizes, measured, 2)
+    return int(towers * together + max(0.0, float(parabola(batch))))
+
+
+def _objective_bytes(recipe: Recipe, model: TrainingModel, text: str, size: int) -> int:
+    def pair() -> Tensor:
+        return functional.normalize(torch.randn(size, model.dimension, requires_grad=True), dim=-1)
+
+    images, texts = pair(), pair()
+    if model.is_late:
+        counts = {side: _vectors_each(model.sides[side], text) for side in model.sides}
+        images = images[:, None].repeat(1, counts["image"], 1)
+        texts = texts[:, None].repeat(1, counts["text"], 1)
+    targets = None if model.target is None else torch.randn(size, model.target.dimension)
+    tokens = None
+    if model.tokens is not None:
+        flat, _ = model.tokens.encode([text])
+        tokens = torch.from_numpy(np.tile(flat.astype(np.int64), (size, 1)))
+    pairs = VectorPairs(images, texts, torch.arange(size), targets, tokens)
+    return kept_bytes(lambda: model.objective(pairs), [images, texts, *_held(model.objective)])
+
+
+def _held(module: nn.Module) -> list[Tensor]:
+    return [*module.parameters(), *module.buffers()]
+
+
+def _image_probe(side: ModelSide, count: int) -> Inputs:
+    backbone = side.tower.backbone
+    if backbone is None:
+        return _frozen_probe(side, "", count)
+    return backbone.collate([backbone.prepare(_IMAGE)] * count)
+
+
+def _text_probe(side: ModelSide, text: str, count: int) -> Inputs:
+    backbone = side.tower.backbone
+    if backbone is None:
+        return _frozen_probe(side, text, count)
+    return backbone.collate([backbone.prepare(text)] * count)
+
+
+def _frozen_probe(side: ModelSide, text: str, count: int) -> Inputs:
+    width = side.tower.head.spec.inputs
+    if not isinstance(side.tower, SetTower):
+        return torch.zeros(count, width)
+    present = torch.ones(count, _vectors_each(side, text), dtype=torch.bool)
+    probe = {VECTORS: torch.zeros(present.numel(), width), PRESENT: present}
+    whole = side.tower.whole
+    return probe if whole is None else {**probe, WHOLE: torch.zeros(count, whole.spec.inputs)}
+
+
+def _bytes_each(side: ModelSide, text: str) -> int:
+    """The bytes held of what a frozen encoder gives for an item: several vectors in float16, one in float32."""
+    encoder = side.base_encoder
+    assert encoder is not None
+    if isinstance(encoder, WithWhole):
+        return 2 * _vectors_each(side, text) * encoder.several.dimension + 4 * encoder.whole.dimension
+    several = encoder.form == "multi-vector"
+    return encoder.dimension * (2 * _vectors_each(side, text) if several else 4)
+
+
+def _vectors_each(side: ModelSide, text: str) -> int:
+    """How many vectors a frozen encoder gives for the text, or for an image."""
+    encoder = side.base_encoder
+    assert encoder is not None, "a side without a frozen encoder has one vector for an item"
+    embedded = encoder.encode_texts([text]) if "text" in encoder.modalities else encoder.encode_images([_IMAGE])
+    return int(embedded.counts[0]) if isinstance(embedded, TokenVectors) else 1
+
+
+def _long_text(train: Collection) -> str:
+    texts: list[str] = train.captions["text"].to_pylist()
+    return sorted(texts, key=len)[int(_LENGTH * (len(texts) - 1))]
+
+
+def _tensors(inputs: Inputs) -> list[Any]:
+    return [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from outcomes import outcomes
 
-from visir.evaluation.stress.options import names_of
+from visir.evaluation.stress.stress import names_of
 from visir.evaluation.systems import System
 from visir.robustness.perturb import perturb_texts
 from visir.robustness.perturbations import names_in

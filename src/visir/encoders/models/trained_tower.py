@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -13,13 +14,34 @@ from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.towers.adapted_backbone import merged_tower
 from visir.encoders.towers.base import Backbone, Inputs, Tower, own_backbone
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.kinds import backbone_class
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.truncation import TextLimit
 from visir.records import Modality
+from visir.registry import Registry
 from visir.storage import Scratch
 from visir.storage.removal import files_below
+
+if TYPE_CHECKING:
+    from visir.encoders.towers.base import Backbone
+
+
+# The kinds of backbones by name. A new one is one file and one line here.
+
+BACKBONES: Registry[str] = Registry("kind of backbone")
+"""Kind to "module:class"; imported when asked for, because a ResNet needs torchvision and a GRU does not."""
+
+BACKBONES.add("resnet", "visir.encoders.towers.resnet:ResNetBackbone")
+BACKBONES.add("small-cnn", "visir.encoders.towers.small_cnn:SmallCNNBackbone")
+BACKBONES.add("gru", "visir.encoders.towers.gru:GRUBackbone")
+BACKBONES.add("pretrained", "visir.encoders.towers.pretrained_backbone:PretrainedBackbone")
+
+
+def backbone_class(kind: str) -> type[Backbone]:
+    """The class of a kind; raises `VisirError` with the nearest kind for an unknown one."""
+    module, _, name = BACKBONES.get(kind).partition(":")
+    backbone: type[Backbone] = getattr(import_module(module), name)
+    return backbone
 
 
 class TrainedTower(PretrainedTower):

@@ -46,7 +46,7 @@ class Backbone(nn.Module, ABC):
     the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
 
     Attributes:
-        kind: Its key in `visir.encoders.towers.kinds.BACKBONES`.
+        kind: Its key in `visir.encoders.models.trained_tower.BACKBONES`.
         modality: What it reads.
         outputs: The width of its features.
     """

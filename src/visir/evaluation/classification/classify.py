@@ -3,28 +3,281 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from visir.collections import open_source
+from visir.collections.readers.rows import is_table
 from visir.display import counted
+from visir.encoders.sources import is_picture
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults, require
-from visir.evaluation.classification.accuracy import Predictions, judged
+from visir.evaluation.classification.accuracy import Codes, Predictions, judged
 from visir.evaluation.classification.class_names import ClassNames, free_names, resolve_names, written_names
 from visir.evaluation.classification.clip_prompts import PREFIX, list_name
 from visir.evaluation.classification.features import Features
-from visir.evaluation.classification.few_shot import ALL, FEW_SHOT, FewShotPlan, count_measured, draw_pictures, few_shot
 from visir.evaluation.classification.labelling import PictureLabels, label_pictures
-from visir.evaluation.classification.opening import are_pairs, open_pictures
-from visir.evaluation.classification.protocol import protocol_of
-from visir.evaluation.classification.result import Classification
+from visir.evaluation.classification.result import Classification, Key
+from visir.evaluation.classification.shot_probe import FIXED, STRENGTHS, probe_scores
+from visir.evaluation.classification.shots import first_of_each, shuffled_by_class
 from visir.evaluation.classification.templates import PLAIN, Templates, templates_of
+from visir.evaluation.classification.tip_adapter import ALPHA, ALPHAS, BETA, BETAS, SCALE, tip_scores
 from visir.evaluation.classification.truth import CAPTION, LabelledPictures, find_truth
-from visir.evaluation.classification.tuning import VALIDATION_SHOTS, Tuning, check_tuning
-from visir.evaluation.classification.zero_shot import cosines
+from visir.evaluation.classification.tuning import FOLDS, VALIDATION_SHOTS, Matrix, Shots, Tuning, check_tuning
+from visir.evaluation.classification.zero_shot import cosines, unit
 from visir.evaluation.sources import check_open_options
-from visir.records import Collection
+from visir.progress import Progress
+from visir.records import Collection, Items
+
+# Few-shot classifiers over several draws of shots.
+
+FEW_SHOT = ("linear-probe", "tip-adapter", "tip-adapter-f")
+ALL = -1
+"""Stands for all training pictures."""
+
+
+@dataclass(frozen=True)
+class FewShotPlan:
+    """What is drawn and fitted."""
+
+    methods: tuple[str, ...]  # some of `FEW_SHOT`
+    shots: tuple[int, ...]  # pictures of each class, in ascending order; `ALL` for all
+    draws: int  # how often shots are drawn
+    tuning: Tuning  # what settings are chosen on
+    seed: int  # the seed
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPictures:
+    """The rows that each draw takes, by class in random order, and the vectors of the rows that are used."""
+
+    codes: Codes  # (n,) the classes of all pictures
+    orders: Sequence[Sequence[Codes]]  # for each draw and class the rows in the order of the draw
+    vectors: NDArray[Any]  # (used, d) vectors
+    places: Codes  # (n,) the row of each picture in `vectors`; -1 for unused and broken ones
+    items: Items  # the n pictures
+
+    def drawn(self, most: int | None) -> Codes:
+        """The rows that any draw takes; without broken pictures."""
+        rows: Codes = np.unique(np.concatenate([first_of_each(order, most) for order in self.orders]))
+        used: Codes = rows[self.places[rows] >= 0]
+        return used
+
+    def take(self, draw: int, count: int | None) -> tuple[NDArray[Any], Codes]:
+        """Vectors and classes of the first few pictures of each class of a draw."""
+        rows = first_of_each(self.orders[draw], count)
+        rows = rows[self.places[rows] >= 0]
+        return self.vectors[self.places[rows]], self.codes[rows]
+
+
+def draw_pictures(features: Features, pictures: LabelledPictures, plan: FewShotPlan, most: int | None) -> DrawnPictures:
+    """Draw pictures and embed those that are used; all of them where that costs little."""
+    ids = pictures.collection.images["id"].to_pylist()
+    draws = plan.draws if most is not None else 1
+    orders = [shuffled_by_class(ids, pictures.codes, len(pictures.classes), plan.seed, draw) for draw in range(draws)]
+    orders *= plan.draws if most is None else 1
+    rows = np.unique(np.concatenate([first_of_each(order, most) for order in orders]))
+    items = pictures.items
+    if len(rows) * 2 >= len(items) or features.at_hand(items):
+        rows = np.arange(len(items))
+    embeddings = features.of_pictures(items.take(rows))
+    places = np.full(len(items), -1, np.int64)
+    place_of = {name: row for row, name in enumerate(ids)}
+    places[[place_of[name] for name in embeddings.ids.to_pylist()]] = np.arange(len(embeddings))
+    return DrawnPictures(pictures.codes, orders, embeddings.vectors, places, items)
+
+
+def count_measured(features: Features, training: DrawnPictures, most: int | None, measured: Items, vectors: Any) -> int:
+    """How many of the pictures that are drawn are also among those that are measured (`Features.marks`)."""
+    # vectors: (n, d) their vectors.
+    rows = training.drawn(most)
+    known = set(features.marks(measured, vectors))
+    marks = features.marks(training.items.take(rows), training.vectors[training.places[rows]])
+    return sum(mark in known for mark in marks)
+
+
+def few_shot(
+    plan: FewShotPlan,
+    training: DrawnPictures,
+    validation: DrawnPictures | None,
+    pictures: NDArray[Any],
+    truth: Codes,
+    class_vectors: NDArray[Any] | None,
+    classes: int,
+) -> dict[tuple[str, int], Predictions]:
+    """Fit every method to every draw, and predict."""
+    # pictures: (n, d) vectors of the pictures that are measured.
+    # truth: (n,) their classes.
+    # class_vectors: (classes, d) unit vectors of the classes; None for a model without texts.
+    tests = {False: _unit32(pictures), True: np.asarray(pictures, np.float32)}
+    text = None if class_vectors is None else class_vectors.astype(np.float32)
+    results: dict[tuple[str, int], list[Predictions]] = {
+        (method, count): [] for method in plan.methods for count in plan.shots
+    }
+    total = sum(1 if count == ALL else plan.draws for count in plan.shots) * len(plan.methods)
+    with Progress("fitting", total, "classifiers") as advance:
+        for count in plan.shots:
+            for draw in range(1 if count == ALL else plan.draws):
+                for method in plan.methods:
+                    raw = method == "linear-probe" and plan.tuning == "clip"
+                    shots = _shots(plan, training, validation, draw, count, classes, raw)
+                    if method == "linear-probe":
+                        scores, setting = probe_scores(shots, tests[raw], clip=raw)
+                    else:
+                        trained = method == "tip-adapter-f"
+                        scores, setting = tip_scores(shots, tests[False], text, trained=trained, seed=plan.seed + draw)
+                    results[method, count].append(judged(scores, truth, setting))
+                    advance()
+    return {key: Predictions.stacked(draws) for key, draws in results.items()}
+
+
+def _shots(
+    plan: FewShotPlan,
+    training: DrawnPictures,
+    validation: DrawnPictures | None,
+    draw: int,
+    count: int,
+    classes: int,
+    raw: bool,
+) -> Shots:
+    number = None if count == ALL else count
+    vectors, codes = training.take(draw, number)
+    judged_vectors = judged_codes = None
+    if validation is not None:
+        most = None if number is None else min(number, VALIDATION_SHOTS)
+        judged_vectors, judged_codes = validation.take(draw, most)
+        judged_vectors = np.asarray(judged_vectors, np.float32) if raw else _unit32(judged_vectors)
+    made = np.asarray(vectors, np.float32) if raw else _unit32(vectors)
+    return Shots(made, codes, classes, judged_vectors, judged_codes, plan.tuning != "fixed")
+
+
+def _unit32(vectors: NDArray[Any]) -> Matrix:
+    unit_vectors: Matrix = unit(vectors).astype(np.float32)
+    return unit_vectors
+
+
+# The protocol of a classification: everything on which its numbers depend.
+
+
+def protocol_of(
+    part: LabelledPictures,
+    labelled: LabelledPictures,
+    split: str | None,
+    names: ClassNames,
+    templates: Templates,
+    features: Features,
+    shots: Sequence[int],
+    draws: int,
+    tuning: str,
+    train: str,
+    validation: str,
+    seed: int,
+    keys: Sequence[Key],
+) -> tuple[tuple[str, str], ...]:
+    """(label, value) rows."""
+    collection = labelled.collection
+    methods = {method for method, _ in keys}
+    in_prompts = f"names in prompts from {names.origin}"
+    rows = [
+        ("pictures", f"{collection.name} · {part.collection.fingerprint[:12]}: {len(part.codes):,}"),
+        ("split", split or "all"),
+        ("classes", f"{len(names):,}, from {labelled.where}" + (f"; {in_prompts}" if features.has_texts else "")),
+        ("model", features.name),
+    ]
+    if "zero-shot" in methods:
+        ensemble = len(templates.texts) > 1
+        rows.append(("prompts", f"{templates}" + ("; mean of unit vectors, to length 1 again" if ensemble else "")))
+        if "zero-shot, plain" in methods:
+            rows.append(("plain reading", f"one template: {PLAIN!r}"))
+    if methods & set(FEW_SHOT):
+        counts = ", ".join("all" if count == ALL else str(count) for count in shots)
+        rows += [
+            ("shots", f"{counts} of each class; fewer shots are among more"),
+            ("drawn", f"{draws} times from {train}, seed {seed}"),
+            ("settings", _settings(tuning, validation)),
+        ]
+    if "linear-probe" in methods:
+        rows.append(("linear-probe", _probe(tuning)))
+    if methods & {"tip-adapter", "tip-adapter-f"}:
+        text = f"{SCALE:g} × cosine with the class vectors" if features.has_texts else "no texts: the cache alone"
+        grid, usual = f"β of {_span(BETAS)}", f"β = {BETA:g}"
+        if features.has_texts:
+            grid, usual = f"α of {_span(ALPHAS)}, {grid}", f"α = {ALPHA:g}, {usual}"
+        rows.append(("tip-adapter", f"{text}; {grid}; {usual} where not chosen; one vector for each shot, no crops"))
+    rows += [
+        ("ties", "against the model"),
+        (
+            "intervals",
+            "95 %: of one draw Wilson over pictures; of several Student's t over draws",
+        ),
+    ]
+    return tuple(rows)
+
+
+def _settings(tuning: str, validation: str) -> str:
+    if tuning == "fixed":
+        return "fixed"
+    if validation:
+        return f"chosen on {validation}: as many pictures of each class as shots, at most {VALIDATION_SHOTS}"
+    return f"cross-validated on the shots, at most {FOLDS} folds; fixed with one shot"
+
+
+def _probe(tuning: str) -> str:
+    if tuning == "clip":
+        return (
+            "as CLIP: vectors as the model gives them, C from 1e-6 to 1e6 by halving, by accuracy; fitted anew to all"
+        )
+    return (
+        f"logistic regression on unit vectors, C of {_span(STRENGTHS)} by likelihood, {FIXED:g} where it is not chosen"
+    )
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{values[0]:g} … {values[-1]:g}"
+
+
+# Opening pictures with classes: whatever `visir.open` takes, and tables without captions.
+
+
+def open_pictures(source: Any, *, images: Any = None, truth: str | None = None) -> Collection:
+    """Open pictures."""
+    named = source if isinstance(source, (str, Path)) else ""
+    path = Path(str(named).partition("?")[0])
+    table = "table" if truth is not None and named and is_table(path) and path.is_file() else None
+    if is_picture(source):
+        source, named = [source], ""
+    if are_pairs(source) and all(_is_number(label) for _, label in source):
+        source = [(picture, str(label)) for picture, label in source]
+    try:
+        opened = open_source(source, images=images, format=table) if named else open_source(source, images=images)
+    except CollectionError as fault:
+        if truth is None and named and is_table(path) and path.is_file():
+            hint = f"truth=COLUMN (--truth COLUMN) says which column has the classes; {fault.hint}"
+            raise CollectionError(fault.message, hint=hint) from fault
+        raise
+    if not isinstance(opened, Collection):
+        raise ConfigurationError(
+            f"classify goes with pictures and their classes; this is a {type(opened).__name__}.",
+            hint='visir.classify("photos/", model), with a folder for each class',
+        )
+    return opened
+
+
+def are_pairs(source: Any) -> bool:
+    """Whether it is a list of (picture, class)."""
+    return (
+        isinstance(source, (list, tuple))
+        and bool(source)
+        and all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in source)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
 
 BESIDE = "zeroshot_classification_templates.txt"
 """The file of templates that CLIP_benchmark keeps beside the pictures of a data set."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from visir.display import Tabular, brief
 from visir.errors import ConfigurationError, VisirError, nearest
@@ -15,18 +15,205 @@ from visir.evaluation.explaining.axes import NEVER
 from visir.evaluation.explaining.bench import Bench
 from visir.evaluation.explaining.candidates import singles
 from visir.evaluation.explaining.fit import Fit, fit_of
-from visir.evaluation.explaining.labels import labels_of, printed_label, sum_of_both
 from visir.evaluation.explaining.material import Material
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.searching import Combined, Outcome, Search
-from visir.evaluation.explaining.sentences import sentence
 from visir.evaluation.explaining.trial import Trials
+from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Published, PublishedRow
 from visir.evaluation.published.given import EXAMPLE, published_row
+from visir.evaluation.published.judge import Digits, measure_of
 from visir.evaluation.results import Evaluation, load_evaluation
 from visir.evaluation.signatures import remarks
 from visir.evaluation.systems.given import vectors_by_side
-from visir.records import Collection, Vectors
+from visir.records import TASKS, Collection, Protocol, Vectors
+from visir.robustness.perturbations import PERTURBATIONS
+
+if TYPE_CHECKING:
+    from visir.evaluation.explaining.fit import Fit
+    from visir.evaluation.explaining.searching import Outcome
+
+
+# The answer in words: what is certain, what cannot be told apart, and what could not be computed.
+
+GIVE_VECTORS = "give the collection and the vectors (--data COLLECTION --model MODEL; in Python source= and vectors=)"
+_SHOWN = 4
+_WAYS: Mapping[Digits, str] = {
+    "truncated": "truncated, not rounded",
+    "summed": "summed from the rounded recalls",
+    "bounded": "known within bounds, because the run goes no deeper",
+}
+
+
+def sentence(
+    outcome: Outcome, fits: Sequence[Fit], row: PublishedRow, recall: str, not_computable: Sequence[tuple[str, str]]
+) -> str:
+    """The answer."""
+    named = f"{row.system} on {row.collection}" if row.collection else row.system
+    chance = ""
+    if outcome.at_chance:
+        chance = (
+            f"the published {' and '.join(outcome.at_chance)} values of {named} are at chance, no better than a random "
+            "ranking: look whether captions stand beside their own images. "
+        )
+        if outcome.unit == "open":
+            chance = chance.replace(
+                ": look", " if they are percentages (as fractions of 1 no reading gives them): look"
+            )
+    elif outcome.unit == "fraction":
+        chance = (
+            f"the published values of {named} are taken as fractions of 1: as percentages they would be no better than "
+            "a random ranking. "
+        )
+    elif outcome.below_chance:
+        chance = (
+            f"the published values of {named} are below chance: nearly nothing is found, as when the worst are ranked "
+            "first or ids do not match. "
+        )
+    fitting = fits[: len(outcome.fitting)] if outcome.fitting else ()
+    fitting = [fit for fit in fitting if fit.fits]
+    if not fitting:
+        if outcome.at_chance:
+            return chance.rstrip()
+        return chance + _nothing(fits, named, not_computable)
+    if not outcome.is_certain:
+        return chance + _uncertain(outcome, fitting, named)
+    if len(fitting) == 1:
+        return chance + _stated(fitting[0], named, recall)
+    shown = "; or ".join(f"{fit.reading}" for fit in fitting[:_SHOWN])
+    more = f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
+    return (
+        f"{chance}the printed digits fit {len(fitting)} readings and cannot tell them apart: {shown}{more}. Each "
+        f"reproduces {fitting[0].reproduced} of {len(fitting[0].values)} published values of {named}."
+    )
+
+
+def _stated(fit: Fit, named: str, recall: str) -> str:
+    what = str(fit.reading)
+    if fit.reading.departures == 0:
+        what += f" (R@k: {recall})"
+    count = f"{fit.reproduced} of {len(fit.values)} published values of {named}"
+    special = [f"{fit.count(way)} {words}" for way, words in _WAYS.items() if fit.count(way)]
+    text = f"{what}, {over(fit)} reproduces {count} to the printed digits"
+    text += f" ({'; '.join(special)})" if special else ""
+    if fit.same:
+        text += f". The same numbers come from: {' / '.join(map(str, fit.same[:_SHOWN]))}"
+    return text + "."
+
+
+def _uncertain(outcome: Outcome, fitting: Sequence[Fit], named: str) -> str:
+    shown = "; or ".join(str(fit.reading) for fit in fitting[:_SHOWN])
+    more = f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
+    return (
+        f"the published values of {named} are too few, or have too few digits, to tell the protocol: a wrong reading "
+        f"fits them by accident ({outcome.accidents:.2g} are expected, of {outcome.tried:,} that were tried). What "
+        f"fits: {shown}{more}."
+    )
+
+
+def _nothing(fits: Sequence[Fit], named: str, not_computable: Sequence[tuple[str, str]]) -> str:
+    best = fits[0]
+    off = [
+        f"{value.task} {value.label} {value.ours:.2f}, printed {value.published:.2f}"
+        for value in best.values
+        if value.digits == "off"
+    ]
+    text = (
+        f"no reading that can be computed gives all published values of {named}; the nearest is {best.reading}, "
+        f"{over(best)}, {best.distance:.1%} off, with {best.reproduced} of {len(best.values)} to the printed digits"
+    )
+    text += f"; off: {', '.join(off[:6])}." if best.reproduced and off else "."
+    if any("give the collection" in reason for _, reason in not_computable):
+        text += f" Other splits, candidates and similarities could not be computed: {GIVE_VECTORS}."
+    return text
+
+
+def over(fit: Fit) -> str:
+    """The number of candidates in words; with folds, of each fold that has some."""
+    present = {task: [size for size in sizes if size] or [0] for task, sizes in fit.candidates.items()}
+    folds = max(map(len, present.values()), default=1)
+    counts = []
+    for task, several in present.items():
+        low, high = min(several), max(several)
+        kind = "images" if task == "t2i" else "captions"
+        counts.append(f"{low:,} {kind}" if low == high else f"{low:,} to {high:,} {kind}")
+    counted = " and ".join(counts)
+    return f"over all {counted}" if folds == 1 else f"each query within its own of {folds} folds of {counted}"
+
+
+# Which printed values are explained: those of a task that can be computed from ranks, or that the result holds.
+
+
+def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The printed values that are explained, by task and label.
+
+    A table of rsum under perturbations names its columns after them: the column of the result's own perturbation is
+    its rsum, and the others are of other results.
+
+    Args:
+        row: The published row.
+        material: What is at hand.
+        tasks: The tasks that are explained.
+
+    Returns:
+        {task: {label: printed value}}; tasks without a value are absent.
+
+    Raises:
+        ConfigurationError: Labels are no measures; all are named.
+        VisirError: Nothing is printed that the runs can give.
+    """
+    perturbation = None if material.protocol is None else material.protocol.perturbation
+    unknown: list[str] = []
+    labels: dict[str, dict[str, float]] = {}
+    for task in (task for task in TASKS if task in tasks):
+        printed = row.values.get(task, {})
+        of_perturbations = any(label in PERTURBATIONS for label in printed)
+        if perturbation and of_perturbations:
+            if perturbation not in printed:
+                raise VisirError(
+                    f"{row.system}: no value is printed under {perturbation}, which this result is measured under.",
+                    hint=f"printed are {', '.join(printed)}",
+                )
+            labels[task] = {"rsum": printed[perturbation]}
+            continue
+        part = {}
+        for label, value in printed.items():
+            name = measure_of(label)
+            if _is_measure(name) or name in material.fixed.get(task, {}):
+                part[label] = value
+            elif not (of_perturbations or name.partition("@")[0] == "dcg_cm"):
+                unknown.append(f"{task} {label!r}")
+        if part:
+            labels[task] = part
+    if unknown:
+        raise ConfigurationError(
+            f"{row.system}: {', '.join(unknown)} {'is no measure' if len(unknown) == 1 else 'are no measures'} that "
+            "visir knows.",
+            hint="visir.measures() lists them; leave the others out",
+        )
+    if not labels:
+        raise VisirError(
+            f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
+            hint="is it the right row, and the right task?",
+            code="nothing-published-runs-give",
+        )
+    return labels
+
+
+def printed_label(label: str, task: str, row: PublishedRow, protocol: Protocol | None) -> str:
+    """What the paper calls a value: rsum of a perturbed result is in the column of the perturbation."""
+    perturbation = None if protocol is None else protocol.perturbation
+    return perturbation if perturbation and label == "rsum" and perturbation in row.values.get(task, {}) else label
+
+
+def _is_measure(name: str) -> bool:
+    return name == "rsum" or name.partition("@")[0] in MEASURES or name in MEASURES
+
+
+def sum_of_both(row: PublishedRow, tasks: Sequence[str]) -> float | None:
+    """The printed rsum over both tasks; None without one."""
+    return row.values.get("both", {}).get("rsum") if len(tasks) == 2 else None
+
 
 Verdict = Literal["named", "several", "chance", "none"]
 

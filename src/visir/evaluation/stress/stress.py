@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.evaluation.assembly import Pool
 from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.cross_modal import Estimator, dcg_cm
@@ -26,18 +26,134 @@ from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.stress.effect import ConditionOutcome
-from visir.evaluation.stress.merging import merged
-from visir.evaluation.stress.options import check_study, names_of
 from visir.evaluation.stress.study import Stress, assemble
 from visir.evaluation.systems import EncoderSystem, System
 from visir.evaluation.systems.run_folder import RunFolder, is_run_folder
 from visir.evaluation.systems.vectors import dense
-from visir.records import Collection, Items, Protocol, Qrels, Recall, Result, Task, Ties
+from visir.records import Collection, Items, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
-from visir.robustness.corruptions import CORRUPTIONS, corrupt
+from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from visir.robustness.perturb import CHANGED, perturb
-from visir.robustness.perturbations import find
-from visir.robustness.perturbations.base import Profile
+from visir.robustness.perturbations import find, names_in
+from visir.robustness.perturbations.base import NOT_DAMAGE, Profile
+
+# The options of a stress study: names and values, with all faults listed at once.
+
+
+def names_of(
+    system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None, profile: Profile = "sound"
+) -> dict[str, list[str]]:
+    """The names of the conditions of a study."""
+    requested: dict[str, tuple[Sequence[str] | None, Any]] = {
+        "t2i": (perturbations, [name for name in names_in(profile) if find(name).family not in NOT_DAMAGE]),
+        "i2t": (pictures, CORRUPTIONS),
+    }
+    names: dict[str, list[str]] = {}
+    faults = []
+    for task, (chosen, known) in requested.items():
+        offered = system.conditions(task)
+        possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
+        names[task] = possible if chosen is None else list(dict.fromkeys(chosen))
+        for perturbation in names[task]:
+            fault = _unknown(perturbation, task)
+            if fault:
+                faults.append(fault)
+            elif offered is not None and perturbation not in offered:
+                faults.append(
+                    f"{system.name} has no answers to {perturbation!r}; it has {', '.join(possible) or 'none'}"
+                )
+    if not faults and not any(names.values()):
+        faults.append("nothing is perturbed: name perturbations of captions or corruptions of pictures")
+    raise_faults(ConfigurationError, f"stress of {system.name}", faults)
+    return names
+
+
+def _unknown(name: str, task: str) -> str:
+    """Why there is no such perturbation; "" if there is. Those of captions may be joined: "char_swap+synonym_noun"."""
+    try:
+        for step in name.split("+") if task == "t2i" else []:
+            find(step)
+    except VisirError as fault:
+        return f"{fault.message} ({fault.hint})"
+    if task == "i2t" and name not in CORRUPTIONS:
+        return f"unknown {CORRUPTIONS.kind} {name!r} ({nearest(name, CORRUPTIONS)})"
+    return ""
+
+
+def check_study(
+    collection: Collection,
+    names: Mapping[str, Sequence[str]],
+    severity: int,
+    picture_severity: int,
+    seed: int,
+    profile: str,
+    estimator: object,
+) -> None:
+    """Check the other options of a study."""
+    faults = []
+    if severity < 1:
+        faults.append(f"severity {severity}: from 1")
+    if picture_severity not in SEVERITIES and names["i2t"]:
+        faults.append(f"severity of pictures {picture_severity}: 1 to {SEVERITIES[-1]}")
+    if seed < 0:
+        faults.append(f"seed {seed} must not be negative")
+    if profile not in ("sound", "paper"):
+        faults.append(f"profile {profile!r} ({nearest(profile, ('sound', 'paper'))})")
+    if estimator is not None and not isinstance(estimator, Encoder):
+        faults.append("the estimator is an encoder")
+    carried = [str(view) for view in (collection.injected, collection.corrupted) if view is not None]
+    faults += [f"the collection is a view already ({view}); begin from the plain one" for view in carried]
+    raise_faults(ConfigurationError, f"stress on {collection.name}", faults)
+
+
+# Merge the answers to plain queries and those to perturbed queries into one run.
+
+
+def merged(plain: SearchResult, anew: SearchResult) -> SearchResult:
+    """Replace the answers of the queries that were searched again."""
+    # A query that is not in `anew` is one whose caption the perturbation left as it is: it keeps its plain answer. A
+    # query that is in `anew` without documents has no answer.
+    assert plain.ranks is not None and anew.ranks is not None, "answers come with ranks"
+    before, after = plain.ranks, anew.ranks
+    row = pc.fill_null(pc.index_in(before.queries, after.queries), -1).to_numpy(zero_copy_only=False)
+    is_new = row >= 0
+    ranks, grades = before.ranks.copy(), before.grades.copy()
+    inside = np.repeat(is_new, before.positives)
+    # Both are in the order of the judgements and have the same positives, so the flat arrays line up.
+    ranks[inside], grades[inside] = after.ranks, after.grades
+    depths = [part.depth for part in (before, after) if part.depth is not None]
+    joined = Ranks(before.queries, before.offsets, ranks, grades, min(depths) if depths else None, before.gallery_size)
+    return SearchResult(_joined(plain.run, anew.run, before.queries, is_new), joined)
+
+
+def _joined(plain: Run, anew: Run, queries: pa.StringArray, is_new: NDArray[np.bool_]) -> Run:
+    """For each query the answer in `anew` if it was searched again, otherwise that in `plain`; it may be empty."""
+    documents = pa.concat_arrays([plain.documents, anew.documents]).unique()
+    indices, offsets = [], []
+    for run in (plain, anew):
+        number = pc.index_in(run.documents, documents).to_numpy(zero_copy_only=False).astype(np.int32)
+        indices.append(number[run.indices])
+        row = pc.fill_null(pc.index_in(queries, run.queries), -1).to_numpy(zero_copy_only=False)
+        starts = np.where(row < 0, 0, run.offsets[row])
+        offsets.append((starts, np.where(row < 0, 0, run.offsets[row + 1] - starts)))
+    shift = len(plain.indices)
+    starts = np.where(is_new, offsets[1][0] + shift, offsets[0][0])
+    lengths = np.where(is_new, offsets[1][1], offsets[0][1])
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    flat = np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1])
+    return Run(
+        anew.name,
+        plain.task,
+        queries,
+        ends,
+        documents,
+        np.concatenate(indices)[flat],
+        np.concatenate([plain.scores, anew.scores])[flat],
+        plain.gallery,
+        min(plain.depth, anew.depth),
+        dict(anew.provenance),
+    )
+
 
 DCG = "dcg_cm@10"
 DEPTH = 10

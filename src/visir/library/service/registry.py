@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import shlex
 import threading
 import time
+import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.library.layout import LibraryCard
-from visir.library.service.batching import Batcher
 from visir.library.service.errors import refusal_of
-from visir.library.service.lease import Lease
 from visir.library.service.metrics import Metrics
-from visir.library.service.periodic import PeriodicTask
 from visir.library.service.responses import ItemCards, library_path, results_json
 from visir.library.service.settings import ServiceSettings
 from visir.progress import quiet
 from visir.serving.logs import ServiceLog
-from visir.serving.refusals import HttpError, not_found
+from visir.serving.refusals import HttpError, busy, not_found
 from visir.threads import cores, one_blas_thread_from_now
 
 if TYPE_CHECKING:
@@ -30,6 +31,276 @@ if TYPE_CHECKING:
     from visir.library.item import Item
     from visir.library.query import Query
     from visir.library.snapshot import LibrarySnapshot
+
+
+# Micro-batches: requests that wait are encoded and searched together, on a thread of their own.
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+
+Work = Callable[[Sequence[Input]], Sequence[Output | Exception]]
+"""From inputs to outputs, in the same order: an exception for an input that cannot be answered."""
+
+
+class _WaitingRequest(Generic[Input, Output]):
+    """An input that waits, and the future for its output."""
+
+    __slots__ = ("future", "input", "loop")
+
+    def __init__(self, input: Input) -> None:
+        self.input = input
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Output] = self.loop.create_future()
+
+
+class Batcher(Generic[Input, Output]):
+    """Hands waiting inputs to `work`, up to `size` at once, and gives each its own output."""
+
+    # The thread takes what has come in as soon as it is idle: an input that comes alone does not wait for others. While
+    # it works, inputs gather by themselves; that is where batches come from. Clients that just got an answer tend to
+    # ask again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were
+    # before.
+    # `work` reports what is wrong with one input by an exception in its place. Where it raises one instead, the inputs
+    # of the batch are tried one by one, so that only the one at fault gets the error.
+    # There is one thread, because the work inside is matrix products that release the interpreter's lock: a second
+    # would only compete for the cores. It ends with the process, or at `close`.
+
+    def __init__(
+        self,
+        work: Work[Input, Output],
+        *,
+        name: str,
+        size: int,
+        queue: int,
+        wait: float,
+    ) -> None:
+        self._work, self._size, self._limit, self._wait = work, size, queue, wait
+        self._queue: deque[_WaitingRequest[Input, Output]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._last = 1
+        self._seconds = 0.05  # of the last batches: what a full queue says in Retry-After
+        self._thread = threading.Thread(target=self._run, name=f"visir-{name}", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    async def ask(self, inputs: Sequence[Input]) -> list[Output]:
+        """The answers to these, in order. `HttpError` (503) when the queue is full or the service is closing."""
+        # Whoever is cancelled while waiting (the client has gone, the time is over) gives up the place at once.
+        waiting = [_WaitingRequest[Input, Output](input) for input in inputs]
+        with self._changed:
+            if self._closed:
+                raise busy("the service is closing.", 5, "another instance may answer")
+            if len(self._queue) + len(waiting) > self._limit:
+                after = max(1, round(len(self._queue) / self._size * self._seconds))
+                raise busy(f"{len(self._queue)} searches are waiting already.", after)
+            self._queue.extend(waiting)
+            self._changed.notify()
+        try:
+            return [await request.future for request in waiting]
+        except BaseException:
+            self._forget(waiting)
+            raise
+
+    def close(self) -> None:
+        """Answer what waits, take nothing new, and end the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _forget(self, cancelled: Sequence[_WaitingRequest[Input, Output]]) -> None:
+        with self._changed:
+            for request in cancelled:
+                request.future.cancel()
+                if request in self._queue:
+                    self._queue.remove(request)
+
+    def _take(self) -> list[_WaitingRequest[Input, Output]]:
+        """What is to be answered together; nothing when the batcher was closed and all is done."""
+        with self._changed:
+            while True:
+                while not self._queue and not self._closed:
+                    self._last = 1  # idle: the next one is not kept waiting
+                    self._changed.wait()
+                if self._last > 1 and not self._closed:
+                    hoped, until = min(self._last, self._size), time.monotonic() + self._wait
+                    while len(self._queue) < hoped and (left := until - time.monotonic()) > 0:
+                        self._changed.wait(left)
+                if self._queue or self._closed:  # everyone may have gone away during that wait
+                    return [self._queue.popleft() for _ in range(min(self._size, len(self._queue)))]
+
+    def _run(self) -> None:
+        while batch := self._take():
+            began = time.monotonic()
+            results = self._answers(batch)
+            self._last = len(batch)
+            self._seconds = 0.8 * self._seconds + 0.2 * (time.monotonic() - began)
+            loops = {request.loop for request in batch}
+            for loop in loops:
+                mine = [
+                    (request, result) for request, result in zip(batch, results, strict=True) if request.loop is loop
+                ]
+                try:
+                    loop.call_soon_threadsafe(_deliver, mine)
+                except RuntimeError:  # that loop has ended, and who waited in it with it
+                    continue
+
+    def _answers(self, batch: Sequence[_WaitingRequest[Input, Output]]) -> list[Output | Exception]:
+        try:
+            return list(self._work([request.input for request in batch]))
+        except Exception as fault:
+            if len(batch) == 1:
+                return [fault]
+            return [self._answers([request])[0] for request in batch]
+
+
+def _deliver(answered: Sequence[tuple[_WaitingRequest[Input, Output], Output | Exception]]) -> None:
+    for request, result in answered:
+        if request.future.done():
+            continue
+        if isinstance(result, Exception):
+            request.future.set_exception(result)
+        else:
+            request.future.set_result(result)
+
+
+# The lease of a library: it is served only while it is known to be what lies on disk.
+
+
+@dataclass(frozen=True)
+class _LeaseState:
+    """What the last looks found; replaced as a whole."""
+
+    confirmed: float
+    looked: str
+    served: int
+    on_disk: int | None
+    fault: str | None = None
+
+
+class Lease:
+    """How long a library is served that could not be compared with the disk."""
+
+    # A look at the disk that finds there what is served renews the lease. If none does (what lies there cannot be read,
+    # the disk is away or hangs, the task that looks is dead), it runs out, and the library is not served until somebody
+    # does: so a photo that was deleted on disk is never shown for longer than `seconds`, whatever goes wrong.
+
+    def __init__(self, seconds: float | None, generation: int) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._state = _LeaseState(time.monotonic(), _now(), generation, generation)
+
+    def renew(self, began: float, generation: int) -> None:
+        """What is served was found on disk by a look that began then (`time.monotonic()`)."""
+        with self._lock:
+            latest = max(began, self._state.confirmed)
+            self._state = _LeaseState(latest, _now(), generation, generation)
+
+    def failed(self, fault: str, on_disk: int | None) -> None:
+        """A look found something else on disk (of this generation, if known) that cannot be served."""
+        with self._lock:
+            self._state = replace(self._state, looked=_now(), on_disk=on_disk, fault=fault)
+
+    @property
+    def age(self) -> float:
+        """Seconds since what is served was known to be on disk."""
+        return time.monotonic() - self._state.confirmed
+
+    @property
+    def status(self) -> Literal["current", "behind", "stale"]:
+        """Whether what is served is on disk, was so a moment ago, or is not served any more."""
+        if self._seconds is not None and self.age > self._seconds:
+            return "stale"
+        return "current" if self._state.fault is None else "behind"
+
+    def refusal(self) -> HttpError | None:
+        """503 when the lease has run out."""
+        if self.status != "stale":
+            return None
+        return busy("this library is not what lies on disk any more, and that cannot be read.", 5,
+                    hint="/v1/ready and the service's log say more")  # fmt: skip
+
+    def status_record(self) -> dict[str, Any]:
+        """As `wire.LibraryStatus` has it."""
+        state = self._state
+        fault = state.fault
+        if fault is None and self.status == "stale":
+            fault = f"nobody has looked for {self.age:.0f} s"
+        return {
+            "status": self.status,
+            "generation": state.served,
+            "on_disk": state.on_disk,
+            "looked": state.looked,
+            "fault": fault,
+        }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# Background tasks that outlive whatever goes wrong in them.
+
+LONGEST = 5.0
+"""Seconds after which a task that failed is tried again, at the most."""
+
+
+class PeriodicTask:
+    """Calls `work` at regular intervals on a thread of its own, until `stop`."""
+
+    # Whatever `work` raises is logged, once for each text, and `work` is called again: a little later each time. The
+    # task has a thread to itself, so that a task whose disk hangs delays no other.
+
+    def __init__(self, work: Callable[[], object], *, interval: float, name: str, log: ServiceLog) -> None:
+        self._work, self._interval, self._name, self._log = work, interval, name, log
+        self._stop = threading.Event()
+        self._last_message = ""
+        self._starting = threading.Lock()
+        self._thread = self._started()
+
+    def stop(self) -> None:
+        """Call it no more. Does not wait for a call that is under way."""
+        self._stop.set()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is called, or was stopped on purpose."""
+        return self._stop.is_set() or self._thread.is_alive()
+
+    def revive(self) -> None:
+        """Begin it again, if its thread has ended though nobody has stopped it."""
+        with self._starting:
+            if not self.is_alive:
+                self._log.write("error", "fault", task=self._name, fault="its thread ended; it is begun again")
+                self._thread = self._started()
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name=f"visir-{self._name}", daemon=True)
+        thread.start()
+        return thread
+
+    def _run(self) -> None:
+        wait = self._interval
+        while not self._stop.wait(wait):
+            try:
+                self._work()
+            except BaseException as fault:  # a thread that ends would end in silence
+                self._log_once(fault)
+                wait = max(self._interval, min(2 * wait, LONGEST))
+            else:
+                wait, self._last_message = self._interval, ""
+
+    def _log_once(self, fault: BaseException) -> None:
+        text = str(fault) or repr(fault)
+        if text == self._last_message:
+            return
+        self._last_message = text
+        more = {} if isinstance(fault, VisirError) else {"traceback": traceback.format_exception(fault)}
+        self._log.write("error", "fault", task=self._name, fault=text, **more)
+
 
 _WORDS = 30
 _CAPTIONS = 5

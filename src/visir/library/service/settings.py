@@ -36,7 +36,7 @@ class ServiceSettings(FrontSettings):
         wait: How long a batch that follows upon another waits for more; nothing waits when nobody else is searching.
         threads: Of one matrix product; 0 takes every core.
         reload: How often the service looks whether another process has changed a library; 0 never.
-        stale: How long a library is served that could not be compared with the disk (`visir.library.service.lease`).
+        stale: How long a library is served that could not be compared with the disk (`visir.library.service.registry`).
         paths: Say where photos lie on this machine: for whoever uses the service on the same one.
     """
 

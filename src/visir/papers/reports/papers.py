@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from visir.papers.comparison import StudyComparison
-from visir.papers.reports.figures import figures_of
+from visir.papers.registries import DRAWINGS
 from visir.papers.reports.tables import provenance_rows, summary_table, tables_of, values_table, words_table
 from visir.papers.running import STUDIES
 from visir.papers.status import STATES, StudyStatus
@@ -17,6 +17,7 @@ from visir.reports.blocks import (
     Card,
     Cards,
     Definitions,
+    Figure,
     Files,
     Fold,
     Group,
@@ -26,8 +27,34 @@ from visir.reports.blocks import (
 )
 from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import Page, Section, page_bytes
+from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.storage import put
+
+# Figures of a study: one drawing for each collection, with the values that the paper's text prints.
+
+
+def figures_of(comparison: StudyComparison) -> list[Figure]:
+    """The drawings of a study, collection by collection; empty where no application registers one."""
+    draw = DRAWINGS.get(comparison.study.trend_checks or "")
+    if draw is None:
+        return []
+    by_collection: dict[str, dict[str, dict[str, float]]] = {}
+    published: dict[tuple[str, str], float] = {}
+    for value in comparison.values:
+        if value.ours is not None:
+            by_collection.setdefault(value.collection, {}).setdefault(value.system, {})[value.label] = value.ours
+        if value.published is not None:
+            published[value.system, value.label] = value.published
+    figures = []
+    for collection, means in by_collection.items():
+        for number, (plot, caption) in enumerate(draw(means, published)):
+            prefix = "-".join(filter(None, (comparison.name, comparison.scale, collection, str(number))))
+            title = f"{comparison.study.title}: {collection}" if collection else comparison.study.title
+            label = f"{title}; the numbers are in the tables below"
+            figures.append(Figure(themed(plot, prefix, label), title, caption))
+    return figures
+
 
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
 """The forms that every table is written in, by their suffix."""

@@ -2,34 +2,267 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.display import Tabular, brief, counted
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.products.draft import UNCATEGORISED
-from visir.products.inference.calibration import PathConfidence, fit_path_confidence
-from visir.products.inference.features import WORDS, product_features
-from visir.products.inference.neighbours import Neighbours, NeighbourSettings
-from visir.products.inference.unseen import unseen_products
+from visir.products.inference.features import WORDS, ProductFeatures, chosen_rows, product_features, similarities
 from visir.products.opening import open_uncategorised
-from visir.products.tree import CategoryTree
+from visir.products.split import folds
+from visir.products.tree import NONE, CategoryTree
 from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
 from visir.wilson import wilson
+
+# From the nearest labelled products, and the names of categories, to a share for every category of the tree.
+
+COUNTS = (1, 3, 5, 10, 20)
+SHARPNESS = (0.02, 0.05, 0.1, 0.2)
+NAMES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+"""The settings that are tried: k, τ, and the weight of the names."""
+BLOCK = 512
+_LEAST = 1e-3
+_NEVER = np.float32(-np.inf)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NeighbourSettings:
+    """How shares are computed."""
+
+    k: int = 10  # how many labelled products count
+    tau: float = 0.1  # the τ of products
+    names: float = 0.0  # the weight of the categories' names, 0 to 1
+    names_tau: float = 0.05  # the τ of names
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The labelled products of a catalogue, and how others are compared with them."""
+
+    features: ProductFeatures  # of all products and categories
+    tree: CategoryTree  # the categories
+    labelled: Ints  # (l,) rows of the products whose category is known
+    categories: Ints  # (n,) the row of the category of each product; only those of `labelled` are read
+    possible: NDArray[np.bool_]  # (c,) bool: which categories a product may stand in
+
+    def evidence(self, rows: Ints) -> tuple[Floats, Ints, Floats | None]:
+        """Compare products with the labelled ones, never with themselves."""
+        # rows: (m,) rows of products.
+        # Returns: (m, k) cosines of the nearest labelled products, best first, k the largest of `COUNTS` (−inf where
+        # there are fewer); (m, k) the rows of their categories; (m, c) cosines with the names of categories, or None.
+        most = min(max(COUNTS), len(self.labelled))
+        base = chosen_rows(self.features.products, self.labelled)
+        own = np.full(len(self.categories), -1, np.int64)
+        own[self.labelled] = np.arange(len(self.labelled))
+        scores, labels = np.empty((len(rows), most)), np.empty((len(rows), most), np.int64)
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            cosines = similarities(chosen_rows(self.features.products, block), base)
+            itself = np.flatnonzero(own[block] >= 0)
+            cosines[itself, own[block[itself]]] = _NEVER
+            best = np.argsort(-cosines, axis=1, kind="stable")[:, :most]
+            scores[start : start + BLOCK] = np.take_along_axis(cosines, best, 1)
+            labels[start : start + BLOCK] = self.categories[self.labelled[best]]
+        if self.features.categories is None:
+            return scores, labels, None
+        names = similarities(chosen_rows(self.features.products, rows), self.features.categories).astype(np.float64)
+        # Without this product, nobody would know of a category in which it stands alone.
+        members = np.bincount(self.categories[self.labelled], minlength=len(self.tree))
+        alone = np.flatnonzero((own[rows] >= 0) & (members[self.categories[rows]] == 1))
+        names[alone, self.categories[rows[alone]]] = _NEVER
+        return scores, labels, names
+
+    def shares(self, rows: Ints, settings: NeighbourSettings) -> Iterator[tuple[Ints, Floats]]:
+        """Yield blocks of rows with their (m, c) shares of the categories in which products may stand."""
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            yield block, self.mixed(self.evidence(block), settings)
+
+    def mixed(self, evidence: tuple[Floats, Ints, Floats | None], settings: NeighbourSettings) -> Floats:
+        """(m, c) the share of each category by itself, without those below it; rows sum to 1."""
+        scores, labels, names = evidence
+        by_products = np.zeros((len(scores), len(self.tree)))
+        weights = _softmax(scores[:, : settings.k] / settings.tau)
+        np.add.at(by_products, (np.arange(len(scores))[:, None], labels[:, : settings.k]), weights)
+        if names is None or not settings.names:
+            return by_products
+        by_names = _softmax(np.where(self.possible, names, _NEVER) / settings.names_tau)
+        return (1 - settings.names) * by_products + settings.names * by_names
+
+    def chosen_settings(self, rows: Ints) -> NeighbourSettings:
+        """Choose settings: the largest mean logarithm of the share of the right category, floored at 0.001."""
+        evidence, right = self.evidence(rows), self.categories[rows]
+
+        def value(settings: NeighbourSettings) -> float:
+            share = self.mixed(evidence, settings)[np.arange(len(rows)), right]
+            return float(np.log(np.maximum(share, _LEAST)).mean())
+
+        tried = [NeighbourSettings(k, tau) for k, tau in itertools.product(COUNTS, SHARPNESS)]
+        best = max(tried, key=value)
+        if evidence[2] is None:
+            return best
+        more = [replace(best, names=names, names_tau=tau) for names, tau in itertools.product(NAMES, SHARPNESS)]
+        return max(more, key=value)
+
+    def with_those_below(self, shares: Floats) -> Floats:
+        """(m, c) the share of each category and all below it, from the shares of each by itself."""
+        total = shares.copy()
+        for row in np.argsort(-self.tree.depths, kind="stable"):
+            if (above := self.tree.parents[row]) != NONE:
+                total[:, above] += total[:, row]
+        return np.minimum(total, 1)
+
+
+def _softmax(values: Floats) -> Floats:
+    largest = values.max(axis=1, keepdims=True)
+    weights = np.exp(values - np.where(np.isfinite(largest), largest, 0))
+    total = weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / np.where(total > 0, total, 1))
+
+
+# Shares become confidences: how often an answer with such a share was right among products that were held out.
+
+GROUP, MOST_GROUPS = 25, 20
+"""How many answers a group has at least, and how many groups there are at most."""
+FEWEST_OF_LEVEL = 100
+"""A level of the tree with fewer held-out answers than this has no map of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceMap:
+    """Straight lines between points; flat beyond the first and the last. A larger share never has less confidence."""
+
+    shares: Floats  # (k,) rising
+    confidences: Floats  # (k,) never falling, between 0 and 1
+
+    def __call__(self, shares: Floats) -> Floats:
+        """Confidences of shares, of any shape."""
+        return np.asarray(np.interp(shares, self.shares, self.confidences))
+
+
+def fit_confidence(shares: Floats, right: NDArray[np.bool_]) -> ConfidenceMap:
+    """Fit the map to answers whose outcome is known: isotonic regression over groups of equally many answers."""
+    # A group has `GROUP` answers or more; with r right ones among n its confidence is (r + p) / (n + 1), p the same for
+    # all m answers, (R + 1) / (m + 2). So a few answers that are all right do not give the confidence 1. Groups that
+    # would fall are joined (Zadrozny and Elkan, 2002).
+    # shares: (m,) shares in [0, 1].
+    # right: (m,) whether each answer is right.
+    if not len(shares):
+        return ConfidenceMap(np.zeros(1), np.full(1, 0.5))
+    order = np.argsort(shares, kind="stable")
+    groups = np.array_split(order, min(MOST_GROUPS, max(1, len(order) // GROUP)))
+    points = np.array([shares[group].mean() for group in groups])
+    overall = (right.sum() + 1) / (len(right) + 2)
+    confidences = [(right[group].sum() + overall) / (len(group) + 1) for group in groups]
+    rising = never_falling(np.array(confidences))
+    distinct, first = np.unique(points, return_index=True)  # groups of one and the same share
+    joined = np.add.reduceat(rising, first) / np.diff([*first, len(rising)])
+    return ConfidenceMap(distinct, joined)
+
+
+def never_falling(values: Floats) -> Floats:
+    """The nearest values, in squares, that never fall (pool adjacent violators)."""
+    # values: (d,) any numbers.
+    pools: list[tuple[float, int]] = []
+    for value in values.tolist():
+        total, size = value, 1
+        while pools and pools[-1][0] / pools[-1][1] > total / size:
+            before, width = pools.pop()
+            total, size = total + before, size + width
+        pools.append((total, size))
+    means = np.array([total / size for total, size in pools], np.float64)
+    return np.repeat(means, [size for _, size in pools])
+
+
+@dataclass(frozen=True)
+class PathConfidence:
+    """Confidences of the categories of a path, level by level."""
+
+    # The confidence of the most general category comes from its share. That of every other one is the confidence of the
+    # category above it, times how likely this category is where the one above is right; that comes from the ratio of
+    # their shares. So no category has more confidence than the one above it.
+
+    levels: tuple[ConfidenceMap, ...]  # the map of level 1, of level 2, …; deeper levels have the last
+
+    def __call__(self, shares: Floats) -> Floats:
+        """(d,) confidences of the shares of a path, the most general category first."""
+        last = len(self.levels) - 1
+        each = [self.levels[min(level, last)](ratio) for level, ratio in enumerate(ratios(shares))]
+        return np.asarray(np.cumprod(np.array(each, np.float64)))
+
+
+def ratios(shares: Floats) -> Floats:
+    """(d,) the share of each category of a path, divided by that of the category above it."""
+    return np.asarray(np.minimum(shares / np.maximum(np.concatenate([[1.0], shares[:-1]]), 1e-12), 1))
+
+
+def fit_path_confidence(shares: Sequence[Floats], right: Sequence[NDArray[np.bool_]]) -> PathConfidence:
+    """Fit the map of each level to the paths on which the category above is right."""
+    # A level with fewer than 100 such paths shares its map with the levels below it, and with the one above where these
+    # are fewer together.
+    deepest = max(map(len, shares), default=1)
+    inputs: list[list[float]] = [[] for _ in range(deepest)]
+    outcomes: list[list[bool]] = [[] for _ in range(deepest)]
+    for path, is_right in zip(shares, right, strict=True):
+        for level, (ratio, hit) in enumerate(zip(ratios(path), is_right, strict=True)):
+            inputs[level].append(float(ratio))
+            outcomes[level].append(bool(hit))
+            if not hit:
+                break
+    own = max(1, sum(len(level) >= FEWEST_OF_LEVEL for level in inputs))
+    ends = [*range(1, own), deepest]
+    maps = []
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        part = [ratio for level in inputs[start:end] for ratio in level]
+        outcome = [hit for level in outcomes[start:end] for hit in level]
+        maps.append(fit_confidence(np.array(part), np.array(outcome, np.bool_)))
+    return PathConfidence(tuple(maps))
+
+
+# Which products a trained model has not learnt from: only those can calibrate its confidences.
+
+MOST_FOLDS = 10
+
+
+def unseen_products(catalogue: Catalogue, folder: str | Path) -> NDArray[np.bool_] | None:
+    """Return the products that were left out when a model was trained, as its folds say."""
+    # Returns: (n,) bool in the order of the products; None where the model was trained on other products.
+    from visir.products.model.trained import load_categories_model
+
+    trained_on = load_categories_model(folder).facts.get("trained_on", {}).get("catalogue")
+    has_category = pc.not_equal(catalogue.products["category_id"], UNCATEGORISED)
+    part = catalogue.keep_products(has_category)
+    names = part.categories.filter(pc.not_equal(part.categories["id"], UNCATEGORISED))
+    labelled = Catalogue(part.name, part.products, part.attributes, names, part.root)
+    for n in (5, *(n for n in range(2, MOST_FOLDS + 1) if n != 5)):
+        try:
+            splits = folds(labelled, n)
+        except ConfigurationError:  # too few products for so many folds
+            continue
+        for split in splits:
+            if labelled.keep_products(split.train).fingerprint == trained_on:
+                left_out = labelled.products["id"].filter(pa.array(split.test)).combine_chunks()
+                return np.asarray(pc.is_in(catalogue.products["id"], left_out).to_numpy())
+    return None
+
 
 HELD_OUT = 2_000
 """How many labelled products are held out at most, one at a time."""
 FEWEST = 20
 """How many labelled products are needed to calibrate."""
 FOLDS = 5
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -157,7 +390,7 @@ def infer_categories(
     """Infer the categories of products that have none (thesis section 7.1, the second use of category search).
 
     Products are compared with the labelled products and, where the system knows them, with the names of categories
-    (`visir.products.inference.neighbours`). The settings and the confidences come from labelled products, of which each
+    (`visir.products.inference.infer`). The settings and the confidences come from labelled products, of which each
     is held out once; its category is then not read. Of a trained model only products that it was not trained with are
     held out.
 

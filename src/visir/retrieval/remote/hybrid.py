@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest
@@ -18,8 +19,8 @@ from visir.retrieval.folder import read_index
 from visir.retrieval.parts import DENSE, SPARSE
 from visir.retrieval.remote.addresses import name_address
 from visir.retrieval.remote.dense import MilvusIndex, PgvectorIndex, QdrantIndex, RemoteDenseIndex, held_as
-from visir.retrieval.remote.engine import Nearest, Space
-from visir.retrieval.remote.fusing_known import fuse_known
+from visir.retrieval.remote.engine import Engine, Nearest, Space
+from visir.retrieval.remote.id_index import SearchPlaces
 from visir.retrieval.remote.index import VALUES
 from visir.retrieval.remote.points import Point
 from visir.retrieval.remote.sparse import PgvectorSparseIndex, RemoteSparseIndex
@@ -27,6 +28,39 @@ from visir.retrieval.remote.storage import RemoteStorage
 from visir.retrieval.rows import check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
+
+# Reciprocal rank fusion outside of the engine, where it ranks documents of another program among the index's.
+
+
+def fuse_known(
+    engine: Engine,
+    searches: Sequence[Nearest],
+    weights: Sequence[float],
+    documents: SearchPlaces,
+    limit: int,
+    constant: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The places and scores of the best `limit` documents, by falling score, ties by place."""
+    sums: dict[int, float] = {}
+    for search, weight in zip(searches, weights, strict=True):
+        for rank, place in enumerate(_known(engine, search, documents), 1):
+            sums[place] = sums.get(place, 0.0) + weight / (constant + rank)
+    best = sorted(sums, key=lambda place: (-sums[place], place))[:limit]
+    return np.array(best, np.int64), np.array([sums[place] for place in best], np.float32)
+
+
+def _known(engine: Engine, search: Nearest, documents: SearchPlaces) -> list[int]:
+    """The places of the nearest documents that count; more are asked for until there are as many as wanted."""
+    limit = search.limit
+    while True:
+        ef = None if search.ef is None else max(search.ef, limit)
+        [answer] = engine.ask([replace(search, limit=limit, ef=ef)], vectors=False)
+        places = documents.places([hit.id for hit in answer])
+        known: list[int] = places[places >= 0][: search.limit].tolist()
+        if len(known) == search.limit or len(answer) < limit:
+            return known
+        limit *= 4
+
 
 ENGINES: dict[str, type[RemoteDenseIndex]] = {"qdrant": QdrantIndex, "pgvector": PgvectorIndex, "milvus": MilvusIndex}
 """The engines that hold both forms, and their kind of dense index, whose settings a collection has."""

@@ -1,7 +1,8 @@
 """All features by name, in the order of Table 1: a new one is one new file and one line here."""
 
+from __future__ import annotations
+
 from visir.registry import Registry
-from visir.robustness.granularity.adjectives import ADJECTIVES
 from visir.robustness.granularity.articles import ARTICLES
 from visir.robustness.granularity.base import CaptionFeature
 from visir.robustness.granularity.characters import CHARACTERS
@@ -9,7 +10,38 @@ from visir.robustness.granularity.complement_phrases import COMPLEMENT_PHRASES
 from visir.robustness.granularity.concept_depth import CONCEPT_DEPTH
 from visir.robustness.granularity.diversity import DIVERSITY
 from visir.robustness.granularity.quantifiers import QUANTIFIERS_FEATURE
+from visir.robustness.granularity.tokens import TokenColumns, Values
 from visir.robustness.granularity.word_count import WORDS
+from visir.robustness.language.tagging import is_adjective
+
+# Adjectives of a caption (section 3.1.1, "Modifiers of the Noun").
+
+
+def paper(tokens: TokenColumns) -> Values:
+    """Adjectives in their plain form, tag AJ0: "a big dog" 1, "the bigger dog" 0."""
+    # With comparatives and superlatives, which are few, Flickr30k comes out further off (1.15 | 1.32 for 1.14 | 1.30).
+    # "Per identified noun", as the text has it, would give about 0.2 to 0.3: Table 1 counts per caption.
+    return tokens.sum(tokens.tagged({"AJ0"}))
+
+
+def strict(tokens: TokenColumns) -> Values:
+    """Adjectives, comparatives and superlatives among them, before a noun or after a verb ("the dog is big")."""
+    # Another reading counts only those that stand before a noun, as modifiers do; but a caption that says that the dog
+    # is big is as detailed as one that says "a big dog".
+    return tokens.sum(tokens.tagged(is_adjective))
+
+
+ADJECTIVES = CaptionFeature(
+    "adjectives",
+    "Adjectives",
+    "noun phrase",
+    paper,
+    strict,
+    "adjectives in their plain form (AJ0)",
+    "adjectives, comparatives and superlatives too",
+    per_noun=True,
+)
+
 
 FEATURES: Registry[CaptionFeature] = Registry("feature of granularity")
 for _one in (

@@ -7,11 +7,291 @@ goes on from the state that it had a step before: in a stream a page costs one s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from visir.sessions.prediction.gru import GruModel
-from visir.sessions.prediction.live_model import LiveModel
-from visir.sessions.records import Bools, Floats, SessionExamples
+import numpy as np
+
+from visir.errors import require
+from visir.sessions.features import LIVE_FEATURES, LearntFeatures, SessionFeature, context, dwell, history, moment
+from visir.sessions.prediction.encoding import Scaling, expanded, for_trees
+from visir.sessions.prediction.folds import assign_folds, group_names, people_of
+from visir.sessions.prediction.logistic import FOLDS, StepLogistic
+from visir.sessions.prediction.trees import LEAF_ROWS, BoostedTrees
+from visir.sessions.records import STEPS, Bools, Floats, SessionExamples
+
+if TYPE_CHECKING:
+    import torch
+
+
+# A recurrent model of live sessions: a GRU reads a session page by page (Cho et al. 2014, section 2.3).
+
+HIDDEN = 32
+BATCH = 128
+LEARNING_RATE = 1e-3
+WEIGHT_DECAY = 0.01
+DROPOUT = 0.2
+MAX_EPOCHS = 40
+PATIENCE = 5
+STOP_SHARE = 0.2
+"""Of the training sessions, the latest decide how long is trained."""
+
+GRU_FEATURES: tuple[SessionFeature, ...] = (
+    moment.PAGE,
+    dwell.LAST,
+    moment.ADDED,
+    moment.QUERIED,
+    context.PAGES,
+    context.CHANNEL,
+    context.DEVICE,
+    context.HOUR,
+    context.WEEKDAY,
+    moment.VISITS,
+    history.ORDERS,
+    history.DAYS,
+    history.SESSIONS,
+    history.DEVICES,
+)
+"""None of them learns from who bought, so that the later part of the training sessions stays unseen."""
+
+_PARTS = ("input", "recurrent", "input_bias", "recurrent_bias", "output", "offset")
+
+
+@dataclass(frozen=True, eq=False)
+class GruModel:
+    """A fitted GRU of h hidden units over c columns. Gates are in PyTorch's order: reset, update, new."""
+
+    learnt: LearntFeatures  # features with what they learnt
+    scaling: Scaling  # of their columns
+    rates: tuple[float, ...]  # share of the training sessions that buy, for each step from 0
+    epochs: int  # how long it was trained
+    # "input" (3h, c), "recurrent" (3h, h), their biases (3h,), "output" (h,) and "offset" ().
+    weights: dict[str, Floats]
+
+    @property
+    def steps(self) -> range:
+        """The steps that can be asked for."""
+        return range(len(self.rates))
+
+    @classmethod
+    def fit(cls, examples: SessionExamples, rows: Bools, seed: int = 0) -> GruModel:
+        """Learn from sessions."""
+        # rows: (n,) the training sessions.
+        require("torch", extra="torch", purpose='The classifier "gru"')
+        learnt = LearntFeatures.of(GRU_FEATURES, examples, rows)
+        reached, purchase = examples.reached[rows], examples.purchase[rows]
+        counts = [(purchase[reached >= step].sum(), (reached >= step).sum()) for step in range(STEPS + 1)]
+        rates = tuple((float(buys) + 0.5) / (float(n) + 1) for buys, n in counts if n)
+        columns = [
+            expanded(learnt.features, learnt.states, learnt.matrix(examples, step)[rows]) for step in range(len(rates))
+        ]
+        scaling = Scaling.of(np.concatenate([each[reached >= step] for step, each in enumerate(columns)]))
+        inputs = np.stack([scaling.apply(each) for each in columns], axis=1)
+        used = np.arange(len(rates)) <= reached[:, None]
+        later = examples.began[rows] >= np.quantile(examples.began[rows], 1 - STOP_SHARE)
+        _, epochs = _train(inputs, used, purchase, ~later, later, seed=seed, epochs=MAX_EPOCHS)
+        weights, _ = _train(inputs, used, purchase, used[:, 0], None, seed=seed, epochs=epochs)
+        return cls(learnt, scaling, rates, epochs, weights)
+
+    def start(self, n: int) -> Floats:
+        """(n, h) the states of n sessions before step 0."""
+        return np.zeros((n, len(self.weights["output"])))
+
+    def advance(self, states: Floats, examples: SessionExamples, step: int) -> tuple[Floats, Floats]:
+        """The states after a step, and the chances there."""
+        # states: (n, h) those after the step before.
+        # Returns: (n, h) states, (n,) chances.
+        values = self.weights
+        matrix = self.learnt.matrix(examples, step)
+        columns = self.scaling.apply(expanded(self.learnt.features, self.learnt.states, matrix))
+        from_input = columns @ values["input"].T + values["input_bias"]
+        from_state = states @ values["recurrent"].T + values["recurrent_bias"]
+        (reset_i, update_i, new_i), (reset_s, update_s, new_s) = (
+            np.split(part, 3, axis=1) for part in (from_input, from_state)
+        )
+        reset, update = _sigmoid(reset_i + reset_s), _sigmoid(update_i + update_s)
+        after: Floats = (1 - update) * np.tanh(new_i + reset * new_s) + update * states
+        return after, _sigmoid(after @ values["output"] + values["offset"])
+
+    def probability(self, examples: SessionExamples, step: int) -> Floats:
+        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
+        states, chance = self.start(len(examples)), np.zeros(len(examples))
+        for number in range(step + 1):
+            states, chance = self.advance(states, examples, number)
+        return chance
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a saved model."""
+        return {
+            "learnt": self.learnt.to_json(),
+            "scaling": self.scaling.to_json(),
+            "rates": list(self.rates),
+            "epochs": self.epochs,
+            "weights": {name: self.weights[name].tolist() for name in _PARTS},
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> GruModel:
+        """Back from `to_json`."""
+        return cls(
+            LearntFeatures.from_json(values["learnt"], GRU_FEATURES),
+            Scaling.from_json(values["scaling"]),
+            tuple(values["rates"]),
+            int(values["epochs"]),
+            {name: np.asarray(values["weights"][name], np.float64) for name in _PARTS},
+        )
+
+
+def _sigmoid(values: Floats) -> Floats:
+    result: Floats = 1 / (1 + np.exp(-values))
+    return result
+
+
+def _train(
+    inputs: Floats, used: Bools, purchase: Bools, rows: Bools, stop: Bools | None, *, seed: int, epochs: int
+) -> tuple[dict[str, Floats], int]:
+    """Train a network."""
+    # inputs: (n, steps, c) columns.
+    # used: (n, steps) the steps that a session reaches; it reaches all before its last.
+    # purchase: (n,) outcomes.
+    # rows: (n,) the sessions that teach.
+    # stop: (n,) those whose log loss says when to stop; None: after `epochs`.
+    import torch
+
+    teaching = np.flatnonzero(rows & used[:, 0])
+    x = torch.from_numpy(inputs.astype(np.float32))
+    y = torch.from_numpy(np.broadcast_to(purchase[:, None], used.shape).astype(np.float32))
+    mask = torch.from_numpy(used)
+    threads = torch.get_num_threads()
+    order = np.random.default_rng(seed)
+    best, best_epoch = np.inf, 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)  # the sums of a training do not depend on the machine's cores
+        try:
+            gru, head = torch.nn.GRU(inputs.shape[2], HIDDEN, batch_first=True), torch.nn.Linear(HIDDEN, 1)
+            share = float(y[rows][mask[rows]].mean())
+            torch.nn.init.constant_(head.bias, float(np.log((share + 1e-4) / (1 - share + 1e-4))))
+            drop, loss_of = torch.nn.Dropout(DROPOUT), torch.nn.BCEWithLogitsLoss()
+            parameters = [*gru.parameters(), *head.parameters()]
+            optimiser = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+
+            def loss_on(part: Any, dropped: bool) -> torch.Tensor:
+                length = int(mask[part].any(dim=0).sum())  # no batch is longer than its longest session
+                states, _ = gru(drop(x[part, :length]) if dropped else x[part, :length])
+                is_reached = mask[part, :length]
+                loss: torch.Tensor = loss_of(head(states)[..., 0][is_reached], y[part, :length][is_reached])
+                return loss
+
+            for epoch in range(1, epochs + 1):
+                shuffled = order.permutation(teaching)
+                for begin in range(0, len(shuffled), BATCH):
+                    optimiser.zero_grad()
+                    loss_on(shuffled[begin : begin + BATCH], dropped=True).backward()
+                    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+                    optimiser.step()
+                if stop is None:
+                    continue
+                with torch.no_grad():
+                    loss = float(loss_on(np.flatnonzero(stop & used[:, 0]), dropped=False))
+                if loss < best:
+                    best, best_epoch = loss, epoch
+                elif epoch - best_epoch >= PATIENCE:
+                    break
+        finally:
+            torch.set_num_threads(threads)
+    values = [*gru.parameters(), head.weight[0], head.bias[0]]  # in the order of `_PARTS`
+    weights = {name: value.detach().double().numpy() for name, value in zip(_PARTS, values, strict=True)}
+    return weights, best_epoch
+
+
+# The model of live sessions: at every step it learns from all sessions that reach the step, long or short.
+
+
+@dataclass(frozen=True)
+class LiveModel:
+    """A model of all sessions."""
+
+    learnt: LearntFeatures  # features with what they learnt
+    rates: tuple[float, ...]  # share of the training sessions that buy, for each step from 0
+    regressions: tuple[StepLogistic | None, ...]  # for each step; None where there is none
+    trees: BoostedTrees | None  # of all steps; None where there are none
+
+    @property
+    def steps(self) -> range:
+        """The steps that can be asked for."""
+        return range(len(self.rates))
+
+    @classmethod
+    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> LiveModel:
+        """Learn from sessions."""
+        # rows: (n,) the training sessions.
+        learnt = LearntFeatures.of(LIVE_FEATURES, examples, rows)
+        fold = _folds(examples, rows, seed)
+        rates: list[float] = []
+        regressions: list[StepLogistic | None] = []
+        matrices: list[Floats] = []
+        outcomes: list[Bools] = []
+        for step in range(STEPS + 1):
+            reached = rows & (examples.reached >= step)
+            purchase = examples.purchase[reached]
+            if not len(purchase):
+                break
+            rates.append((float(purchase.sum()) + 0.5) / (len(purchase) + 1))
+            matrix = learnt.matrix(examples, step)[reached]
+            has_both = bool(purchase.any()) and not bool(purchase.all())
+            fits = has_both and classifier != "gbdt"
+            regressions.append(
+                StepLogistic.fit(learnt.features, learnt.states, matrix, purchase, fold[reached]) if fits else None
+            )
+            matrices.append(matrix)
+            outcomes.append(purchase)
+        trees = None
+        if classifier != "lr" and sum(map(len, outcomes)) >= 2 * LEAF_ROWS:
+            trees = BoostedTrees.fit(for_trees(np.concatenate(matrices)), np.concatenate(outcomes), seed=seed)
+        return cls(learnt, tuple(rates), tuple(regressions), trees)
+
+    def probability(self, examples: SessionExamples, step: int) -> Floats:
+        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
+        matrix = self.learnt.matrix(examples, step)
+        regression, parts = self.regressions[step], []
+        if regression is not None:
+            parts.append(regression.log_odds(self.learnt.features, self.learnt.states, matrix))
+        if self.trees is not None:
+            parts.append(self.trees.log_odds(for_trees(matrix)))
+        if not parts:
+            return np.full(len(examples), self.rates[step])
+        chance: Floats = 1 / (1 + np.exp(-sum(parts) / len(parts)))
+        return chance
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a saved model."""
+        return {
+            "learnt": self.learnt.to_json(),
+            "rates": list(self.rates),
+            "regressions": [None if step is None else step.to_json() for step in self.regressions],
+            "trees": None if self.trees is None else self.trees.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> LiveModel:
+        """Back from `to_json`."""
+        return cls(
+            LearntFeatures.from_json(values["learnt"], LIVE_FEATURES),
+            tuple(values["rates"]),
+            tuple(None if step is None else StepLogistic.from_json(step) for step in values["regressions"]),
+            None if values["trees"] is None else BoostedTrees.from_json(values["trees"]),
+        )
+
+
+def _folds(examples: SessionExamples, rows: Bools, seed: int) -> Any:
+    """(n,) the fold of each session; a person is in one. -1 for what is not trained on."""
+    people = people_of(examples)
+    names, group = np.unique(people[rows], return_inverse=True)
+    fold = np.full(len(examples), -1)
+    texts = group_names(people, examples)
+    fold[rows] = assign_folds(group, [texts[name] for name in names], examples.purchase[rows], FOLDS, seed)
+    return fold
 
 
 class LiveClassifier(Protocol):

@@ -6,7 +6,10 @@ sessions. "thesis" is the study's: sessions of at least twelve pages (`thesis_tr
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,18 +18,178 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
-from visir.sessions.examples import CountedPages, EverySession, Setting, SettingFrom, draw, idle_minutes
-from visir.sessions.features import FeatureSet
+from visir.sessions.engine import duckdb_engine
+from visir.sessions.examples import (
+    KNOWN_AT,
+    MIN_PAGES,
+    SETTINGS,
+    CountedPages,
+    EverySession,
+    NoSessionError,
+    Sample,
+    Setting,
+    SettingFrom,
+    draw,
+    idle_minutes,
+    slices,
+)
+from visir.sessions.features import FEATURE_SETS, FeatureSet, LearntFeatures, features_of
 from visir.sessions.prediction.folds import people_of, temporal_split
 from visir.sessions.prediction.live_classifier import CLASSIFIERS
 from visir.sessions.prediction.live_report import live_report
 from visir.sessions.prediction.logistic import FOLDS
-from visir.sessions.prediction.models import MODELS
-from visir.sessions.prediction.purchase_model import PurchaseModel
-from visir.sessions.prediction.purchase_use import use_by_live_model
-from visir.sessions.prediction.thesis_training import ThesisProtocol, train_thesis
-from visir.sessions.records import Bools, SessionExamples
+from visir.sessions.prediction.models import MODELS, fit
+from visir.sessions.prediction.purchase_model import PurchaseModel, SettingModel
+from visir.sessions.prediction.purchase_use import use_by_live_model, use_by_samples
+from visir.sessions.records import STEPS, Bools, SessionExamples
 from visir.storage import read_written_json
+
+# Training by the protocol of the thesis: long sessions, six classifiers with class weights, a model for each setting.
+
+# Base rates: how many of all sessions that reach a step buy.
+
+BaseRates = dict[tuple[Setting, int], tuple[int, int]]
+"""(setting, step) → (sessions that reach the step without an order before, those of them that buy)."""
+
+
+def base_rates_sql(sessions: str, events: str) -> str:
+    """SQL of the rows step, identified, sessions, purchases."""
+    # A session reaches step k when it opens its k-th page before its first order; every session reaches step 0. It is
+    # identified at a step when a customer was known by then.
+    walk = "PARTITION BY visitor, session ORDER BY place"
+    return f"""
+WITH walked AS (
+  SELECT visitor, session, action, customer, row_number() OVER ({walk}) AS nth,
+    sum(CASE WHEN action = 'page' THEN 1 ELSE 0 END) OVER ({walk} ROWS UNBOUNDED PRECEDING) AS step,
+    max(CASE WHEN action = 'order' THEN 1 ELSE 0 END) OVER ({walk} ROWS UNBOUNDED PRECEDING) AS ordered
+  FROM {events}
+),
+reached AS (
+  SELECT visitor, session, count(*) FILTER (WHERE action = 'page' AND ordered = 0) AS pages,
+    min({KNOWN_AT}) FILTER (WHERE customer IS NOT NULL) AS customer_step
+  FROM walked GROUP BY visitor, session
+)
+SELECT k.step, coalesce(r.customer_step <= k.step, false) AS identified, count(*) AS sessions,
+  count(*) FILTER (WHERE s.purchase) AS purchases
+FROM {sessions} s JOIN reached r ON s.visitor = r.visitor AND s.session = r.session
+CROSS JOIN (SELECT unnest(range({STEPS + 1})) AS step) k
+WHERE r.pages >= k.step
+GROUP BY ALL"""
+
+
+def base_rates(folder: str | Path) -> BaseRates:
+    """Count the sessions of a folder that reach each step, and those of them that buy."""
+    folder = Path(folder)
+    counted: Counter[tuple[Setting, int]] = Counter()
+    bought: Counter[tuple[Setting, int]] = Counter()
+    with duckdb_engine(folder, "Counting sessions", enable_external_file_cache=False) as engine:
+        for sessions, events in slices(engine, folder):
+            for step, identified, n, purchases in engine.execute(base_rates_sql(sessions, events)).fetchall():
+                key: tuple[Setting, int] = ("identified" if identified else "anonymous", step)
+                counted[key] += n
+                bought[key] += purchases
+    settings: tuple[Setting, ...] = ("anonymous", "identified")
+    return {(setting, step): (counted[setting, step], bought[setting, step])
+            for setting in settings for step in range(STEPS + 1)}  # fmt: skip
+
+
+def rate_at(rates: BaseRates, settings: tuple[Setting, ...], step: int) -> float | None:
+    """The share of sessions in these settings that buy, of those that reach a step; None when none reaches it."""
+    # Half a purchase and half a session without one are added, so that a share of 0 or 1 of a few sessions is not taken
+    # for certainty.
+    sessions = sum(rates[setting, step][0] for setting in settings)
+    purchases = sum(rates[setting, step][1] for setting in settings)
+    return (purchases + 0.5) / (sessions + 1) if sessions else None
+
+
+@dataclass(frozen=True)
+class ThesisProtocol:
+    """What the thesis leaves open, or a study varies."""
+
+    # "anonymous", "identified", or both: a customer who logs in then changes the model.
+    settings: Sequence[Setting] = SETTINGS
+    min_pages: int = MIN_PAGES  # pages that a session must have (see `examples.Sample`)
+    counted_pages: CountedPages = "before order"  # which pages count
+    setting_from: SettingFrom = "start"  # what the setting follows from
+    features: FeatureSet = "extended"  # "baseline" or "extended", the feature set
+
+
+def train_thesis(
+    sessions: str | Path, model: str, protocol: ThesisProtocol, *, n: int | None = None, seed: int = 0
+) -> tuple[dict[str, SettingModel], dict[str, Any]]:
+    """Train a classifier for each setting and step."""
+    # A setting of which no session is long enough is left out with a warning, as long as another one can be trained.
+    import sklearn.ensemble  # loads OpenMP, which must be there to be limited
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    faults = [
+        f"unknown {kind} {value!r} ({nearest(value, choices)})"
+        for kind, value, choices in (("model", model, MODELS), ("features", protocol.features, FEATURE_SETS))
+        if value not in choices
+    ]
+    raise_faults(ConfigurationError, "train a purchase model", faults)
+    samples = [
+        Sample(setting, n, seed, protocol.min_pages, protocol.counted_pages, protocol.setting_from)
+        for setting in protocol.settings
+    ]
+    examples_by_sample = _drawn(sessions, samples)
+    rates = base_rates(sessions)
+    trained: tuple[Setting, ...] = tuple(sample.setting for sample in examples_by_sample)
+    parts: dict[str, SettingModel] = {}
+    drawn: dict[str, Any] = {}
+    for sample, examples in examples_by_sample.items():
+        learnt = LearntFeatures.of(features_of(sample.setting, protocol.features), examples)
+        scored: tuple[Setting, ...] = SETTINGS if trained == ("anonymous",) else (sample.setting,)
+        steps = []
+        with threadpool_limits(1):  # on so few rows threads wait for each other: five times the processor time
+            for step in sample.steps:
+                matrix = learnt.matrix(examples, step)
+                fitted = fit(model, learnt.features, learnt.states, matrix, examples.purchase, seed=seed)
+                steps.append(replace(fitted, base_rate=rate_at(rates, scored, step)))
+        parts[sample.setting] = SettingModel(learnt, tuple(steps))
+        drawn[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
+    card = {
+        "features": protocol.features,
+        "samples": [sample.to_dict() for sample in examples_by_sample],
+        "drawn": drawn,
+        "purchases": use_by_samples(
+            sessions,
+            {sample.setting: examples for sample, examples in examples_by_sample.items()},
+            samples[0],
+            max(len(part.learnt.features) for part in parts.values()),
+        ).to_dict(),
+        "base_rates": {setting: [fitted.base_rate for fitted in part.steps] for setting, part in parts.items()},
+        "versions": {"scikit-learn": sklearn.__version__},
+    }
+    return parts, card
+
+
+def _drawn(sessions: str | Path, samples: Sequence[Sample]) -> dict[Sample, SessionExamples]:
+    """The examples of each sample; one without any is left out with a warning, unless there is no other."""
+    examples: dict[Sample, SessionExamples] = {}
+    missing: list[VisirError] = []
+    for sample in samples:
+        try:
+            drawn = draw(sessions, sample)
+        except NoSessionError as fault:
+            missing.append(fault)
+            continue
+        buyers = int(drawn.purchase.sum())
+        if 0 < buyers < len(drawn):
+            examples[sample] = drawn
+        else:
+            same_outcome = NoSessionError(
+                f"{sessions}: of {len(drawn):,} {sample.setting} sessions of {sample.min_pages} pages {buyers:,} buy: "
+                "nothing to tell apart.",
+                hint="learn from shorter sessions too (--min-pages), or from a longer log",
+            )
+            missing.append(same_outcome)
+    if not examples:
+        raise missing[0]
+    for lacking in missing:
+        warnings.warn(f"{lacking.message} No model for it. {lacking.hint}", stacklevel=4)
+    return examples
+
 
 Protocol = Literal["live", "thesis"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)

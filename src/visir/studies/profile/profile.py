@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, cast
@@ -13,22 +13,381 @@ from typing import Any, cast
 import numpy as np
 
 from visir.collections import open_source
+from visir.collections.scenes.generate import RELEVANCE, scenes
 from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions
-from visir.errors import ConfigurationError, VisirError
+from visir.errors import CollectionError, ConfigurationError, VisirError, nearest, raise_faults
+from visir.evaluation.classification.classify import classify
+from visir.evaluation.classification.result import Classification
+from visir.evaluation.classification.truth import CAPTION, FOLDER, find_truth
 from visir.evaluation.intervals import difference_interval, interval_of
 from visir.evaluation.language import LanguageModel, language_model
+from visir.evaluation.measures import base_of
 from visir.evaluation.sources import check_open_options, open_tasks
+from visir.files import data_directory
 from visir.fingerprint import hash_json
 from visir.progress import Progress
-from visir.studies.profile.at_hand import DataAtHand, captions_at_hand, data_at_hand
-from visir.studies.profile.generated import generated_tasks
-from visir.studies.profile.own_data import tasks_of
+from visir.records import Collection, Task
+from visir.robustness.corruptions import corrupt
+from visir.robustness.order_choices import order_choices
+from visir.robustness.perturb import perturb
 from visir.studies.profile.result import LeftOutTask, ModelProfile, ScoreDifference, SkillScore, in_order
-from visir.studies.profile.selection import select, wanted_names
+from visir.studies.profile.search_task import SearchTask
 from visir.studies.profile.skill import ABILITIES, Floor, Measured, Skill
-from visir.studies.profile.task import ProfileTask, reason_of
+from visir.studies.profile.task import ProfileTask, reason_of, unread
+
+# Tasks of a profile in which pictures are classified: by prompts, or by a probe on vectors.
+
+ZERO_SHOT, PROBE = "zero-shot", "linear-probe"
+"""The tasks that skills of classification name."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassTask(ProfileTask):
+    """Pictures with classes, in `visir.classify`. The `task` of its skills is "zero-shot" or "linear-probe"."""
+
+    truth: str | None = None  # where the classes stand; None finds out
+    templates: tuple[str, ...] | None = None  # the prompts; None takes CLIP's
+    split: str | None = None  # the split that is measured; "all" is everything
+    train: str = "train"  # the split that a probe learns from
+    shots: int | str = 16  # how many pictures of each class a probe learns from; "all" for all
+
+    def missing(self, data: Any, skill: Skill, encoder: Encoder) -> str:
+        """A probe needs images, prompts need texts too."""
+        return unread(["image"] if skill.task == PROBE else ["text", "image"], encoder)
+
+    def measure(self, data: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
+        """Classify with all methods that are wanted."""
+        measured = {}
+        for skill in skills:
+            probe = skill.task == PROBE
+            result = classify(
+                data,
+                encoder,
+                truth=self.truth,
+                templates=list(self.templates) if self.templates else None,
+                methods=skill.task,
+                shots=self.shots if probe else 0,
+                draws=1,
+                split=self.split,
+                train=self.train,
+                **encoding,
+            )
+            if not isinstance(result, Classification):
+                raise ConfigurationError(f"{self.source}: no picture has a class.", hint="name the column of classes")
+            hits = result.predictions[result.key(skill.task)].ranks == 1
+            measured[skill.name] = Measured(
+                hits.mean(axis=0),
+                None,
+                result.chance,
+                f"{len(result.classes):,}",
+                tuple(result.protocol),
+                result.notes,
+                Floor(result.majority, "the most frequent class"),
+            )
+        return measured
+
+
+# The tasks of generated scenes: they need no download, and what is right in them is known. A new one is a line here.
+
+NAME = "scenes"
+SEED = 1
+BLIND = "scenes:1000?seed=2"
+"""The captions of which the blind model of three words in a row is made."""
+LANGUAGES = {"de": "German", "fr": "French", "es": "Spanish", "zh": "Chinese"}
+DAMAGES = {"gaussian_blur": "blurred", "gaussian_noise": "noisy", "occlusion": "partly covered"}
+ORDERS = ("shuffle_trigrams", "shuffle_within_trigrams")
+
+
+def generated_tasks(n: int) -> list[ProfileTask]:
+    """The tasks of generated scenes."""
+
+    def search(options: str, *skills: Skill, relevance: str | None = None, count: int = n) -> SearchTask:
+        spec = f"scenes:{count}?seed={SEED}{options}"
+        return _search_of_generated(partial(open_source, spec), *skills, relevance=relevance)
+
+    def changed(change: Callable[[Any], Any], *skills: Skill, relevance: str | None = RELEVANCE) -> SearchTask:
+        return _search_of_generated(lambda: change(_plain(n)), *skills, relevance=relevance)
+
+    return [
+        search("", *_both_ways(), relevance=RELEVANCE),
+        search("&length=short", _finds("short-captions", "a caption of a few words", "retrieval"), relevance=RELEVANCE),
+        search("&task=choice", Skill("choice", "the right caption of two", "composition", "i2t", "all_first")),
+        search(
+            "&task=winoground",
+            Skill("winoground-text", "its caption of two with the same words", "composition", *_TEXT),
+            Skill("winoground-image", "its picture of two, for such a caption", "composition", *_IMAGE),
+            Skill("winoground-group", "all four choices of such a group", "composition", "i2t", "group_score"),
+        ),
+        search(
+            "&task=paraphrase",
+            Skill("paraphrase", "two right captions before a wrong one", "composition", "i2t", "all_first"),
+            Skill(
+                "paraphrase-text", "a paraphrase before a wrong caption, texts alone", "composition", "t2t", "all_first"
+            ),
+        ),
+        changed(
+            partial(order_choices, orders=ORDERS),
+            Skill("word-order", "a caption before its words in another order", "composition", "i2t", "all_first"),
+            relevance=None,
+        ),
+        search(
+            "&task=composed",
+            Skill("composed", "a picture and a change find the new picture", "composition", "it2i"),
+            count=max(1, n // 2),
+        ),
+        *(
+            search(f"&language={code}", _finds(code, f"a {title} caption", "language"), relevance=RELEVANCE)
+            for code, title in LANGUAGES.items()
+        ),
+        search("&length=long", _finds("long-captions", "a text of 100 to 250 words", "language"), relevance=RELEVANCE),
+        _classes(n, "subject", "what the picture is about", "a picture of a {}."),
+        _classes(n, "colour", "which colour it has", "a picture of something {}."),
+        _classes(n, "place", "where it is", "a picture of the {}."),
+        _probe(n, "subject", "what the picture is about, by a linear probe"),
+        _probe(n, "flyers", "how many things fly, by a linear probe"),
+        changed(partial(perturb, name="nearby_char"), _finds("typos", "a caption with a typo", "robustness")),
+        changed(
+            partial(perturb, name="distraction_false"),
+            _finds("distraction", "a caption with a false remark", "robustness"),
+        ),
+        *(
+            changed(partial(corrupt, name=name), _captions(name.replace("_", "-"), title))
+            for name, title in DAMAGES.items()
+        ),
+    ]
+
+
+_TEXT = ("i2t", "item_score")
+_IMAGE = ("t2i", "item_score")
+
+
+def _both_ways() -> tuple[Skill, ...]:
+    return (
+        _finds("text-to-image", "a caption", "retrieval"),
+        Skill("image-to-text", "a picture finds its caption", "retrieval", "i2t"),
+    )
+
+
+def _finds(name: str, what: str, ability: str) -> Skill:
+    return Skill(name, f"{what} finds its picture", ability, "t2i")
+
+
+def _captions(name: str, how: str) -> Skill:
+    return Skill(name, f"a {how} picture finds its caption", "robustness", "i2t")
+
+
+def _plain(n: int) -> Any:
+    return open_source(f"scenes:{n}?seed={SEED}")
+
+
+def _search_of_generated(opens: Callable[[], Any], *skills: Skill, relevance: str | None) -> SearchTask:
+    return SearchTask(source=NAME, skills=skills, open=opens, relevance=relevance, blind_model=BLIND)
+
+
+def _classes(n: int, fact: str, title: str, template: str) -> ClassTask:
+    skill = Skill(f"names-{fact}", title, "classification", ZERO_SHOT, "top-1")
+    return ClassTask(
+        source=NAME,
+        skills=(skill,),
+        open=partial(_plain, n),
+        truth=fact,
+        templates=(template,),
+        split="all",
+    )
+
+
+def _probe(n: int, fact: str, title: str) -> ClassTask:
+    """A probe learns from as many pictures as it is measured on."""
+    skill = Skill(f"probe-{fact}", title, "classification", PROBE, "top-1")
+    halves = {"train": 0.5, "test": 0.5}
+    return ClassTask(
+        source=NAME,
+        skills=(skill,),
+        open=partial(scenes, 2 * n, seed=SEED, splits=halves),
+        truth=fact,
+        split="test",
+        shots="all",
+    )
+
+
+# The tasks of any source: what can be measured on a collection, on a task, on pictures with classes.
+
+SPLITS = ("test", "val")
+"""The split that is measured: the first that a source has, otherwise everything."""
+_NAMES = {"t2i": "text-to-image", "i2t": "image-to-text", "t2t": "text-to-text", "i2i": "image-to-image",
+          "it2i": "composed"}  # fmt: skip
+_TITLES = {
+    "t2i": "a text finds its picture",
+    "i2t": "a picture finds its text",
+    "t2t": "a text finds its text",
+    "i2i": "a picture finds its picture",
+    "it2i": "a picture and a text find a picture",
+}
+
+
+def tasks_of(name: str, source: Any, blind_model: str = "") -> list[ProfileTask]:
+    """The tasks of a source."""
+    split = next((split for split in SPLITS if split in source.splits), None)
+    if not isinstance(source, Collection):
+        return [_search(name, source, split, _skills_of_tasks(source, split), blind_model)]
+    made: list[ProfileTask] = []
+    labelled = find_truth(source)
+    has_captions = source.captions.num_rows > 0
+    if labelled is not None and not (has_captions and labelled.where == "folders"):
+        made += _class_tasks(name, source, split, labelled.where)
+    if has_captions and (labelled is None or labelled.where != "captions"):
+        made += _caption_tasks(name, source, split)
+    if not made:
+        raise CollectionError(
+            f"{name}: neither captions nor classes; there is nothing to measure by.",
+            hint="a folder for each class, a table of images and captions, or a task with judgements",
+            code="neither-captions-nor-classes",
+        )
+    return made
+
+
+def _caption_tasks(name: str, source: Collection, split: str | None) -> list[ProfileTask]:
+    skills = tuple(Skill(_NAMES[task], _TITLES[task], "retrieval", task) for task in ("t2i", "i2t"))
+    if len(source.languages) < 2:
+        return [_search(name, source, split, skills)]
+    return [
+        SearchTask(
+            source=name,
+            skills=(Skill(code, f"{_TITLES['t2i']}, in {code}", "language", "t2i"),),
+            open=_kept(source, code),
+            split=split,
+        )
+        for code in source.languages
+    ]
+
+
+def _kept(source: Collection, code: str) -> Callable[[], Any]:
+    return lambda: source.keep_languages(code)
+
+
+def _class_tasks(name: str, source: Collection, split: str | None, where: str) -> list[ProfileTask]:
+    kinds = {"folders": FOLDER, "captions": CAPTION}
+    truth = kinds.get(where, where.removeprefix("column "))
+    skills = [Skill("classes", "names the class of a picture", "classification", ZERO_SHOT, "top-1")]
+    if split is not None and "train" in source.splits:
+        skills.append(Skill("probe", "the class, by a linear probe", "classification", PROBE, "top-1"))
+    return [ClassTask(source=name, skills=tuple(skills), open=lambda: source, truth=truth, split=split or "all")]
+
+
+def _skills_of_tasks(source: Any, split: str | None) -> tuple[Skill, ...]:
+    part = source.split(split)
+    tasks = {name: part.task(name) for name in part.tasks}
+    skills: list[Skill] = []
+    for name, task in tasks.items():
+        skills += _skills_of_task(name, task, alone=len(tasks) == 1)
+    joined = [task for task in tasks.values() if "group_score" in task.measures]
+    if len(joined) > 1:
+        skills.append(Skill("group", "all choices of an item at once", "composition", joined[0].name, "group_score"))
+    return tuple(skills)
+
+
+def _skills_of_task(name: str, task: Task, alone: bool) -> list[Skill]:
+    title = _TITLES.get(name, name)
+    if task.pools is not None and "all_first" in task.measures:
+        measure = "item_score" if "group_score" in task.measures else "all_first"
+        short = "choice" if alone else f"choice-{_NAMES.get(name, name)}"
+        return [Skill(short, f"{title}, of a few", "composition", name, measure)]
+    composed = "text+image" in task.queries.kinds
+    measure = next((measure for measure in task.measures if base_of(measure) == "hit"), "hit@1")
+    return [Skill(_NAMES.get(name, name), title, "composition" if composed else "retrieval", name, measure)]
+
+
+def _search(name: str, source: Any, split: str | None, skills: tuple[Skill, ...], blind_model: str = "") -> ProfileTask:
+    return SearchTask(source=name, skills=skills, open=lambda: source, split=split, blind_model=blind_model)
+
+
+# Known data sets under `VISIR_DATA`: those that are there take part in every profile. A new one is a line here.
+
+
+@dataclass(frozen=True)
+class DataAtHand:
+    """A data set at its place under `VISIR_DATA`."""
+
+    name: str  # what a profile calls it
+    path: str  # where it is
+    images: str = ""  # where its pictures are, when they are not beside it; without them it takes no part
+    splits: str = ""  # where its division into splits is, when its own files do not say it; other pictures are left out
+    ability: str = ""  # what its tasks show, where that is another ability than tasks of this kind usually show
+
+    def is_there(self, folder: Path) -> bool:
+        """Whether its files are in a folder."""
+        return all((folder / place).exists() for place in (self.path, self.images, self.splits) if place)
+
+    def open(self, folder: Path) -> Any:
+        """Open it."""
+        images = str(folder / self.images) if self.images else None
+        options: dict[str, Any] = {"splits": folder / self.splits, "unlisted": "drop"} if self.splits else {}
+        return open_source(str(folder / self.path), images=images, **options)
+
+
+_FLICKR8K = "flickr8k/images_test_224.zip"
+_COCO = "coco/images_154_256.zip"
+CAPTIONS = "flickr8k/Flickr8k.token.txt.xz"
+"""Captions of which the language model of the blind baseline is made."""
+
+DATA_SETS = (
+    DataAtHand("flickr8k", "flickr8k/dataset_flickr8k.karpathy_schema.json.xz", _FLICKR8K),
+    DataAtHand("sugarcrepe-pp", "choice/sugarcrepe_pp", _COCO),
+    DataAtHand("valse", "choice/valse", _COCO),
+    DataAtHand("flickr8k-cn", "multilingual/flickr8k-cn", _FLICKR8K, splits="flickr8k", ability="language"),
+    DataAtHand("mnist", "mnist"),
+)
+
+
+def data_at_hand(folder: Path | None = None) -> list[tuple[DataAtHand, Path]]:
+    """The data sets that are in the folder of data, with that folder."""
+    place = data_directory() if folder is None else folder
+    return [(known, place) for known in DATA_SETS if known.is_there(place)]
+
+
+def captions_at_hand(folder: Path | None = None) -> str:
+    """Captions for a language model; "" where there are none."""
+    file = (data_directory() if folder is None else folder) / CAPTIONS
+    return str(file) if file.is_file() else ""
+
+
+# Which tasks of a profile are asked for: by ability, by source, or by name.
+
+
+def wanted_names(tasks: Sequence[str] | str | None) -> tuple[str, ...]:
+    """The names that are asked for, one by one; () for all."""
+    listed = [tasks] if isinstance(tasks, str) else list(tasks or ())
+    return tuple(name.strip() for names in listed for name in names.split(",") if name.strip())
+
+
+def select(tasks: Iterable[ProfileTask], names: Sequence[str], sources: Sequence[str] = ()) -> list[ProfileTask]:
+    """The tasks with the skills that are asked for."""
+    given = list(tasks)
+    if not names:
+        return given
+    read = dict.fromkeys(task.source for task in given)
+    unread = [source for source in sources if source not in read]
+    single = [f"{task.source}/{skill.name}" for task in given for skill in task.skills]
+    known = [*ABILITIES, *read, *unread, *single]
+    faults = [
+        f"unknown task {name!r} ({nearest(name, known)})"
+        for name in names
+        if name not in known and name.partition("/")[0] not in unread
+    ]
+    about = f"abilities: {', '.join(ABILITIES)}; data: {', '.join([*read, *unread])}"
+    about += f"; one task: {single[0]}" if single else ""
+    raise_faults(ConfigurationError, "tasks", faults, hint=about)
+    chosen = []
+    for task in given:
+        skills = tuple(
+            skill for skill in task.skills if {skill.ability, task.source, f"{task.source}/{skill.name}"} & {*names}
+        )
+        if skills:
+            chosen.append(replace(task, skills=skills))
+    return chosen
+
 
 REFERENCE = "colours"
 """The usual reference: it knows colours and the words for them, and nothing else."""

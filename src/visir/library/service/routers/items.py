@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, Field
 
+from visir.library.facets import CountedOf
 from visir.library.filters import satisfying
 from visir.library.hits import path_of_file
 from visir.library.query import By, System
 from visir.library.query_help import QUERY_HELP
 from visir.library.service import wire
-from visir.library.service.facet_wire import FacetList
 from visir.library.service.request_parsing import (
     CONDITION,
     body_of,
@@ -28,6 +29,7 @@ from visir.library.service.request_parsing import (
 from visir.library.service.responses import valid_utf8
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
 from visir.library.service.routers.direct import DirectRoute
+from visir.library.service.wire import ConditionBody
 from visir.serving.refusals import HttpError
 
 if TYPE_CHECKING:
@@ -35,6 +37,37 @@ if TYPE_CHECKING:
     from visir.library.item import ItemFile
     from visir.library.service.registry import LibraryHandle
     from visir.library.snapshot import LibrarySnapshot
+
+
+# The bodies of facets over HTTP.
+
+
+class FacetValueBody(BaseModel):
+    """A value, a range or a category, how many items have it, and the conditions that ask for it."""
+
+    label: str = Field(examples=["20 – 50"])
+    count: int
+    where: list[ConditionBody]
+    category: str | None = Field(description="The path of a category; null for other fields.")
+
+
+class FacetBody(BaseModel):
+    """The values of a field."""
+
+    field: str = Field(examples=["brand"])
+    type: Literal["category", "text", "number"]
+    more: int = Field(description="How many further values there are.")
+    left_out: list[ConditionBody] = Field([], description="Conditions on this very field, which its counts leave out.")
+    values: list[FacetValueBody]
+
+
+class FacetList(BaseModel):
+    """How many items satisfy the conditions, and what they have. A field is counted without conditions on itself."""
+
+    total: int
+    of: CountedOf = Field("all", description="What is counted: all, what words found, or all that vectors ranked.")
+    facets: list[FacetBody]
+
 
 router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS, route_class=DirectRoute)
 
