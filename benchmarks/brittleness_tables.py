@@ -30,7 +30,7 @@ from visir.evaluation.published import load
 from visir.evaluation.published.judge import digits_of
 from visir.evaluation.stress.jaccard import GROUPS
 from visir.evaluation.stress.logs import stress_logs
-from visir.evaluation.stress.study import Stress
+from visir.evaluation.stress.stress import Stress
 from visir.files import data_directory
 from visir.robustness.perturbations import PERTURBATIONS
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from calibration_rows import Promise, Simulation, covers, documented
-from visir.evaluation.classification.accuracy import Predictions, mean_per_class, over_draws
+from visir.evaluation.classification.result import Predictions, mean_per_class, over_draws
 from visir.evaluation.intervals import interval_of, median_interval
 from visir.evaluation.significance import mean_interval
 from visir.evaluation.stress.effect import rsum_changes
 from visir.papers.pairs import PairOrder
 from visir.papers.verdicts import agreement, answer_of
-from visir.studies.draws import difference_interval, few_units, unit_means
+from visir.studies.experiment import difference_interval, few_units, unit_means
 
-SOURCES = ("evaluation", "papers", "studies", "wilson.py")
+SOURCES = ("evaluation", "papers", "studies", "splitmix.py")
 """What of visir these worlds measure."""
 Rng = np.random.Generator
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 import visir
 from calibration_rows import Floats, Simulation, covers, documented, rejects
-from visir.evaluation.crossed import crossed_interval, crossed_test
+from visir.evaluation.by_label import value_difference
+from visir.evaluation.compare import paired_difference
+from visir.evaluation.cross_modal import crossed_interval, crossed_test
 from visir.evaluation.intervals import difference_interval
-from visir.evaluation.label_differences import value_difference
-from visir.evaluation.paired_difference import paired_difference
 from visir.evaluation.significance import corrected, mean_interval, paired_t, randomisation, wilcoxon
 from visir.products.evaluation import mean_by_category
 
-SOURCES = ("evaluation", "products", "wilson.py")
+SOURCES = ("evaluation", "products", "splitmix.py")
 """What of visir these worlds measure."""
 Owners = NDArray[np.int64]
 Rng = np.random.Generator

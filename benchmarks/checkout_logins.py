@@ -20,10 +20,8 @@ import numpy as np
 from visir.sessions import generate, make, predict
 from visir.sessions.examples import NoSessionError, Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
-from visir.sessions.prediction.folds import splits
-from visir.sessions.prediction.measures import all_bought
-from visir.sessions.prediction.measures import f1 as f1_of
-from visir.sessions.prediction.models import at_share, fit
+from visir.sessions.prediction.models import all_bought, at_share, fit, splits
+from visir.sessions.prediction.models import f1 as f1_of
 from visir.sessions.prediction.summary import Summary
 from visir.sessions.simulator import Shop
 

@@ -2,7 +2,7 @@
 
     python benchmarks/click_judgements.py [--worlds 10]
 
-The log of one search is simulated (`visir.products.feedback.simulated`): 50 queries, 10 products on the page,
+The log of one search is simulated (`visir.products.feedback.judgements`): 50 queries, 10 products on the page,
 grades 0 to 3. Six searches are measured with nDCG@10 by the true grades, by raw clicks and by corrected clicks: the
 search that was logged, and five more that know the grades a little or much. The table has, as means over worlds,
 
@@ -24,8 +24,7 @@ from scipy.stats import kendalltau
 
 from visir.errors import ConfigurationError
 from visir.evaluation.measures import measure
-from visir.products.feedback.judgements import click_judgements
-from visir.products.feedback.simulated import SimulatedClicks, simulate_clicks
+from visir.products.feedback.judgements import SimulatedClicks, click_judgements, simulate_clicks
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.ranks import ranks_of
 

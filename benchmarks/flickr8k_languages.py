@@ -14,7 +14,7 @@ recipe `flickr8k-heads`) from scratch. The words of Chinese are characters, in t
 seeds. What is finished stays: run it again, and it goes on where it was stopped.
 
 Two tables: each language against English, and "all" against the model of the language alone, on the same test photos.
-Intervals (95 %) and p are over photos and seeds together (`visir.evaluation.crossed`), p corrected by Holm.
+Intervals (95 %) and p are over photos and seeds together (`visir.evaluation.cross_modal`), p corrected by Holm.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ from numpy.typing import NDArray
 import visir
 from flickr8k_tables import show, spread
 from visir.collections.portable import load, save
-from visir.encoders.towers.words import WordVocabulary, tokenise
-from visir.evaluation.crossed import CUTOFFS, crossed_interval, crossed_test, rsum_by_image
-from visir.evaluation.result_files import is_result
-from visir.evaluation.results import load_evaluation
+from visir.encoders.towers.gru import WordVocabulary, tokenise
+from visir.evaluation.cross_modal import CUTOFFS, crossed_interval, crossed_test, rsum_by_image
+from visir.evaluation.results import is_result, load_evaluation
 from visir.evaluation.significance import corrected
 from visir.files import data_directory, read_json
 from visir.records import TASKS, Collection

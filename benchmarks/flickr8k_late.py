@@ -6,7 +6,7 @@
 
 Trains `flickr8k-late` and `flickr8k-heads` (over the same two views, with and without its bag of words) with the seeds
 0, 1, 2, evaluates every checkpoint on the test split, and prints a table: hits, significance over photos and seeds
-(`visir.evaluation.crossed`), bytes for each photo, milliseconds for each query. Photos of the late models are measured
+(`visir.evaluation.cross_modal`), bytes for each photo, milliseconds for each query. Photos of the late models are measured
 with token pooling too (`visir.retrieval.pool_tokens`), which is applied to what is searched and needs no training. What
 is finished is taken as it is: run it again, and it goes on where it was stopped.
 
@@ -29,12 +29,12 @@ from flickr8k_tables import show, spread
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
-from visir.evaluation.crossed import CUTOFFS, crossed_test, rsum_by_image
+from visir.evaluation.cross_modal import CUTOFFS, crossed_test, rsum_by_image
 from visir.evaluation.results import Evaluation, load_evaluation
 from visir.evaluation.significance import corrected
 from visir.records import TASKS, Collection, MultiVectorEmbeddings
-from visir.reports.alignment import region_figure, word_regions
-from visir.reports.thumbnails import thumbnails
+from visir.reports.examples import region_figure, word_regions
+from visir.reports.page import thumbnails
 from visir.retrieval import pool_tokens
 from visir.retrieval.exact import search
 from visir.storage import write_new

@@ -9,7 +9,7 @@ a process of its own on one thread, so that its figures do not depend on how man
 kept: run it again, and it goes on where it was stopped; a checkpoint of another recipe than today's is refused.
 
 Significance: every objective against its contrastive baseline, over photos and seeds together
-(`visir.evaluation.crossed`), Holm over all of them.
+(`visir.evaluation.cross_modal`), Holm over all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from flickr8k_tables import show, spread
 from flickr8k_trajectories import KINDS, draw
-from visir.evaluation.crossed import CUTOFFS, crossed_test, rsum_by_image
+from visir.evaluation.cross_modal import CUTOFFS, crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
 from visir.files import read_json

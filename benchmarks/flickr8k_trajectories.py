@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.evaluation.published.figures import Trajectory, ltd_trajectories
+from visir.evaluation.published.plain import Trajectory, ltd_trajectories
 from visir.files import read_json
-from visir.reports.svg import INK, SERIES, drawing
+from visir.reports.plots import INK, SERIES, drawing
 from visir.storage import new_file
 from visir.studies.trial import CHECKPOINT
 from visir.training.folder import CURVE_FILE

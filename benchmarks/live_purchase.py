@@ -23,8 +23,8 @@ import numpy as np
 
 from visir.sessions import PurchaseModel, generate, make, train
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.prediction.folds import temporal_split
 from visir.sessions.prediction.live_report import log_losses, weighted_roc_auc
+from visir.sessions.prediction.models import temporal_split
 
 LOGS = {
     "shop-events": "shop_events_14_days.tar.xz",

@@ -23,18 +23,17 @@ import numpy as np
 import pyarrow as pa
 
 from product_queries import FORMS, PLACES, SYNONYMS, Queries, make_queries, opened
-from visir.evaluation.fusion_weights import choose_fusion_weights
 from visir.evaluation.intervals import interval_of
 from visir.evaluation.measures import measure
+from visir.evaluation.text_weight import choose_fusion_weights
 from visir.products.text_search import DEFAULTS, catalogue_texts
 from visir.records import Catalogue, Embeddings, Items, Qrels, Run
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.fusion import fuse
 from visir.retrieval.ranks import ranks_of
-from visir.retrieval.text.bm25f import Bm25F
-from visir.retrieval.text.index import TextIndex
+from visir.retrieval.text.index import Bm25F, TextIndex
 from visir.retrieval.text.near_words import NearWords
-from visir.retrieval.text.synonyms import Synonyms
+from visir.retrieval.text.words import Synonyms
 
 MEASURES = ("ndcg@10", "recall@10")
 DEPTH = 100

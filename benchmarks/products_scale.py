@@ -51,9 +51,8 @@ def main() -> None:
         from visir.products.generated_vectors import generate_vectors
         from visir.products.model.recipe import CategoriesRecipe
         from visir.products.relevance import SETTINGS
-        from visir.products.split import Split
         from visir.products.systems import CategoryVectorSystem
-        from visir.products.task import category_task
+        from visir.products.task import Split, category_task
         from visir.products.training import train_categories
     torch.set_num_threads(asked.threads)
     began, processor = time.perf_counter(), time.process_time()

@@ -26,7 +26,7 @@ from sparse_data import vectors
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote.storage import EdgeEngine
-from visir.retrieval.timing import best_of, kth_scores, share_found
+from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 
 CARD = EncoderCard("generated", "imported")
 EFS = (32, 48, 64, 96, 128)

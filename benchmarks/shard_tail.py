@@ -196,7 +196,7 @@ def tables(draws: dict[str, Draw], queries: int, seed: int = 0) -> str:
 
 
 def plot(draws: dict[str, Draw], queries: int, path: Path) -> None:
-    from visir.reports.svg import DASHES, MARKERS, SERIES, drawing, to_svg
+    from visir.reports.plots import DASHES, MARKERS, SERIES, drawing, to_svg
     from visir.storage import write_new
 
     with drawing(9.2, 3.6, 1, 2) as (figure, (left, right)):

@@ -24,7 +24,7 @@ from product_queries import FORMS, PLACES, Queries, make_queries, opened
 from visir.evaluation.intervals import interval_of
 from visir.evaluation.measures import measure
 from visir.library import Library, Query
-from visir.products.tree import CategoryTree
+from visir.products.opening import CategoryTree
 from visir.records import Catalogue, Gallery, Run
 from visir.records.catalogue import ATTRIBUTES
 from visir.retrieval.ranks import ranks_of

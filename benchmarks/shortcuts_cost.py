@@ -20,13 +20,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from visir.training.batches import Share
 from visir.training.build import build_model
 from visir.training.data import open_splits
-from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
+from visir.training.fit import DualEncoder
 from visir.training.inputs.base import EpochRandom
-from visir.training.loop import StepPosition
+from visir.training.loop import Share, StepPosition
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe

@@ -21,15 +21,15 @@ from rich.console import Console
 from rich.table import Table
 
 from visir.errors import VisirError
-from visir.evaluation.crossed import CUTOFFS
-from visir.evaluation.published.figures import shortcut_bars
+from visir.evaluation.cross_modal import CUTOFFS
+from visir.evaluation.published.plain import shortcut_bars
 from visir.evaluation.results import load_evaluation
 from visir.reports.evaluation import expected_by_chance
-from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
+from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, drawing
 from visir.storage import new_file
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
-from visir.studies.shortcut_setups import WITH, WITHOUT, setup_trial
+from visir.studies.shortcut_audit import WITH, WITHOUT, setup_trial
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 

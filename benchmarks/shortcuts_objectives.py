@@ -5,7 +5,7 @@
 Trains a recipe under InfoNCE alone, with LTD and with IFM, each without and with unique shortcuts, and evaluates the
 test split *without* them, as the tables do, and, where they were trained with, also with them. rsum as mean ± standard
 deviation over seeds; an arrow where the difference to InfoNCE under the same training is significant over images and
-seeds together (`visir.evaluation.crossed`, Holm over all rows). Finished trainings are kept.
+seeds together (`visir.evaluation.cross_modal`, Holm over all rows). Finished trainings are kept.
 
     --recipe flickr8k-heads --set shortcuts.shuffles=4        # heads over frozen encoders: what came trained stays
 """
@@ -22,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from visir.evaluation.crossed import crossed_test, rsum_by_image
+from visir.evaluation.cross_modal import crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
 from visir.studies.dual_encoder_trial import DualEncoderTrial

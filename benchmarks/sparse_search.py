@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from sparse_data import vectors
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary
+from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 from visir.retrieval.sparse.inverted import InvertedIndex
-from visir.retrieval.timing import best_of, kth_scores, share_found
 
 SETTINGS: list[dict[str, int]] = [
     {}, {"budget": 20_000}, {"budget": 40_000}, {"budget": 80_000}, {"budget": 160_000}, {"budget": 320_000},

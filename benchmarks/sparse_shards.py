@@ -20,8 +20,8 @@ from typing import Any
 from sparse_data import documents_between, vectors
 from visir.records import Run
 from visir.retrieval import merge_shards
+from visir.retrieval.shard_runs import kth_scores, share_found
 from visir.retrieval.sparse.inverted import InvertedIndex
-from visir.retrieval.timing import kth_scores, share_found
 
 SETTINGS: list[dict[str, int]] = [{}, {"budget": 80_000}, {"budget": 160_000}, {"budget": 320_000}]
 K = 10

@@ -21,9 +21,9 @@ from rich.console import Console
 from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
 from visir.papers.reports.sparse_study import QUOTED, coactivation, deviation, effectiveness, faithfulness
 from visir.papers.sparse_study import ETAS, SEEDS, VARIANTS, SparseStudy, study
-from visir.papers.trend_checks.sparse_study import sparse_trend_checks
+from visir.papers.trend_checks.sparse import sparse_trend_checks
 from visir.reports import to_terminal
-from visir.reports.svg import to_svg
+from visir.reports.plots import to_svg
 from visir.sparse.recipe import read_sparse_recipe
 from visir.storage import write_new
 from visir.training.shipped import find_recipe

@@ -37,8 +37,7 @@ from visir.collections import open_collection
 from visir.encoders import load
 from visir.files import data_directory
 from visir.sparse.expansion import Expansion, ExpansionSample
-from visir.sparse.head import EPSILON, SparseHead
-from visir.sparse.language_model import words_of
+from visir.sparse.language_model import EPSILON, SparseHead, words_of
 from visir.sparse.run import SparseExamples, SparseLoss, VocabularyPruning, score_active
 from visir.sparse.vocabulary import load_tokenizer
 

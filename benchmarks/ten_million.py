@@ -148,7 +148,7 @@ def ivf_build(folder: Path, size: int) -> dict[str, Any]:
     """Build kind "ivf"."""
     import pyarrow as pa
 
-    from visir.mapped import release
+    from visir.files import release
     from visir.records import Embeddings, EncoderCard
     from visir.retrieval.kinds import build_index
 

@@ -64,9 +64,8 @@ from visir.records import Collection
 from visir.threads import usable_cores
 from visir.training.build import build_model
 from visir.training.data import Splits, image_rows_of
-from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
-from visir.training.fit import fit
+from visir.training.fit import DualEncoder, fit
 from visir.training.objectives.base import VectorPairs
 from visir.training.recipe import Recipe
 

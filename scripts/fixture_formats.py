@@ -200,8 +200,7 @@ def _write_sparse_encoder(path: Path) -> None:
 
     from visir.encoders import load
     from visir.sparse.encoder import SparseEncoder, write_sparse
-    from visir.sparse.head import SparseHead
-    from visir.sparse.language_model import WordEmbeddings
+    from visir.sparse.language_model import SparseHead, WordEmbeddings
     from visir.sparse.vocabulary import Tokenizer
 
     texts = " ".join(_collection().captions["text"].to_pylist()).lower()

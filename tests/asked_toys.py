@@ -11,14 +11,11 @@ from tokenizers import models, normalizers, pre_tokenizers
 from visir.encoders import load
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.towers.base import Head, HeadSpec, Tower
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.library.updating import update
 from visir.sparse.encoder import SparseEncoder, write_sparse
-from visir.sparse.head import SparseHead
-from visir.sparse.language_model import WordEmbeddings
+from visir.sparse.language_model import SparseHead, WordEmbeddings
 from visir.sparse.vocabulary import Tokenizer
 
 WORDS = [

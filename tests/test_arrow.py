@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from visir.arrow import integer_array, numpy_integers, text_array
+from visir.parquet import integer_array, numpy_integers, text_array
 
 
 @pytest.mark.parametrize("values", [["a", "", "中文 ü", "b\0c"], [""], []])
@@ -44,12 +44,12 @@ def test_pandas_is_not_imported() -> None:
     script = """
 import sys
 import numpy as np
-from visir.arrow import integer_array, numpy_integers, text_array
+from visir.parquet import integer_array, numpy_integers, text_array
 assert text_array(["b", "a"]).take(integer_array(np.array([1]))).to_pylist() == ["a"]
 assert numpy_integers(integer_array(np.array([1]))).tolist() == [1]
 assert "pandas" not in sys.modules
 import pyarrow
 pyarrow.array([1])
-assert "pandas" in sys.modules  # otherwise visir.arrow has no use any more
+assert "pandas" in sys.modules  # otherwise visir.parquet has no use any more
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -13,7 +13,7 @@ import pytest
 import visir
 from visir.collections import read_qrels
 from visir.display import cell_for_people, csv_of
-from visir.products.new_table import write_new_table
+from visir.products.opening import write_new_table
 from visir.records import Qrels
 from visir.reports import Column, Table, to_csv
 

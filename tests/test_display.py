@@ -205,7 +205,7 @@ def test_figures_are_matplotlibs_and_leave_its_settings_alone(things: dict[str, 
         figure.savefig(tmp_path / f"{name}.png")
         assert Image.open(tmp_path / f"{name}.png").convert("RGB").getpixel((0, 0)) == (255, 255, 255)
     assert dict(matplotlib.rcParams) == before
-    assert "matplotlib.pyplot" not in vars(importlib.import_module("visir.reports.svg"))
+    assert "matplotlib.pyplot" not in vars(importlib.import_module("visir.reports.plots"))
 
 
 def test_records_are_pickled_as_before(things: dict[str, Any]) -> None:

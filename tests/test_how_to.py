@@ -131,9 +131,9 @@ def classes(folder: Path) -> dict[str, Any]:
 
 def extension(folder: Path) -> dict[str, Any]:
     """What the files of the example import."""
-    from visir.applications import Application, Verb
-    from visir.collections.descriptor import Format
+    from visir.collections.sources import Format
     from visir.encoders.families import Family
+    from visir.plugins import Application, Verb
     from visir.robustness.perturbations.base import TaggedCaption
     from visir.robustness.random_stream import RandomStream
 

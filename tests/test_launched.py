@@ -11,8 +11,8 @@ import visir.progress
 from refusals import refused
 from visir.encoders.devices import own_gpu
 from visir.errors import ConfigurationError, EncoderError
-from visir.launched import launched, launched_here
 from visir.progress import Progress
+from visir.threads import launched, launched_here
 
 
 def tell(monkeypatch: pytest.MonkeyPatch, **environment: object) -> None:

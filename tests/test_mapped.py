@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from visir.mapped import expect_single_rows, release
+from visir.files import expect_single_rows, release
 from visir.records import Embeddings
 
 

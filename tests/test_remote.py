@@ -21,8 +21,7 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import Store, encode, encode_detailed, load
 from visir.encoders.exported import export
-from visir.encoders.shard_folder import Shard
-from visir.encoders.shards import encode_shard, join_shards
+from visir.encoders.shards import Shard, encode_shard, join_shards
 from visir.errors import EmbeddingError, VisirError
 from visir.files import cache_directory
 from visir.records import Collection

@@ -137,7 +137,7 @@ FIELDS: dict[str, Entry] = {
 
 def page() -> dict[str, str]:
     """Path → Markdown. A field that is missing here, or unknown, stops the build."""
-    from visir.records.protocol import SYSTEM_FIELDS, Protocol
+    from visir.records.result import SYSTEM_FIELDS, Protocol
 
     declared = [field.name for field in fields(Protocol)]
     if declared != list(FIELDS):

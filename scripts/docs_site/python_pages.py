@@ -72,9 +72,9 @@ PARTS: dict[str, Part] = {
         "Networks of one side that visir trains.",
         (
             *("visir.encoders.towers.base.Backbone", "visir.encoders.towers.base.Tower"),
-            *("visir.encoders.towers.head.HeadSpec", "visir.encoders.towers.head.Head"),
-            *("visir.encoders.towers.resnet.ResNetBackbone", "visir.encoders.towers.small_cnn.SmallCNNBackbone"),
-            *("visir.encoders.towers.gru.GRUBackbone", "visir.encoders.towers.words.WordVocabulary"),
+            *("visir.encoders.towers.base.HeadSpec", "visir.encoders.towers.base.Head"),
+            *("visir.encoders.towers.resnet.ResNetBackbone", "visir.encoders.towers.resnet.SmallCNNBackbone"),
+            *("visir.encoders.towers.gru.GRUBackbone", "visir.encoders.towers.gru.WordVocabulary"),
         ),
     ),
     "retrieval": Part(
@@ -121,7 +121,7 @@ PARTS: dict[str, Part] = {
             "visir.evaluation.classification.classify.classify",
             "visir.evaluation.classification.result.Classification",
             "visir.evaluation.classification.result.ClassifierAccuracy",
-            "visir.evaluation.classification.accuracy.Estimate",
+            "visir.evaluation.classification.result.Estimate",
             "visir.evaluation.classification.labelling.PictureLabels",
         ),
     ),

@@ -43,7 +43,7 @@ def _families() -> str:
 
 def _models() -> str:
     """One table for each group of well-known models."""
-    from visir.encoders.known_models import OF_FAMILIES, models
+    from visir.encoders.families import OF_FAMILIES, models
 
     listed = models()
     parts = []

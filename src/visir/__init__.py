@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from visir.collections import open
     from visir.collections.check import check
     from visir.encoders import Encoder, encode, load, load_cross_encoder
-    from visir.encoders.known_models import models
+    from visir.encoders.families import models
     from visir.errors import VisirError
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.classification.classify import classify
     from visir.evaluation.granularity import granularity
-    from visir.evaluation.measures.listing import measures
+    from visir.evaluation.measures.measure import measures
     from visir.evaluation.mteb.model import mteb_model
     from visir.evaluation.probes import probe
     from visir.evaluation.stress.stress import stress
@@ -83,7 +83,7 @@ __getattr__, __dir__ = lazy(
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
         "load_cross_encoder": "visir.encoders",
-        "models": "visir.encoders.known_models",
+        "models": "visir.encoders.families",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
@@ -98,7 +98,7 @@ __getattr__, __dir__ = lazy(
         "classify": "visir.evaluation.classification.classify",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
-        "measures": "visir.evaluation.measures.listing",
+        "measures": "visir.evaluation.measures.measure",
         "Comparison": "visir.evaluation",
         "Evaluation": "visir.evaluation",
         "mteb_model": "visir.evaluation.mteb.model",

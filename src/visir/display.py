@@ -4,7 +4,7 @@
 
 A *view* is a module that knows how things of one class look. It may have these functions:
 
-    blocks(thing)           what a notebook shows, as a list of blocks (`visir.reports.blocks`)
+    blocks(thing)           what a notebook shows, as a list of blocks (`visir.reports.page`)
     table(thing)            the table that all printed forms are made of (`visir.reports.table.Table`)
     arrow(thing)            columns for computing, where the table is not enough
     plot(thing, **options)  a figure of matplotlib
@@ -246,7 +246,7 @@ def _view(thing: Displayed) -> ModuleType:
 
 
 def _shown(thing: Displayed) -> str:
-    notebook = import_module("visir.reports.notebook")
+    notebook = import_module("visir.reports.shown")
     return str(notebook.to_notebook(_view(thing).blocks(thing), type(thing).__name__))
 
 

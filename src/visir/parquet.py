@@ -5,13 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.storage import check_written
+
+# Arrow arrays made from their buffers.
+
+
+def integer_array(values: NDArray[np.integer]) -> pa.Array:
+    """(n,) an array of the same type of integers, on the same memory where Arrow can read it."""
+    plain = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), len(plain), [None, pa.py_buffer(plain)])
+
+
+def text_array(values: Sequence[str]) -> pa.StringArray:
+    """(n,) an array of strings, without nulls."""
+    encoded = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise OverflowError(f"{len(encoded):,} texts of {ends[-1]:,} bytes together: an array holds 2 GiB of them")
+    offsets, content = pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(encoded))
+    return pa.StringArray.from_buffers(len(encoded), offsets, content)
+
+
+def numpy_integers(array: pa.Array) -> NDArray[Any]:
+    """(n,) integers without nulls as NumPy's, on the same memory, read-only."""
+    values = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype(), len(array) + array.offset)
+    return values[array.offset :]
 
 
 class ParquetFileError(VisirError, pa.ArrowInvalid):  # type: ignore[misc]

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from visir.launched import launched_here
+from visir.threads import launched_here
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

@@ -4,12 +4,42 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
+
+from visir.errors import ConfigurationError
+
+# Work in a thread beside the program: it ends by `stop`, with a `with` block, or by Ctrl-C in `wait`.
+
+
+class BackgroundThread(ABC):
+    """Something that runs in `_thread` until it is stopped."""
+
+    _thread: threading.Thread
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it, and return when it has ended."""
+
+    def wait(self) -> None:
+        """Return when it has been stopped, by another thread or by Ctrl-C."""
+        try:
+            while self._thread.is_alive():
+                self._thread.join(0.2)
+        except KeyboardInterrupt:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
 
 Share = tuple[float, float]
 """From where to where a core works, as fractions of the whole."""
@@ -153,3 +183,43 @@ if hasattr(os, "register_at_fork"):
     # A forked process has no threads but its own, and nobody inside.
     os.register_at_fork(after_in_child=_pool.cache_clear)
     os.register_at_fork(after_in_child=_limit.__init__)  # type: ignore[misc]
+
+
+# Which of several processes this one is, as the launcher that started it tells in the environment.
+
+
+def launched() -> tuple[int, int]:
+    """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1)."""
+    # For several processes on the CPU take `torchrun`. There `accelerate launch` leaves them to MPI, and starts a
+    # single one without it: told to meet others at `MASTER_PORT`, but not how many. That raises `ConfigurationError`.
+    if "ACCELERATE_USE_CPU" in os.environ and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ:
+        raise ConfigurationError(
+            "accelerate launch was asked for several processes, but started this one alone, as it does on the CPU.",
+            hint="torchrun --nproc-per-node 2 -m visir …; or start one process without a launcher",
+        )
+    rank, count = _number("RANK", 0), _number("WORLD_SIZE", 1)
+    if not 0 <= rank < count:
+        raise ConfigurationError(
+            f"RANK={rank} of WORLD_SIZE={count}: there is no such process.",
+            hint="unset both to start one process; processes are counted from 0",
+            code="no-such-process",
+        )
+    return rank, count
+
+
+def launched_here() -> tuple[int, int]:
+    """The same on this machine: (`LOCAL_RANK`, `LOCAL_WORLD_SIZE`); what is not told is as over all machines."""
+    rank, count = launched()
+    return _number("LOCAL_RANK", rank), _number("LOCAL_WORLD_SIZE", count)
+
+
+def _number(name: str, default: int) -> int:
+    value = os.environ.get(name, "")
+    if value == "":
+        return default
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigurationError(
+            f"{name}={value!r} is not a number.", hint=f"unset {name}", code="not-number"
+        ) from None

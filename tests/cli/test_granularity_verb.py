@@ -9,7 +9,7 @@ import pytest
 
 from manifests import write_json
 from verbs import say
-from visir.cli.granularity import granularity
+from visir.cli.stress import granularity
 from visir.files import read_json
 
 pytest.importorskip("HanTa")

@@ -46,8 +46,7 @@ def weighted(tmp_path: Path) -> Path:
     torch = pytest.importorskip("torch")
     tokenizers = pytest.importorskip("tokenizers")
     from visir.sparse.encoder import SparseEncoder, write_sparse
-    from visir.sparse.head import SparseHead
-    from visir.sparse.language_model import WordEmbeddings
+    from visir.sparse.language_model import SparseHead, WordEmbeddings
     from visir.sparse.vocabulary import Tokenizer
 
     texts = " ".join(open_collection(LARGE).captions["text"].to_pylist()).lower()

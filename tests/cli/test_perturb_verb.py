@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from verbs import say
-from visir.cli.perturb import perturb
+from visir.cli.stress import perturb
 from visir.collections import open_collection
 from visir.robustness.perturbations import PERTURBATIONS, names_in
 

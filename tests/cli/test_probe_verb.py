@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from verbs import say
-from visir.cli.probe import probe
+from visir.cli.classify import probe
 from visir.collections import open_collection
 
 SCENES = "scenes:400?size=64"

@@ -11,12 +11,11 @@ from PIL import Image
 from manifests import write_json
 from verbs import say
 from visir.cli.evaluate import evaluate
-from visir.cli.explain import explain
-from visir.cli.explain_vector import explain_vector
-from visir.cli.sparsify import sparsify
+from visir.cli.explain import explain, explain_vector
+from visir.cli.shortcuts import sparsify
 from visir.encoders.models.sentence import packaged_model
 from visir.evaluation.results import load
-from visir.reports.word_sheet import write_word_sheet
+from visir.reports.words import write_word_sheet
 from visir.sparse.top_terms import TopTerms
 
 

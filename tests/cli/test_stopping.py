@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Press())
 """
 
 
-@pytest.mark.parametrize("name", ["visir.cli.main", "visir.cli.groups", "visir.collections.formats"])
+@pytest.mark.parametrize("name", ["visir.cli.main", "visir.cli.verbs", "visir.collections.formats"])
 @pytest.mark.parametrize("press", [PRESS, f"exec({PRESS!r})"], ids=["in-code", "in-a-text-that-is-run"])
 @pytest.mark.parametrize("first", ["", f"atexit.register(lambda: exec({PRESS!r}))"], ids=["once", "again-at-the-end"])
 def test_ctrl_c_while_modules_are_imported(name: str, press: str, first: str, tmp_path: Path) -> None:

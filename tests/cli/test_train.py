@@ -12,13 +12,12 @@ import typer
 from typer.testing import CliRunner
 
 from manifests import content_of
-from visir.cli.epochs import EpochLines
-from visir.cli.train import train
+from visir.cli.train import EpochLines, train
 from visir.encoders import load
 from visir.errors import ConfigurationError
 from visir.files import read_json
-from visir.training.curve import Epoch
 from visir.training.shipped import shipped_recipes
+from visir.training.step_log import Epoch
 
 app = typer.Typer()
 app.command("train")(train)

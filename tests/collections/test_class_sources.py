@@ -20,7 +20,7 @@ from class_toys import colour_model, picture
 from refusals import refused
 from visir.collections.readers.torchvision_sets import is_class_data_set
 from visir.errors import CollectionError
-from visir.evaluation.classification.truth import find_truth
+from visir.evaluation.classification.labelling import find_truth
 
 torchvision = pytest.importorskip("torchvision")
 

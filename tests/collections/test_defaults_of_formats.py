@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from visir.collections.descriptor import Format
 from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.sources import Format
 from visir.products.formats import FORMATS as CATALOGUES
 
 EVERY = [one for registry in (FORMATS, JUDGEMENTS, CATALOGUES) for _, one in registry.items()]

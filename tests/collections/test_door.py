@@ -14,8 +14,8 @@ from toys import jpeg, karpathy
 
 from refusals import refused
 from visir.collections import judgements, open_collection, portable, readers
-from visir.collections.descriptor import Format
 from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.sources import Format
 from visir.errors import CollectionError, VisirError
 from visir.registry import Registry
 

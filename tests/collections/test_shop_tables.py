@@ -10,10 +10,8 @@ from PIL import Image
 
 import visir
 from refusals import refused
-from visir.collections.readers.products import read
+from visir.collections.readers.products import ShopColumns, read, without_entities
 from visir.collections.readers.shop_categories import CategoryStyle
-from visir.collections.readers.shop_columns import ShopColumns
-from visir.collections.readers.shop_entities import without_entities
 from visir.collections.readers.shop_numbers import read_amounts
 from visir.errors import CollectionError
 from visir.files import data_directory

@@ -161,7 +161,7 @@ def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_wher
 )
 def test_tokens_are_made_where_they_are_looked_for(place: str, folders: set[str]) -> None:
     """By the verb's own parser; in a folder that is made before, with rights for whoever the service runs as."""
-    from visir.library.cli.token import app
+    from visir.library.cli.serve import app
 
     text = (DEPLOY.parent / place).read_text()
     commands = re.findall(r"(install -d (\S+)) && \S*visir library token (new .*?)(?:  +\(.*)?\n", text)

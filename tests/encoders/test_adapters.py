@@ -32,7 +32,7 @@ from safetensors.torch import save_file  # noqa: E402
 from tiny_transformers import photos, save  # noqa: E402
 
 from verbs import say  # noqa: E402
-from visir.cli.merge import merge  # noqa: E402
+from visir.cli.shortcuts import merge  # noqa: E402
 
 TEXTS = ["a red circle", "two dogs on a hill", ""]
 CALL: dict[str, Any] = {"data": "scenes:30?size=64", "epochs": 1, "batch": 16, "device": "cpu"}

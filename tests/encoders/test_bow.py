@@ -14,8 +14,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from refusals import refused
 from visir.encoders import load
-from visir.encoders.models.bag_of_words import BagOfWords, words
 from visir.encoders.models.pixels import PixelStatistics
+from visir.encoders.models.small import BagOfWords, words
 from visir.errors import EncoderError
 
 

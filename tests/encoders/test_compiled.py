@@ -19,7 +19,7 @@ import tiny_openclip
 import tiny_transformers as tiny
 
 from refusals import refused
-from visir.cli import encoding_report
+from visir.cli import encode
 from visir.encoders import load
 from visir.encoders.devices import has_bfloat16_units
 from visir.encoders.models import compiled
@@ -189,14 +189,14 @@ def test_long_work_with_pytorch_is_told_what_is_faster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.save("clip", tmp_path / "model")
-    monkeypatch.setitem(encoding_report._MANY, "text", 3)
+    monkeypatch.setitem(encode._MANY, "text", 3)
     amx = tmp_path / "cpuinfo"
     amx.write_text("flags\t\t: fpu amx_bf16 amx_tile\n")
     assert has_bfloat16_units(amx) and not has_bfloat16_units(tmp_path)  # a folder: nothing can be told
     faster = {True: "openvino with --dtype bfloat16 is three to four", False: "openvino is about 1.2 times as fast"}
     many, few = (Items.of_texts({text: text for text in TEXTS[:count]}, title="texts") for count in (3, 2))
     for device, items, lines in (("cpu", many, 1), ("cpu", few, 0), ("openvino", many, 0)):
-        encoding_report.advise(load(tmp_path / "model", device=device), items, "document")
+        encode.advise(load(tmp_path / "model", device=device), items, "document")
         assert capsys.readouterr().out.count(f"--device {faster[has_bfloat16_units()]}") == lines
 
 

@@ -26,13 +26,10 @@ from visir.encoders.models import sentence
 from visir.encoders.models.compiled import COMPILED
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Head, HeadSpec, Tower
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
-from visir.encoders.towers.resnet import ResNetBackbone
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.towers.resnet import ResNetBackbone, SmallCNNBackbone
 from visir.errors import EncoderError
 from visir.storage import ContentStore
 

@@ -17,7 +17,7 @@ from PIL import Image
 from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
-from visir.encoders.models import dual_families
+from visir.encoders.models import towers
 from visir.errors import EncoderError
 
 # How each model's documentation calls its processor. Where it does not cut, the cut of its training is named.
@@ -129,7 +129,7 @@ def test_a_class_that_nobody_described(tmp_path: Path, monkeypatch: pytest.Monke
     """A new class with image and text features loads by itself, and its card says how it was read."""
     model = tiny.save("clip", tmp_path)
     expected = load(tmp_path, device="cpu")
-    left = {name: family for name, family in dual_families.FAMILIES.items() if name != "CLIPModel"}
+    left = {name: family for name, family in towers.FAMILIES.items() if name != "CLIPModel"}
     for module in ("dual_families", "transformers_kinds"):
         monkeypatch.setattr(f"visir.encoders.models.{module}.FAMILIES", left)
     encoder = load(tmp_path, device="cpu")

@@ -24,12 +24,9 @@ import fake_cuda
 import visir
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load, load_cross_encoder
-from visir.encoders.towers.base import Tower, to_device
-from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pixel_backbone import PixelBackbone
+from visir.encoders.towers.base import Head, HeadSpec, PixelBackbone, Tower, to_device
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
-from visir.encoders.towers.resnet import ResNetBackbone
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
+from visir.encoders.towers.resnet import ResNetBackbone, SmallCNNBackbone
 
 KINDS = ("clip", "groupvit", "altclip", "align", "siglip", "blip")
 SENTENCES: dict[str, Callable[[Path], Path]] = {

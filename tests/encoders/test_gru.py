@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from visir.encoders.towers.base import to_device
-from visir.encoders.towers.gru import GRUBackbone
+from visir.encoders.towers.gru import SPECIAL, UNKNOWN, GRUBackbone, WordVocabulary, tokenise
 from visir.encoders.towers.packed_gru import Packing, _Recurrence
-from visir.encoders.towers.words import SPECIAL, UNKNOWN, WordVocabulary, tokenise
 
 SHAPES: list[dict[str, Any]] = [
     {"bidirectional": True},

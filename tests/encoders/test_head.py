@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from visir.encoders.towers.head import Head, HeadSpec, _spread
+from visir.encoders.towers.base import Head, HeadSpec, _spread
 from visir.errors import EncoderError
 
 

@@ -9,8 +9,7 @@ import pytest
 import visir
 from refusals import refused
 from visir.encoders import recommended
-from visir.encoders.families import family_of
-from visir.encoders.known_models import FORMS, OF_FAMILIES, TAKES, where_to_begin
+from visir.encoders.families import FORMS, OF_FAMILIES, TAKES, family_of, where_to_begin
 from visir.errors import EncoderError
 from visir.reports.views.models import details
 

@@ -19,7 +19,7 @@ import visir
 from visir.collections.images import to_rgb
 from visir.library import Library
 from visir.records import EncoderCard
-from visir.reports.alignment import words_of_pieces
+from visir.reports.examples import words_of_pieces
 
 TEXT = "a dog runs in the green grass and the red car stands by a blue house under two old trees"
 

@@ -15,8 +15,7 @@ import visir
 from refusals import refused
 from visir.encoders import compose, encode_detailed, encode_items
 from visir.encoders.encoding import is_stored
-from visir.encoders.shard_folder import Shard
-from visir.encoders.shards import encode_shard
+from visir.encoders.shards import Shard, encode_shard
 from visir.errors import CollectionError, ConfigurationError, EncoderError, ImageError
 from visir.records import EncoderCard, Items
 from visir.records.items import PLACES

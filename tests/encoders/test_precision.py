@@ -25,7 +25,7 @@ ALLOWED = (
 SCRIPT = """
 import torch
 from torch import backends as b
-from visir.encoders.models.forward import inference
+from visir.encoders.models.precision import inference
 
 PARTS = (b.cuda.matmul, b.cudnn.conv, b.cudnn.rnn, b.mkldnn.matmul, b.mkldnn.conv, b.mkldnn.rnn)
 

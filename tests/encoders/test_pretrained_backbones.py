@@ -31,8 +31,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.loading import load
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_temperature
 from visir.errors import EncoderError
 from visir.records import Modality

@@ -25,12 +25,9 @@ import visir
 from patch_toys import COLOURS, Patches
 from refusals import refused
 from visir.encoders import Encoder, Store, encode_dense, encode_detailed
-from visir.encoders.journal import HEADER_BYTES, Journal
-from visir.encoders.kept_form import KeptForm
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.shard_folder import Shard
-from visir.encoders.shards import encode_shard, join_shards
-from visir.encoders.store import VECTORS
+from visir.encoders.shards import Shard, encode_shard, join_shards
+from visir.encoders.store import HEADER_BYTES, VECTORS, Journal, KeptForm
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Collection, EncoderCard, Items, MultiVectorEmbeddings, TokenVectors
 from visir.storage import changing

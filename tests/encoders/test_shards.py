@@ -18,8 +18,7 @@ from PIL import Image
 from refusals import refused
 from visir.encoders import Encoder, Store, encode, encode_detailed
 from visir.encoders.compute import alignment
-from visir.encoders.shard_folder import Shard
-from visir.encoders.shards import encode_shard, join_shards
+from visir.encoders.shards import Shard, encode_shard, join_shards
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ImageError
 from visir.records import Collection, Embeddings, EncoderCard, Modality
 from visir.shortcuts import inject
@@ -385,8 +384,7 @@ def test_other_batch_sizes_and_orders_are_refused(tmp_path: Path, place: Path) -
 
 def test_what_cannot_be_divided(tmp_path: Path) -> None:
     collection = photos(tmp_path / "photos", 3)
-    from visir.encoders.models.imported import Imported
-    from visir.encoders.models.vector_files import VectorRows
+    from visir.encoders.models.vector_files import Imported, VectorRows
 
     made = encode(Means(), collection, "image")
     with refused(EncoderError, code="vectors-made-already", hint=False):

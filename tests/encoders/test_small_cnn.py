@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from refusals import refused
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
+from visir.encoders.towers.resnet import SmallCNNBackbone
 from visir.errors import EncoderError
 
 

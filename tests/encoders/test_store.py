@@ -25,8 +25,7 @@ from PIL import Image
 from refusals import refused
 from visir.collections.images import ImageReader
 from visir.encoders import Store, content, encode, encode_detailed
-from visir.encoders.journal import HEADER_BYTES, Journal
-from visir.encoders.store import VECTORS
+from visir.encoders.store import HEADER_BYTES, VECTORS, Journal
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, EncoderCard
 from visir.storage import changing

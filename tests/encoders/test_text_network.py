@@ -20,9 +20,9 @@ import tiny_dual
 import tiny_transformers as tiny
 
 from visir.encoders import Encoder, load
-from visir.encoders.models import text_network, text_network_files
-from visir.encoders.models.text_network import TEXT_NETWORKS, key_of
-from visir.encoders.models.text_network_files import keep_text_network
+from visir.encoders.models import text_network
+from visir.encoders.models import text_network as text_network_files
+from visir.encoders.models.text_network import TEXT_NETWORKS, keep_text_network, key_of
 from visir.library import update
 from visir.library.layout import LibraryError
 from visir.library.searcher import Searcher
@@ -254,7 +254,7 @@ def test_two_makers_at_once_keep_one_tower(tmp_path: Path) -> None:
     encoder = _model("clip", tmp_path / "model")
     program = f"""
 from visir.encoders import load
-from visir.encoders.models.text_network_files import keep_text_network
+from visir.encoders.models.text_network import keep_text_network
 print("ready", flush=True)
 encoder = load({str(tmp_path / "model")!r}, device="cpu")
 input()

@@ -22,22 +22,19 @@ from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
 from sentence_transformers.sentence_transformer import modules
 
 from visir.encoders import Encoder, load
-from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.models.joined import JoinedTexts
 from visir.encoders.models.openclip_towers import openclip_inputs
+from visir.encoders.models.small import BagOfWords
 from visir.encoders.models.text_inputs import TextInputs, described, read_inputs
-from visir.encoders.models.text_network import TEXT_NETWORKS, key_of, text_network
-from visir.encoders.models.text_network_files import keep_text_network
+from visir.encoders.models.text_network import TEXT_NETWORKS, keep_text_network, key_of, text_network
 from visir.encoders.models.text_side import text_side_of
 from visir.encoders.models.text_tokens import TokenRules
 from visir.encoders.models.tokens import inputs_of_tokenizer
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Head, HeadSpec, Tower
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
-from visir.encoders.towers.words import WordVocabulary
 from visir.storage import ContentStore
 
 TEXTS = ["a dog", "two dogs run along the beach", "", "dog " * 100, "A", "Ünïcode 中文 &amp; “quotes”", "<unk> a </s>"]

@@ -15,15 +15,12 @@ from manifests import content_of, rewrite, seal
 from refusals import refused
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
-from visir.encoders.models.bag_of_words import BagOfWords
+from visir.encoders.models.small import BagOfWords
 from visir.encoders.models.tower_files import load_checkpoint, write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.resnet import ResNetBackbone
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.towers.base import Head, HeadSpec, Tower
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
+from visir.encoders.towers.resnet import ResNetBackbone, SmallCNNBackbone
 from visir.errors import EncoderError, VisirError
 
 TEXTS = ["a red dog", "", "a zebra by the sea", "the dog's red, red ball"]

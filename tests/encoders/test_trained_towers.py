@@ -15,13 +15,10 @@ from refusals import refused
 from visir.encoders.loading import load
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Backbone, Tower, own_backbone
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Backbone, Head, HeadSpec, Tower, own_backbone
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_temperature
-from visir.encoders.towers.resnet import ResNetBackbone
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.towers.resnet import ResNetBackbone, SmallCNNBackbone
 from visir.errors import EncoderError
 from visir.records import Modality
 

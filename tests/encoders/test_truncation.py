@@ -28,12 +28,9 @@ from visir.encoders.models.joined import JoinedTexts
 from visir.encoders.models.openclip_towers import OpenClipTextTower
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
-from visir.encoders.towers.pretrained_tower import PretrainedTower
-from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.towers.base import Head, HeadSpec, Tower
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, PretrainedTower
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.evaluation.text_reading import read_texts

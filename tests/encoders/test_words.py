@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
-from visir.encoders.towers.gru import read_vectors
-from visir.encoders.towers.words import END, PADDING, SPECIAL, START, UNKNOWN, WordVocabulary, tokenise
+from visir.encoders.towers.gru import END, PADDING, SPECIAL, START, UNKNOWN, WordVocabulary, read_vectors, tokenise
 from visir.errors import EncoderError, VisirError
 
 

@@ -10,9 +10,17 @@ import pytest
 from class_toys import colour_model
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.evaluation.classification.class_names import ClassNames, free_names, resolve_names, tidied
-from visir.evaluation.classification.clip_prompts import clip_names, clip_prompts, list_name
-from visir.evaluation.classification.templates import filled, templates_of
+from visir.evaluation.classification.class_names import (
+    ClassNames,
+    clip_names,
+    clip_prompts,
+    filled,
+    free_names,
+    list_name,
+    resolve_names,
+    templates_of,
+    tidied,
+)
 from visir.evaluation.classification.zero_shot import class_vectors, cosines
 
 

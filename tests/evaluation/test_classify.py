@@ -16,14 +16,11 @@ from class_toys import COLOURS, class_folder, colour_model, picture
 from manifests import seal
 from refusals import refused
 from visir.errors import CollectionError, ConfigurationError, EncoderError, ProtocolError, VisirError
-from visir.evaluation.classification.accuracy import Predictions, mean_per_class
-from visir.evaluation.classification.files import load_classification
-from visir.evaluation.classification.labelling import PictureLabels
-from visir.evaluation.classification.result import Classification
-from visir.evaluation.classification.truth import find_truth
+from visir.evaluation.classification.labelling import PictureLabels, find_truth, load_classification
+from visir.evaluation.classification.result import Classification, Predictions, mean_per_class
 from visir.files import read_json
+from visir.splitmix import wilson
 from visir.storage import FolderError
-from visir.wilson import wilson
 
 
 @pytest.fixture(scope="module")

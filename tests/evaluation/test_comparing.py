@@ -12,9 +12,8 @@ from evaluation_toys import make_collection, random_pair
 
 from refusals import refused
 from visir.errors import ConfigurationError, ProtocolError, VisirError
-from visir.evaluation.compare import check_comparable, compare
+from visir.evaluation.compare import check_comparable, compare, notes_of, paired_difference
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.paired_difference import notes_of, paired_difference
 from visir.evaluation.significance import corrected
 from visir.records import Collection, Result
 from visir.reports import comparison_table, to_markdown

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 import visir
 from refusals import refused
 from visir.errors import VisirError
-from visir.evaluation.crossed import crossed_interval, crossed_test, rsum_by_image
+from visir.evaluation.cross_modal import crossed_interval, crossed_test, rsum_by_image
 from visir.records import Collection, Embeddings, EncoderCard
 
 

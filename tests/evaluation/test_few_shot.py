@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from visir.evaluation.classification.accuracy import (
+from visir.evaluation.classification.classify import DrawnPictures, FewShotPlan, few_shot
+from visir.evaluation.classification.result import (
     Predictions,
     confusion,
     judged,
@@ -15,12 +16,20 @@ from visir.evaluation.classification.accuracy import (
     per_class,
     top,
 )
-from visir.evaluation.classification.classify import DrawnPictures, FewShotPlan, few_shot
-from visir.evaluation.classification.shot_probe import FIXED, STRENGTHS, probe_scores
-from visir.evaluation.classification.shots import first_of_each, folds_of_shots, shuffled_by_class
-from visir.evaluation.classification.tip_adapter import ALPHA, BETA, cache_scores, tip_scores
+from visir.evaluation.classification.tip_adapter import (
+    ALPHA,
+    BETA,
+    FIXED,
+    STRENGTHS,
+    Shots,
+    cache_scores,
+    first_of_each,
+    folds_of_shots,
+    probe_scores,
+    shuffled_by_class,
+    tip_scores,
+)
 from visir.evaluation.classification.tip_training import key_gradient, trained_keys
-from visir.evaluation.classification.tuning import Shots
 from visir.records import Items
 
 

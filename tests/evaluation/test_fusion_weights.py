@@ -6,8 +6,8 @@ import pytest
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.evaluation.fusion_weights import choose_fusion_weights
 from visir.evaluation.measures import aggregate, measure
+from visir.evaluation.text_weight import choose_fusion_weights
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.fusion import fuse
 from visir.retrieval.ranks import ranks_of

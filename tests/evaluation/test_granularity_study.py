@@ -10,7 +10,7 @@ import pytest
 
 from refusals import refused
 from visir.errors import CollectionError, ConfigurationError
-from visir.evaluation.granularity_statistics import compare, means
+from visir.evaluation.granularity import compare, means
 from visir.robustness.granularity import Granularity, Profile
 
 NAN = float("nan")

@@ -11,8 +11,8 @@ from scipy import stats
 import visir
 from refusals import refused
 from visir.errors import VisirError
+from visir.evaluation.by_label import label_differences, value_difference
 from visir.evaluation.intervals import median_interval
-from visir.evaluation.label_differences import label_differences, value_difference
 from visir.records import Collection
 from visir.reports import write_report
 from visir.reports.views import label_differences as view

@@ -18,9 +18,16 @@ import visir
 from refusals import refused
 from visir.errors import CollectionError, EmbeddingError, VisirError
 from visir.evaluation.latent_facts import latent_facts, shortcut_digits
-from visir.evaluation.linear_probe import held_out_hits
-from visir.evaluation.probe_examples import deal, examples_of, groups_of, in_order
-from visir.evaluation.probes import ProbeResult, _reading, probe_vectors
+from visir.evaluation.probes import (
+    ProbeResult,
+    _reading,
+    deal,
+    examples_of,
+    groups_of,
+    held_out_hits,
+    in_order,
+    probe_vectors,
+)
 from visir.records import Collection, Embeddings
 from visir.shortcuts.view import inject
 

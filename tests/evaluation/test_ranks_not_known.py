@@ -16,8 +16,7 @@ import torch
 from evaluation_toys import make_collection
 
 import visir
-from visir.evaluation.result_files import read_result
-from visir.evaluation.results import load
+from visir.evaluation.results import load, read_result
 from visir.records import Gallery, Run
 from visir.reports import measures_table, to_markdown, write_report
 from visir.reports.evaluation import expected_by_chance

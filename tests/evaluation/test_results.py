@@ -13,8 +13,7 @@ from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.compare import compare
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.result_files import is_result
-from visir.evaluation.results import Evaluation, load, load_evaluation, save
+from visir.evaluation.results import Evaluation, is_result, load, load_evaluation, save
 from visir.files import read_json
 from visir.records import Gallery
 

@@ -20,10 +20,9 @@ from visir.evaluation import evaluate
 from visir.evaluation.by_label import by_label
 from visir.evaluation.significance import corrected, paired_t
 from visir.evaluation.stress.effect import rsum_changes
-from visir.evaluation.stress.stress import merged, stress
-from visir.evaluation.stress.study import Stress, with_correction
-from visir.evaluation.systems.command import CommandSystem
-from visir.evaluation.systems.run_folder import RunFolder
+from visir.evaluation.stress.stress import Stress, merged, stress, with_correction
+from visir.evaluation.systems.encoder import CommandSystem
+from visir.evaluation.systems.runs import RunFolder
 from visir.records import Collection, Gallery, Qrels, Run
 from visir.retrieval.exact import SearchResult
 from visir.retrieval.formats import write_run

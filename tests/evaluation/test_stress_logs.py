@@ -8,7 +8,7 @@ import pytest
 
 from visir.evaluation.published import load
 from visir.evaluation.stress.logs import stress_logs
-from visir.evaluation.stress.study import Stress
+from visir.evaluation.stress.stress import Stress
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 import visir
 from refusals import refused
 from verbs import say
-from visir.cli.truncation import truncation as verb
+from visir.cli.shortcuts import truncation as verb
 from visir.encoders.truncation import TextLimit
 from visir.errors import ConfigurationError
 from visir.evaluation.text_reading import length_bands, read_texts

@@ -100,7 +100,7 @@ def test_a_broken_package_takes_nothing_with_it(installed: Path, pairs: Path, tm
     assert (
         "complete = visir_example.complete:COMPLETE of 'visir.measures' is left out: ZeroDivisionError" in done.stderr
     )
-    assert "colours, verb colours of 'visir.applications' is left out: ModuleNotFoundError" in done.stderr
+    assert "colours, verb colours of 'visir.plugins' is left out: ModuleNotFoundError" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import visir
-from visir.applications import applications
-from visir.plugins import BUILT_IN, load_target
+from visir.plugins import BUILT_IN, applications, load_target
 
 SOURCE = Path(visir.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
@@ -95,7 +94,7 @@ def test_the_picture_of_the_road_shows_every_room() -> None:
 
 def test_the_table_of_applications_is_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert list(project["entry-points"]["visir.applications"].items()) == list(BUILT_IN.items())
+    assert list(project["entry-points"]["visir.plugins"].items()) == list(BUILT_IN.items())
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

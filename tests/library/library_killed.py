@@ -27,8 +27,8 @@ from visir.library import LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LIBRARY, LibraryCard, thumbnail_name
 from visir.library.product_words import texts_of
-from visir.library.removal import remove
 from visir.library.snapshot import LibrarySnapshot
+from visir.library.watch import remove
 from visir.retrieval.text.index import TextIndex
 from visir.storage import MANIFEST, Manifest, changing, scratch, sweep
 from visir.storage.removal import files_below

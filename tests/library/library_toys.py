@@ -42,8 +42,7 @@ def head_over(model: str, folder: Path) -> Path:
 
     from visir.encoders import load
     from visir.sparse.encoder import SparseEncoder, write_sparse
-    from visir.sparse.head import SparseHead
-    from visir.sparse.language_model import WordEmbeddings
+    from visir.sparse.language_model import SparseHead, WordEmbeddings
     from visir.sparse.vocabulary import Tokenizer
 
     texts = " ".join(open_collection(SCENES).captions["text"].to_pylist()).lower()

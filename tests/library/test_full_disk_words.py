@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 from visir.errors import VisirError
 from visir.library.layout import LIBRARY, LibraryError
-from visir.sessions.engine import reason_of
+from visir.sessions.source import reason_of
 from visir.storage.disk import disk_faults
 
 HIDDEN = ".visir-full-1/new/items.sqlite"

@@ -26,9 +26,9 @@ from visir.errors import ConfigurationError
 from visir.library import LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LibraryCard
-from visir.library.removal import remove
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
+from visir.library.watch import remove
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError
 

@@ -23,8 +23,8 @@ from visir.errors import VisirError
 from visir.library import LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LIBRARY, LibraryCard
-from visir.library.removal import remove
 from visir.library.snapshot import LibrarySnapshot
+from visir.library.watch import remove
 from visir.storage import MANIFEST, Manifest, changing
 
 SCRIPT = Path(__file__).with_name("library_killed.py")
@@ -127,7 +127,7 @@ def test_a_flipped_byte_is_found_or_changes_nothing(library: Path) -> None:
 def test_damage_beyond_what_opening_reads_is_found_by_check_and_by_the_next_update(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visir.retrieval.folder.LATE", 1)  # a large array,
+    monkeypatch.setattr("visir.retrieval.stored.LATE", 1)  # a large array,
     monkeypatch.setattr("visir.storage.checked.MOST", 0)  # and too large to be hashed beside its use
     (path,) = (library / "dense").glob("part-*/vectors.npy")
     whole = path.read_bytes()

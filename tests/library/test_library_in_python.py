@@ -153,7 +153,7 @@ def test_a_watcher_sees_what_changes_and_outlives_what_fails(library: visir.Libr
             raise SystemExit(failures.pop())  # ends a thread that nobody looks after
         return library.update()
 
-    from visir.library.watching import Watcher
+    from visir.library.watch import Watcher
 
     messages: list[str] = []
     with Watcher(library.folder, update, settle=0.1, callback=messages.append) as watcher:

@@ -23,15 +23,14 @@ import visir
 from visir.cli.main import app
 from visir.library import update
 from visir.library.check import check
-from visir.library.index_places import IndexPlace, kinds_here, places_of, removals
-from visir.library.layout import LibraryCard
+from visir.library.layout import IndexPlace, LibraryCard, kinds_here, places_of, removals
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
-from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import open_index
 from visir.retrieval.remote import storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import family_of
+from visir.retrieval.stored import read_index
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ON_POSTGRES = pytest.mark.parametrize("place", ["pgvector"])

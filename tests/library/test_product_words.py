@@ -18,8 +18,8 @@ from visir.library import Library, LibraryError
 from visir.library.layout import LIBRARY, LibraryCard
 from visir.library.product_words import texts_of
 from visir.library.query import QueryError
-from visir.library.removal import remove
 from visir.library.snapshot import LibrarySnapshot
+from visir.library.watch import remove
 from visir.retrieval.text.index import TextIndex
 from visir.storage import changing
 

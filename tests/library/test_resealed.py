@@ -21,8 +21,7 @@ from visir.encoders.encoding import encode_detailed
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.store import VECTORS, Entry, Store
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.errors import VisirError
 from visir.fingerprint import hash_json
 from visir.library import update

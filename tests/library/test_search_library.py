@@ -63,7 +63,7 @@ def test_filters_pictures_and_likeness(library: Path, tmp_path: Path) -> None:
 
 
 def test_thumbnails_where_the_terminal_can(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.library.cli.terminal_pictures.graphics_protocol", lambda environment, terminal: "blocks")
+    monkeypatch.setattr("visir.library.cli.search.graphics_protocol", lambda environment, terminal: "blocks")
     said = say(search_in_library, library, "a red boat", "-k", "2")
     assert said.text.count("▀") == 2 * 24 * 12 and "\x1b[38;2;" in said.text  # square scenes: 24 × 12 cells
     assert "▀" not in say(search_in_library, library, "a red boat", "-k", "2", "--no-thumbnails").text

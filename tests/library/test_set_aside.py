@@ -101,7 +101,7 @@ def test_a_package_that_was_installed(photos: Path, tmp_path: Path, monkeypatch:
     report = update(photos, at, model="pixels")
     assert "pip install 'visir[heif]'" in report.broken["phone.jpg"]
     monkeypatch.setattr(images, "decoders", lambda: "newer")
-    monkeypatch.setattr("visir.library.scan.decoders", lambda: "newer")
+    monkeypatch.setattr("visir.library.plan.decoders", lambda: "newer")
     reads: list[str] = []
     real = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: (reads.append(path.name), real(path))[1])

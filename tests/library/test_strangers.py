@@ -15,8 +15,7 @@ from library_toys import draw
 from refusals import refused
 from visir.errors import VisirError
 from visir.library import LibraryError, update
-from visir.library.database import Database
-from visir.library.database_checks import _RULES, LONGEST
+from visir.library.database import _RULES, LONGEST, Database
 from visir.library.duplicates import duplicates
 from visir.library.layout import LIBRARY, LibraryCard, check_library_name
 from visir.library.snapshot import LibrarySnapshot
@@ -228,7 +227,7 @@ def test_the_name_of_a_folder_is_a_name_too(tmp_path: Path) -> None:
 
 
 def test_a_database_of_nothing_is_sound() -> None:
-    from visir.library.database_checks import row_faults
+    from visir.library.database import row_faults
 
     rows: Callable[..., Any] = Database.empty().rows
     assert row_faults(rows, Database.empty().rows) == []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from visir.library.cli.terminal_pictures import blocks, draw_image, graphics_protocol, iterm2, kitty, sixel
+from visir.library.cli.search import blocks, draw_image, graphics_protocol, iterm2, kitty, sixel
 
 
 def picture(rows: list[list[tuple[int, int, int]]]) -> Image.Image:

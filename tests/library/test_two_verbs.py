@@ -13,8 +13,8 @@ from library_toys import draw
 
 from visir.library import LibraryError, update
 from visir.library.layout import LIBRARY, WORK, LibraryCard
-from visir.library.removal import remove
 from visir.library.snapshot import LibrarySnapshot
+from visir.library.watch import remove
 from visir.storage import Manifest, changing
 from visir.storage.manifest import LOG
 
@@ -96,7 +96,7 @@ def stopped_while_encoding(library: Path, monkeypatch: pytest.MonkeyPatch) -> No
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("visir.encoders.journal.Journal.finish", killed)
+        patch.setattr("visir.encoders.store.Journal.finish", killed)
         update(None, library)
     assert any((library / WORK / "vectors").rglob("vectors.npy"))
 

@@ -23,8 +23,8 @@ from visir.encoders import content, load
 from visir.errors import VisirError
 from visir.library import Library, LibraryError, UpdateReport, update
 from visir.library.layout import LibraryCard, is_library
-from visir.library.removal import remove
 from visir.library.snapshot import LibrarySnapshot
+from visir.library.watch import remove
 
 
 def counts(found: UpdateReport) -> dict[str, int]:

@@ -34,8 +34,8 @@ from visir.errors import VisirError  # noqa: E402
 from visir.library import update  # noqa: E402
 from visir.library.check import check  # noqa: E402
 from visir.library.layout import is_library  # noqa: E402
-from visir.library.removal import remove  # noqa: E402
 from visir.library.snapshot import LibrarySnapshot  # noqa: E402
+from visir.library.watch import remove  # noqa: E402
 from visir.storage import scratch  # noqa: E402
 from visir.storage.manifest import LOG  # noqa: E402
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.papers.cells import TableCell
-from visir.papers.comparison import StudyComparison, compare_cells
 from visir.papers.running import run_study as run
 from visir.papers.study import read_study
+from visir.papers.verdicts import StudyComparison, compare_cells
 
 TABLE = """
 title = "Toy"

@@ -9,8 +9,7 @@ import numpy as np
 
 from visir.papers.cells import CellState, TableCell
 from visir.papers.study import Study
-from visir.studies.draws import DRAWS
-from visir.studies.experiment import Measurement
+from visir.studies.experiment import DRAWS, Measurement
 
 COUNTING = """
 title = "Toy"

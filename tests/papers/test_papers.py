@@ -13,20 +13,18 @@ from refusals import refused
 from visir.errors import ConfigurationError
 from visir.evaluation.published import every_table, open_table
 from visir.files import data_directory
-from visir.papers.comparison import compare_cells
-from visir.papers.experiments.sparsify import SparseHeadExperiment
-from visir.papers.experiments.train import TrainExperiment
+from visir.papers.experiments.train import SparseHeadExperiment, TrainExperiment
 from visir.papers.names import names
 from visir.papers.published_values import doubts_of, published_numbers, published_words
 from visir.papers.registries import TREND_CHECKS
 from visir.papers.reports.tables import words_table
 from visir.papers.running import run_study as run
 from visir.papers.study import Study, read_study
-from visir.papers.verdicts import tree, verdicts
+from visir.papers.verdicts import compare_cells, tree, verdicts
 from visir.sparse.recipe import read_sparse_recipe
-from visir.studies.data_requirements import data_requirements
 from visir.studies.experiment import Measurement
 from visir.studies.shared_training import PriorTraining
+from visir.studies.shortcut_audit import data_requirements
 from visir.training.shipped import find_recipe
 
 FIGURES = {

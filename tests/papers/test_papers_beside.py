@@ -9,9 +9,9 @@ from papers_toys import cell
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.evaluation.published import load
-from visir.papers.comparison import compare_cells
 from visir.papers.names import TABLES
 from visir.papers.study import read_study
+from visir.papers.verdicts import compare_cells
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 

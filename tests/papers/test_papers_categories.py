@@ -16,19 +16,18 @@ from papers_toys import cell, study
 
 from visir.errors import ConfigurationError
 from visir.evaluation.published import open_table
-from visir.papers.comparison import compare_cells
 from visir.papers.published_values import row_of
 from visir.papers.registries import TREND_CHECKS
 from visir.papers.running import run_study as run
 from visir.papers.study import read_study
+from visir.papers.verdicts import compare_cells
 from visir.products import open_catalogue
 from visir.products.evaluation import evaluate
-from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment
-from visir.products.experiments.category_draws import error_draws
-from visir.products.first_answers import first_answers
+from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment, error_draws
+from visir.products.landing import first_answers
 from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
-from visir.products.split import folds
 from visir.products.systems import TitleBm25
+from visir.products.task import folds
 
 CHAPTER = ("thesis-table-7-1", "thesis-table-7-2", "thesis-table-7-3", "thesis-figure-7-2")
 TOY = """

@@ -12,14 +12,13 @@ from papers_logs import FIVE, log, ran, table
 
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
-from visir.papers.comparison import compare_cells
 from visir.papers.reports.papers import figures_of
 from visir.papers.reports.tables import grids, values_table, words_table
 from visir.papers.running import run_study as run
 from visir.papers.running import saved_cells
 from visir.papers.status import StudyStatus
 from visir.papers.study import read_study
-from visir.papers.verdicts import tree, verdicts
+from visir.papers.verdicts import compare_cells, tree, verdicts
 from visir.sessions.table_labels import table_label
 
 for package in ("duckdb", "sklearn", "numba"):

@@ -9,10 +9,9 @@ from visir.evaluation.evaluate import evaluate
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.significance import mean_interval
 from visir.evaluation.stress.jaccard import GROUPS, jaccard
-from visir.papers.published_values import values_of
-from visir.papers.query_draws import query_draws
+from visir.papers.published_values import query_draws, values_of
 from visir.records import Collection, Embeddings, EncoderCard, Result
-from visir.studies.draws import unit_means
+from visir.studies.experiment import unit_means
 
 
 def evaluated(seed: int, noise: float, *, alike: bool = False) -> Result:

@@ -19,9 +19,9 @@ from visir.evaluation.results import Evaluation
 from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
 from visir.papers.reports.sparse_study import coactivation, deviation, effectiveness, faithfulness
 from visir.papers.sparse_study import EFFECTS, SparseStudy, VariantResults, study, trials_of
-from visir.papers.trend_checks.sparse_study import sparse_trend_checks
+from visir.papers.trend_checks.sparse import sparse_trend_checks
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
-from visir.reports.svg import to_svg
+from visir.reports.plots import to_svg
 from visir.sparse.recipe import SparseRecipe
 from visir.studies.run_trials import LOG_FILE
 from visir.studies.sparse_trial import DEPTH, MEASURES

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from visir.papers.trend_checks.ltd import ltd_figure_2
-from visir.papers.trend_checks.shortcuts import figure_4_5
-from visir.studies.trend_check import TrendCheck, chance_of_order, rising_pairs
-from visir.training.course import curve_end, multiplier_course
+from visir.papers.trend_checks.sparse import figure_4_5, ltd_figure_2
+from visir.studies.experiment import TrendCheck, chance_of_order, rising_pairs
+from visir.training.step_log import curve_end, multiplier_course
 
 
 def holds(checks: list[TrendCheck]) -> dict[str, bool | None]:

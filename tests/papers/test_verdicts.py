@@ -10,7 +10,6 @@ import pytest
 from papers_toys import cell, study
 
 from visir.papers.cells import StudyFolder, TableCell
-from visir.papers.comparison import StudyComparison, compare_cells, mean_draws, sure_checks
 from visir.papers.pairs import PairOrder
 from visir.papers.reports.tables import orders_table
 from visir.papers.verdicts import (
@@ -20,14 +19,17 @@ from visir.papers.verdicts import (
     REPLICABLE,
     VALUES,
     Agreement,
+    StudyComparison,
     Verdict,
     agreement,
     answer_of,
     answer_of_values,
+    compare_cells,
+    mean_draws,
+    sure_checks,
     verdicts,
 )
-from visir.studies.draws import DRAWS
-from visir.studies.trend_check import Means, TrendCheck
+from visir.studies.experiment import DRAWS, Means, TrendCheck
 
 
 def pair(higher: str, lower: str, agrees: bool | None = True, label: str = "R@1") -> PairOrder:

@@ -6,9 +6,8 @@ import re
 
 import numpy as np
 
-from visir.products.encoding import attribute_texts
+from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, ProductVectors, attribute_texts
 from visir.products.generated import MATERIALS, GeneratedCatalogue, generate_catalogue
-from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, ProductVectors
 from visir.records import EncoderCard
 
 WIDTH = 48

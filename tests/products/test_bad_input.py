@@ -19,8 +19,8 @@ from visir.products import load_categories_model, open_catalogue, train
 from visir.products.cli import app
 from visir.products.encoding import encode_catalogue
 from visir.products.evaluation import evaluate
-from visir.products.split import folds
 from visir.products.systems import TitleBm25
+from visir.products.task import folds
 from visir.records import Catalogue
 
 HUGE = "x" * 10_000_000

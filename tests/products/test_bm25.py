@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from visir.errors import ConfigurationError
-from visir.products.split import Split
 from visir.products.systems import TitleBm25
-from visir.products.task import CategoryTask, category_task
+from visir.products.task import CategoryTask, Split, category_task
 from visir.records import Catalogue
 from visir.retrieval.bm25 import Bm25, singular
 from visir.retrieval.exact import SearchResult

@@ -9,12 +9,11 @@ import numpy as np
 
 from refusals import refused
 from visir.encoders import load
-from visir.encoders.models.bag_of_words import BagOfWords
+from visir.encoders.models.small import BagOfWords
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError
-from visir.products.encoding import LONGEST, attribute_texts, encode_catalogue
+from visir.products.encoding import ABSENT, LONGEST, attribute_texts, encode_catalogue
 from visir.products.generated import generate_catalogue
-from visir.products.vectors import ABSENT
 from visir.records import Catalogue
 
 TOY = Catalogue.of(

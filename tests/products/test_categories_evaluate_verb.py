@@ -14,11 +14,10 @@ from refusals import refused
 from verbs import say
 from visir.errors import ConfigurationError
 from visir.products.cli.evaluate import evaluate
-from visir.products.cli.search import search
-from visir.products.cli.train import train
+from visir.products.cli.train import search, train
 from visir.products.generated import generate_catalogue
 from visir.products.saved_models import trained_systems
-from visir.products.split import Split, folds, seen_categories
+from visir.products.task import Split, folds, seen_categories
 
 
 def test_tables_and_files(tmp_path: Path) -> None:

@@ -11,21 +11,28 @@ import pytest
 
 from visir.errors import ConfigurationError
 from visir.products.evaluation import CategoryEvaluation, evaluate
-from visir.products.first_answers import FirstAnswers, first_answers
-from visir.products.free_search import ProductAnswer
 from visir.products.generated import generate_catalogue
-from visir.products.reports.categories import tree_of, write_categories_report
-from visir.products.reports.pictures import category_paths
-from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, setting_dots
+from visir.products.landing import FirstAnswers, first_answers
+from visir.products.opening import TreeErrors
+from visir.products.reports.categories import category_paths, tree_of, write_categories_report
 from visir.products.reports.search import answer_table, places, write_search_page
-from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
-from visir.products.split import Split, folds
+from visir.products.reports.tables import (
+    depth_bars,
+    differences_table,
+    distance_bars,
+    errors_table,
+    seen_lines,
+    seen_table,
+    setting_dots,
+    settings_table,
+)
 from visir.products.systems import CategoryVectorSystem, TitleBm25
-from visir.products.tree import TreeErrors
+from visir.products.task import Split, folds
+from visir.products.text_search import ProductAnswer
 from visir.records import Catalogue, Embeddings, EncoderCard
 from visir.reports.formats import to_html
 from visir.reports.plot import Plot
-from visir.reports.svg import to_svg
+from visir.reports.plots import to_svg
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -11,10 +11,10 @@ from PIL import Image
 from manifests import content_of, rewrite
 from refusals import refused
 from verbs import say
-from visir.encoders.own_code import CodeNotTrustedError
+from visir.encoders.places import CodeNotTrustedError
 from visir.products.cli.train import train
-from visir.products.free_search import search
 from visir.products.model.trained import load_categories_model
+from visir.products.text_search import search
 
 WITHOUT_WEIGHTS = ("--image-model", "pixels", "--text-model", "bow:64", "--option", "size=64")
 SMALL = ("--set", "optimiser.epochs=2", "--set", "category.head.hidden=[16]", "--set", "product.head.hidden=[16]")

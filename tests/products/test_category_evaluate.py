@@ -16,12 +16,11 @@ from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products import CategoryTree
 from visir.products.evaluation import TABLE, CategoryEvaluation, evaluate, evaluate_task
-from visir.products.first_answers import first_answers, hits
 from visir.products.generated import generate_catalogue
-from visir.products.split import Split, folds
+from visir.products.landing import first_answers, hits
+from visir.products.opening import TreeErrors
 from visir.products.systems import CategoryVectorSystem, TitleBm25, TrainedSystem
-from visir.products.task import category_task
-from visir.products.tree import TreeErrors
+from visir.products.task import Split, category_task, folds
 from visir.records import Catalogue, Embeddings, EncoderCard
 
 CARD = EncoderCard("by hand", "imported")

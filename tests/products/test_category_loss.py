@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.products.model.objective import CategoryInfoNCE, CategoryLoss
-from visir.products.tree import CategoryTree
+from visir.products.opening import CategoryTree
 from visir.records import Catalogue
 from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.infonce import InfoNCE

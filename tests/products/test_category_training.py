@@ -12,7 +12,7 @@ from category_toys import generate_vectors, word_vectors
 from refusals import refused
 from visir.encoders import load
 from visir.errors import EmbeddingError, EncoderError, VisirError
-from visir.products.encoding import encode_catalogue
+from visir.products.encoding import CatalogueVectors, encode_catalogue
 from visir.products.generated import GeneratedCatalogue
 from visir.products.model.objective import CategoryLoss
 from visir.products.model.recipe import (
@@ -22,10 +22,9 @@ from visir.products.model.recipe import (
     shipped_categories_recipes,
 )
 from visir.products.model.trained import CategoriesModel, load_categories_model
+from visir.products.opening import CategoryTree
 from visir.products.training import train_categories
-from visir.products.tree import CategoryTree
-from visir.products.vectors import CatalogueVectors
-from visir.training.curve import Epoch
+from visir.training.step_log import Epoch
 
 SMALL: dict[str, Any] = {"hidden": (32, 32)}
 

@@ -9,8 +9,8 @@ import pytest
 
 from visir.errors import CollectionError
 from visir.products import CategoryTree, relevant_products
+from visir.products.encoding import CatalogueVectors, Floats
 from visir.products.generated_vectors import KINDS, NUISANCE, generate_vectors
-from visir.products.vectors import CatalogueVectors, Floats
 
 CATEGORIES = 200
 

@@ -15,18 +15,18 @@ from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.products import infer_categories, open_catalogue, train, write_inferred
-from visir.products.fold_training import held_out
-from visir.products.inference.features import product_features, similarities
 from visir.products.inference.infer import (
     Neighbours,
     NeighbourSettings,
     fit_confidence,
     fit_path_confidence,
     never_falling,
+    product_features,
+    similarities,
     unseen_products,
 )
-from visir.products.opening import open_uncategorised
-from visir.products.tree import CategoryTree
+from visir.products.opening import CategoryTree, open_uncategorised
+from visir.products.training import held_out
 from visir.records import Catalogue, Embeddings, EncoderCard
 from visir.storage import FolderError
 

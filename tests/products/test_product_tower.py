@@ -10,11 +10,10 @@ import torch
 from category_toys import generate_vectors
 
 from refusals import refused
-from visir.encoders.towers.head import HeadSpec
+from visir.encoders.towers.base import HeadSpec
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.products.model.source import ProductSource, mean_attributes, widths_of
-from visir.products.model.tower import Attention, ProductSpec, ProductTower
-from visir.products.vectors import AttributeVectors, CatalogueVectors, ProductVectors
+from visir.products.encoding import AttributeVectors, CatalogueVectors, ProductVectors
+from visir.products.model.trained import Attention, ProductSource, ProductSpec, ProductTower, mean_attributes, widths_of
 from visir.records import Catalogue
 
 TOY = Catalogue.of("toy", ids=["a", "b", "c"], paths=[["Home"]] * 3)

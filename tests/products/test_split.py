@@ -8,8 +8,8 @@ from refusals import refused
 from visir.errors import ConfigurationError
 from visir.products import CategoryTree
 from visir.products.generated import generate_catalogue
-from visir.products.pairs import drawn_categories
-from visir.products.split import VALIDATION, Split, folds, seen_categories
+from visir.products.relevance import drawn_categories
+from visir.products.task import VALIDATION, Split, folds, seen_categories
 from visir.records import Catalogue
 
 

@@ -10,11 +10,10 @@ from typer.testing import CliRunner
 from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
-from visir.products.free_search import search
-from visir.products.text_search import TextOptions, catalogue_texts, text_index
+from visir.products.text_search import TextOptions, catalogue_texts, search, text_index
 from visir.records import Catalogue
 from visir.retrieval.text import index as postings
-from visir.retrieval.text.bm25f import Bm25F
+from visir.retrieval.text.index import Bm25F
 from visir.retrieval.text.words import words_of
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from visir.errors import CollectionError
-from visir.products.tree import NONE, CategoryTree, tree_errors
+from visir.products.opening import NONE, CategoryTree, tree_errors
 from visir.records.catalogue import Catalogue
 
 #   0 Home                          6 Toys

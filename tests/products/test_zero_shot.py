@@ -15,9 +15,8 @@ from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, EncoderError
 from visir.products.evaluation import evaluate
 from visir.products.generated import generate_catalogue
-from visir.products.split import Split, folds
-from visir.products.systems import CategoryVectorSystem, TitleBm25
-from visir.products.zero_shot import baseline, image_zero_shot, text_zero_shot
+from visir.products.systems import CategoryVectorSystem, TitleBm25, baseline, image_zero_shot, text_zero_shot
+from visir.products.task import Split, folds
 from visir.records import Catalogue, EncoderCard
 from visir.retrieval.bm25 import Bm25
 

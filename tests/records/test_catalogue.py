@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from visir.errors import CollectionError
-from visir.records.catalogue import LONG, Catalogue
-from visir.records.category_paths import path_id
+from visir.records.catalogue import LONG, Catalogue, path_id
 
 
 def small(**changed: Any) -> Catalogue:

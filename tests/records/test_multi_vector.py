@@ -71,7 +71,7 @@ def test_many_bad_ids_are_named_in_part() -> None:
 
 
 def test_bad_vectors_are_found_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.records.multi_vector._BLOCK", 1)
+    monkeypatch.setattr("visir.records.vectors._BLOCK", 1)
     vectors = np.array([[1, 0], [np.nan, 1], [3, 4], [0, np.inf]], np.float32)
     with refused(EmbeddingError, "a", "c", code="nan-infinite-values"):
         made(vectors=vectors)

@@ -17,7 +17,7 @@ from visir.errors import CollectionError, ImageError
 from visir.records import Collection, Result, Run
 from visir.reports import write_report
 from visir.reports.evaluation import expected_by_chance
-from visir.reports.thumbnails import thumbnails
+from visir.reports.page import thumbnails
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 

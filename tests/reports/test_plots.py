@@ -11,7 +11,7 @@ from visir.errors import VisirError
 from visir.reports import plots
 from visir.reports.evaluation import chance_curve
 from visir.reports.plot import Plot
-from visir.reports.svg import themed, to_svg
+from visir.reports.plots import themed, to_svg
 
 RANKS = {"i2t": np.array([1.0, 3, 5, np.inf]), "t2i": np.array([1.0, 1, 2, 40])}
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from visir.evaluation.probes import ProbedFact, ProbeReading, ProbeResult, RoleMean
 from visir.reports.formats import to_markdown
 from visir.reports.plot import Plot
-from visir.reports.probe_plots import fact_dots, role_means
-from visir.reports.probes import facts_table, roles_table, write_probe_report
-from visir.reports.svg import to_svg
+from visir.reports.plots import to_svg
+from visir.reports.probes import fact_dots, facts_table, role_means, roles_table, write_probe_report
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -15,8 +15,7 @@ from visir.evaluation import evaluate
 from visir.evaluation.results import Evaluation
 from visir.records import Items, Pools, Qrels, Run, Task
 from visir.reports import queries_table, write_report
-from visir.reports.plots import hit_curves, rank_distribution
-from visir.reports.svg import to_svg
+from visir.reports.plots import hit_curves, rank_distribution, to_svg
 from visir.reports.words import sides, task_words
 
 COLOURS = {"a": "crimson", "b": "seagreen", "c": "navy"}

@@ -11,8 +11,10 @@ import pytest
 from report_toys import HOSTILE
 from test_html import Page as Parsed
 
-from visir.reports import blocks, gallery
-from visir.reports.blocks import (
+from visir.reports import page as blocks
+from visir.reports import page as gallery
+from visir.reports.formats import to_html
+from visir.reports.page import (
     Block,
     Branch,
     Bullets,
@@ -25,20 +27,26 @@ from visir.reports.blocks import (
     Figures,
     Files,
     Fold,
+    GalleryEntry,
     Group,
     Notice,
+    Page,
     Paragraph,
+    QueryGallery,
+    Section,
+    Strip,
+    Thumbnail,
+    Tile,
     Tree,
     WordCloud,
     inline,
+    is_unchanged_page,
+    page_bytes,
     production,
+    write_page,
 )
-from visir.reports.formats import to_html
-from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
-from visir.reports.page import Page, Section, is_unchanged_page, page_bytes, write_page
-from visir.reports.svg import drawing, themed
+from visir.reports.plots import drawing, themed
 from visir.reports.table import Column, Spread, Table
-from visir.reports.thumbnails import Thumbnail
 from visir.storage import FolderError
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="

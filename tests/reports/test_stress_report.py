@@ -12,8 +12,7 @@ from PIL import Image
 
 from stress_toys import Reader, coloured
 from visir.encoders import Store
-from visir.evaluation.stress.stress import stress
-from visir.evaluation.stress.study import Stress
+from visir.evaluation.stress.stress import Stress, stress
 from visir.records import Collection
 from visir.reports.corruption_sheet import contact_sheet
 from visir.reports.saving import marked, worst_hits, write_stress_report

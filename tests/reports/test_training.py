@@ -14,7 +14,7 @@ from refusals import refused
 from visir.errors import VisirError
 from visir.reports import training_curves as curves
 from visir.reports.plot import Plot
-from visir.reports.svg import SERIES, to_svg
+from visir.reports.plots import SERIES, to_svg
 from visir.reports.training import write_training_report
 from visir.reports.training_runs import TrainingRun, read_training_run
 from visir.storage import Manifest

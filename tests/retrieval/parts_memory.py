@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from visir.encoders import Encoder, Parts, encode_parts
-from visir.records import embeddings
+from visir.records import vectors as embeddings
 from visir.retrieval import build_index
 
 embeddings._BLOCK = 4096  # rows that are checked at once: 65,536 would be a third of these vectors

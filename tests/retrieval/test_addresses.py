@@ -31,7 +31,7 @@ from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
 from visir.retrieval.remote.storage import COLLECTION
 from visir.storage import Scratch, sweep
-from visir.storage.locks import release
+from visir.storage.claims import release
 
 KEY, ADDRESSES, CERTIFICATE = QDRANT.key, QDRANT.addresses, QDRANT.certificate
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")

@@ -20,12 +20,12 @@ from index_data import TERMS, dense, random_dense, same_run, sparse, vectors
 
 from refusals import refused
 from visir.errors import EmbeddingError
-from visir.retrieval.folder import IndexFolderError, changing_index, read_index
 from visir.retrieval.kinds import open_index
 from visir.retrieval.remote import id_index
 from visir.retrieval.remote.engine import EngineError, Mark, RemoteEngine
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.points import Point
+from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 
 STEPWISE = pytest.mark.parametrize("place", ["qdrant", "milvus"])
 

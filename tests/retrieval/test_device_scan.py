@@ -80,7 +80,7 @@ def test_both_directions_are_those_of_the_cores_whatever_the_blocks(
     }
     expected = search_both(images, texts, **more)
     monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", int(rng.choice([0, 2**30])))
-    monkeypatch.setattr("visir.retrieval.torch_device.IN_MEMORY", int(rng.choice([0, 2**30])))
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", int(rng.choice([0, 2**30])))
     found = search_both(images, texts, **more, device="cpu")
     for task, one in expected.items():
         assert_same(found[task], one)
@@ -157,7 +157,7 @@ def test_the_precision_that_a_process_chose_for_its_models_changes_nothing() -> 
 
 @pytest.mark.parametrize("room", [0, 2**30])
 def test_an_index_keeps_its_vectors_on_the_device_where_they_fit(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.retrieval.torch_device.IN_MEMORY", room)
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", room)
     documents, queries = random_dense("image", 700, 1), random_dense("text", 30, 2)
     index = FlatIndex.build(documents.take(np.arange(300)))
     index.add(documents.take(np.arange(300, 700)))

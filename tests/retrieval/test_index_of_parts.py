@@ -26,7 +26,7 @@ from refusals import refused
 from verbs import Said, say, say_in
 from visir.cli.encode import encode as encode_verb
 from visir.cli.index import app
-from visir.encoders import Parts, encode, encode_parts, joined_parts, load
+from visir.encoders import Parts, encode, encode_parts, load, parts_folder
 from visir.encoders.leases import PartLease, open_place
 from visir.encoders.part_list import listed_parts
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, VisirError
@@ -34,7 +34,7 @@ from visir.library.cli.make import make
 from visir.library.cli.search import search as search_verb
 from visir.records import Embeddings
 from visir.retrieval import add_parts, build_index, open_index
-from visir.retrieval.folder import IndexFolderError
+from visir.retrieval.stored import IndexFolderError
 from visir.storage.removal import files_below
 
 COLOURS = [(200, 30, 30), (40, 160, 60), (40, 70, 200), (230, 200, 40), (245, 245, 245), (15, 15, 15)]
@@ -363,10 +363,10 @@ def test_a_part_from_elsewhere_is_refused(parts: Path, source: Path, tmp_path: P
 
 
 def test_more_ids_than_an_index_holds(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_parts, "_IDS_BYTES", 15 * len("0.tar/00") - 1)
+    monkeypatch.setattr(parts_folder, "_IDS_BYTES", 15 * len("0.tar/00") - 1)
     with refused(EmbeddingError, code="ids-more-gib-text"):
         build_index(Parts(parts), "exact", tmp_path / "index")
-    monkeypatch.setattr(joined_parts, "_IDS_BYTES", 15 * len("0.tar/00"))
+    monkeypatch.setattr(parts_folder, "_IDS_BYTES", 15 * len("0.tar/00"))
     build_index(Parts(parts), "exact", tmp_path / "index")
 
 
@@ -441,14 +441,14 @@ def test_a_part_that_is_gone_since_the_run_was_found_finished_is_an_error(
     place = "memory://bucket/parts" if elsewhere else str(tmp_path / "parts")
     encode_parts("colours", source, place)
     parts = Parts(place)
-    finished = joined_parts.check_finished(parts)
+    finished = parts_folder.check_finished(parts)
     gone = finished.made[1]
     if elsewhere:
         memory.rm(f"/bucket/parts/{gone.path}")
     else:
         (tmp_path / "parts" / gone.path).unlink()
     with pytest.raises(EmbeddingError) as fault:
-        joined_parts.join_parts(parts, finished, tmp_path / "vectors")
+        parts_folder.join_parts(parts, finished, tmp_path / "vectors")
     assert fault.value.message == f"{place}/{gone.path}: the part of 1.tar is gone: somebody has removed it meanwhile."
     assert fault.value.hint.startswith("run the same again: it says what is missing then")
 
@@ -458,7 +458,7 @@ def test_what_others_list_since_the_run_was_found_finished_is_left_out(
 ) -> None:
     """A file that was listed, and one that was replaced, between the look and the reading: 15 vectors as before."""
     expected = at_once(parts)
-    join = joined_parts.join_parts
+    join = parts_folder.join_parts
 
     def meanwhile(*arguments: Any) -> Any:
         write_tar(source / "1.tar", {"new.png": picture(3)})
@@ -467,7 +467,7 @@ def test_what_others_list_since_the_run_was_found_finished_is_left_out(
             encode_parts("colours", source, parts, replace=True)
         return join(*arguments)
 
-    monkeypatch.setattr(joined_parts, "join_parts", meanwhile)
+    monkeypatch.setattr(parts_folder, "join_parts", meanwhile)
     index: Any = build_index(Parts(parts))
     assert index.ids.to_pylist() == sorted(expected)
     assert np.array_equal(index.select(expected.ids).vectors, expected.vectors)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from index_data import TERMS, random_sparse, sparse
 
 from visir.errors import EmbeddingError
-from visir.retrieval.sparse.oracle import OracleIndex
-from visir.sparse.matched import in_words, matched
+from visir.retrieval.sparse.scan import OracleIndex
+from visir.sparse.top_terms import in_words, matched
 
 
 def test_a_hand_worked_case() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from index_data import TERMS, random_sparse, sparse
 
 from visir.records import SparseEmbeddings
-from visir.retrieval.sparse.oracle import OracleIndex
+from visir.retrieval.sparse.scan import OracleIndex
 
 
 def row(**weights: float) -> list[float]:

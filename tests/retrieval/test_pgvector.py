@@ -21,7 +21,6 @@ from postgres_server import PASSWORD, PostgresServer, programs
 
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.retrieval.folder import read_index
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses as addresses_module
 from visir.retrieval.remote import postgres
@@ -29,6 +28,7 @@ from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import PGVECTOR
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.postgres import PostgresEngine
+from visir.retrieval.stored import read_index
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +184,8 @@ def test_limits_of_the_types_are_said_before_anything_is_sent(server: PostgresSe
 
 
 def test_sparse_vectors_of_more_than_a_thousand_terms() -> None:
+    from visir.retrieval.remote.dense import PgvectorSparseIndex
     from visir.retrieval.remote.settings import PgvectorSparseSettings
-    from visir.retrieval.remote.sparse import PgvectorSparseIndex
 
     class Long:
         offsets = np.array([0, 1000, 2001])

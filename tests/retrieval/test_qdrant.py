@@ -20,14 +20,13 @@ from qdrant_wire import WireServer
 
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.retrieval.folder import IndexFolderError, read_index
 from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote.engine import EngineError, first_number
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.points import key_of
-from visir.retrieval.remote.stepwise import first_number
 from visir.retrieval.settings import described
+from visir.retrieval.stored import IndexFolderError, read_index
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
 FORMS = tuple(KIND)

@@ -24,9 +24,8 @@ from visir.errors import ConfigurationError
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote.engine import EngineError, first_number
 from visir.retrieval.remote.families import QDRANT
-from visir.retrieval.remote.stepwise import first_number
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
 

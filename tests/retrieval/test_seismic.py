@@ -15,7 +15,7 @@ pytest.importorskip("seismic")
 from visir.errors import MissingPackageError
 from visir.records import Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.kinds import build_index
-from visir.retrieval.sparse.oracle import OracleIndex
+from visir.retrieval.sparse.scan import OracleIndex
 from visir.retrieval.sparse.seismic import SeismicIndex
 
 THOROUGH = {"query_cut": TERMS, "heap_factor": 0.0}

@@ -18,7 +18,7 @@ from refusals import refused
 from visir.errors import EmbeddingError, VisirError
 from visir.records import SparseEmbeddings, Vocabulary
 from visir.retrieval.sparse.export import EXPORTS, export, quantise
-from visir.retrieval.sparse.oracle import OracleIndex
+from visir.retrieval.sparse.scan import OracleIndex
 
 
 def protobuf() -> dict[str, Any]:

@@ -20,12 +20,9 @@ from visir.encoders.store import Store
 from visir.errors import ConfigurationError
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.fusion import fuse
-from visir.retrieval.text.bm25f import Bm25F
-from visir.retrieval.text.index import TextIndex, TextIndexError
+from visir.retrieval.text.index import Bm25F, TextIndex, TextIndexError
 from visir.retrieval.text.near_words import NearWords
-from visir.retrieval.text.spelling import Spelling
-from visir.retrieval.text.synonyms import Synonyms
-from visir.retrieval.text.words import Language, words_of
+from visir.retrieval.text.words import Language, Spelling, Synonyms, words_of
 
 TITLES = ["red shoes", "a blue shirt, blue", "Red Shirt", "green shoes for running"]
 COLOURS = ["red", "navy blue", "red", ""]

@@ -10,7 +10,7 @@ import pytest
 
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.dense.flat import FlatIndex
-from visir.retrieval.timing import best_of, kth_scores, share_found
+from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 
 
 def test_the_share_is_by_scores() -> None:

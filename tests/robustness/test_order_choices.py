@@ -1,7 +1,7 @@
 """Choices of word order, made of a collection."""
 
 import visir
-from visir.robustness.order_choices import order_choices
+from visir.robustness.perturb import order_choices
 
 ORDERS = ("shuffle_trigrams", "shuffle_within_trigrams")
 

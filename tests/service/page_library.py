@@ -15,8 +15,7 @@ from visir.collections.opening import open_collection
 from visir.encoders import load
 from visir.library import update
 from visir.sparse.encoder import SparseEncoder, write_sparse
-from visir.sparse.head import SparseHead
-from visir.sparse.language_model import WordEmbeddings
+from visir.sparse.language_model import SparseHead, WordEmbeddings
 from visir.sparse.vocabulary import Tokenizer
 from visir.training import train
 

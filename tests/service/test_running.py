@@ -22,9 +22,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from served import AT, Service, connect, draw, everything, make, metrics, process, until
 
 from verbs import say
-from visir.cli.tokens import revoke, show
-from visir.library.cli.serve import serve
-from visir.library.cli.token import new
+from visir.cli.classify import revoke, show
+from visir.library.cli.serve import new, serve
 
 
 @pytest.fixture(scope="module")

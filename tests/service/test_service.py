@@ -354,7 +354,7 @@ def test_an_update_in_the_background(changing: Service, folder: Path, tmp_path: 
 
 def test_another_process_updates(changing: Service, tmp_path: Path) -> None:
     """Who took an item out elsewhere is followed at the next look."""
-    from visir.library.removal import remove
+    from visir.library.watch import remove
 
     item = changing.search(text="a dog", k=1)["hits"][0]["id"]
     remove(tmp_path / "photos", [item])

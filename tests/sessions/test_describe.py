@@ -20,8 +20,8 @@ from visir.evaluation.published import open_table
 from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
 from visir.sessions.description import session_log as log_module
 from visir.sessions.description.intervals import Moments, dominated_note, mean, quantile, share, standardised
-from visir.sessions.description.outcome_shares import BUYING, OTHER
-from visir.wilson import wilson
+from visir.sessions.description.journeys import BUYING, OTHER
+from visir.splitmix import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -14,7 +14,7 @@ from scipy.stats import norm, t
 from visir.sessions.description import describe, open_log
 from visir.sessions.description.differences import Pair, difference_of, pair_of
 from visir.sessions.description.intervals import Moments
-from visir.wilson import wilson
+from visir.splitmix import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -19,7 +19,7 @@ from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, load_mapping, sessionise
 from visir.sessions.simulator import PAGES, Cause, Dirt, Population, Shop, generate, simulated_parts, truth
 from visir.sessions.simulator.shop import CHECKOUT
-from visir.sessions.simulator.table import EVENTS, PLANTED
+from visir.sessions.simulator.simulate import EVENTS, PLANTED
 
 SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
 

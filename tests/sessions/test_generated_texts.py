@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 pytest.importorskip("numba", reason="needs the extra 'sessions'")
 
-from visir.sessions.simulator.kernels import QUERIES
+from visir.sessions.simulator.generate import _more_than, _words, different_texts
 from visir.sessions.simulator.shop import Shop
-from visir.sessions.simulator.texts import _more_than, _words, different_texts
+from visir.sessions.simulator.simulate import QUERIES
 from visir.sessions.simulator.truth import truth
 
 

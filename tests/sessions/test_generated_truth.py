@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from visir.sessions.simulator import PAGES, Shop, Truth, simulated_parts, truth
-from visir.sessions.simulator.kernels import ADD, ORDER, PAGE, QUERY, REMOVE
+from visir.sessions.simulator.simulate import ADD, ORDER, PAGE, QUERY, REMOVE
 
 SESSIONS = 400_000
 Array = NDArray[Any]

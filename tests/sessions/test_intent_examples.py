@@ -13,7 +13,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import preset, sessionise
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
-from visir.sessions.records import NEVER, SessionExamples
+from visir.sessions.table_labels import NEVER, SessionExamples
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -13,7 +13,7 @@ from visir.errors import VisirError
 from visir.evaluation.published import open_table
 from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.features import FEATURES, LearntFeatures, features_of
-from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
+from visir.sessions.table_labels import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
 
 NAMES = [one.name for one in FEATURES]
 

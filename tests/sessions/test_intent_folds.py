@@ -9,10 +9,17 @@ from intent_log import folder_of, random_log
 from refusals import refused
 from visir.errors import VisirError
 from visir.sessions.examples import Sample, draw
-from visir.sessions.prediction.folds import assign_folds, people_of, splits, temporal_split
-from visir.sessions.prediction.measures import calibration_error, f1, measure_predictions
-from visir.sessions.prediction.models import at_share
-from visir.sessions.records import SessionExamples
+from visir.sessions.prediction.models import (
+    assign_folds,
+    at_share,
+    calibration_error,
+    f1,
+    measure_predictions,
+    people_of,
+    splits,
+    temporal_split,
+)
+from visir.sessions.table_labels import SessionExamples
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

@@ -14,8 +14,8 @@ from visir.errors import VisirError
 from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.models import MODELS
-from visir.sessions.prediction.open_session import examples_of
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model
+from visir.sessions.prediction.stream_events import examples_of
 from visir.sessions.prediction.training import base_rates, rate_at, train
 
 for package in ("duckdb", "sklearn", "skops"):

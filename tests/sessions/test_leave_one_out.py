@@ -12,7 +12,7 @@ from visir.sessions import load_mapping, sessionise
 from visir.sessions.description import describe, open_log
 from visir.sessions.description.jackknife import GROUPS, leave_one_out
 from visir.sessions.simulator import generate
-from visir.studies.draws import few_units
+from visir.studies.experiment import few_units
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

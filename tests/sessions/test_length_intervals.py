@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from visir.sessions.description import describe
 from visir.sessions.description.intervals import Moments, mean
-from visir.sessions.description.lengths import LengthCounts, percentile_cell
-from visir.wilson import wilson
+from visir.sessions.description.journeys import LengthCounts, percentile_cell
+from visir.splitmix import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 Counts = NDArray[np.int64]

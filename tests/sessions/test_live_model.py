@@ -12,7 +12,6 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.prediction.folds import temporal_split
 from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveModel
 from visir.sessions.prediction.live_report import (
     live_report,
@@ -22,10 +21,11 @@ from visir.sessions.prediction.live_report import (
     weighted_pr_auc,
     weighted_roc_auc,
 )
+from visir.sessions.prediction.models import temporal_split
 from visir.sessions.prediction.purchase_model import load_model
 from visir.sessions.prediction.training import train
 from visir.sessions.prediction.trees import L2, LEAF_ROWS, LEARNING_RATE, LEAVES, ROUNDS, BoostedTrees
-from visir.sessions.records import STEPS, SessionExamples
+from visir.sessions.table_labels import STEPS, SessionExamples
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

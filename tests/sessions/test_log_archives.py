@@ -18,10 +18,10 @@ from refusals import refused
 from verbs import say
 from visir.errors import VisirError
 from visir.sessions import LogCounts, LogMapping, sessionise
-from visir.sessions.cli.make import make as make_verb
-from visir.sessions.counts import remarks_of
+from visir.sessions.cli.train import make as make_verb
+from visir.sessions.table_labels import remarks_of
 from visir.storage import Scratch, sweep
-from visir.storage.locks import release
+from visir.storage.claims import release
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -15,7 +15,7 @@ import pytest
 from refusals import refused
 from visir.errors import VisirError
 from visir.sessions import make
-from visir.sessions.mapping import LogMapping
+from visir.sessions.definition import LogMapping
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

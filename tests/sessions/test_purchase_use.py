@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from visir.cli.main import app
 from visir.sessions import load_model, predict, train
 from visir.sessions.making import Sessions
-from visir.sessions.prediction.purchase_use import NOT_DRAWN, ORDERED_FIRST, PER_FEATURE, UNDER_WAY, PurchaseUse
+from visir.sessions.prediction.purchase_model import NOT_DRAWN, ORDERED_FIRST, PER_FEATURE, UNDER_WAY, PurchaseUse
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

@@ -22,7 +22,7 @@ from intent_log import event, folder_of, random_log
 
 from visir import sessions
 from visir.errors import ConfigurationError, VisirError
-from visir.sessions.mapping import LogMapping
+from visir.sessions.definition import LogMapping
 from visir.sessions.prediction.live import LiveScorer
 from visir.sessions.prediction.purchase_model import load_model
 from visir.sessions.prediction.service import RefusedError, ScoreService

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, LogMapping, Sessions, make, sessionise
-from visir.sessions.advice import advice
+from visir.sessions.making import advice
 from visir.sessions.reading import MAX_LINES, REJECTED_LINES, repaired_files
 from visir.storage import Scratch
 

@@ -12,7 +12,7 @@ import pytest
 from visir.files import data_directory
 from visir.reports.table import Table
 from visir.sessions import load_mapping, preset, sessionise
-from visir.sessions.reports.matrix import matrix
+from visir.sessions.reports.plots import matrix
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from described import folder, visit
 
-from visir.reports.svg import to_svg
+from visir.reports.plots import to_svg
 from visir.sessions.description import Characterisation, StatisticCell, describe
-from visir.sessions.reports.findings import findings
+from visir.sessions.reports.intent import findings
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
 from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table

@@ -22,13 +22,12 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import make
+from visir.sessions.definition import LogMapping
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer, Score
-from visir.sessions.prediction.open_session import MOST_OF_A_MOMENT, EndedSession
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.prediction.scoring import score
-from visir.sessions.prediction.stream_events import fault_of, read_stream
+from visir.sessions.prediction.stream_events import MOST_OF_A_MOMENT, EndedSession, fault_of, read_stream
 from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.sessions.prediction.training import train
 
@@ -387,7 +386,7 @@ def test_work_grows_with_the_events_whoever_shares_an_id(
     model: PurchaseModel, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four times the events are four times the calls, not sixteen times. Past a few sessions an id is nobody's."""
-    for module in ("visir.sessions.prediction.open_session", "visir.sessions.examples"):
+    for module in ("visir.sessions.prediction.stream_events", "visir.sessions.examples"):
         monkeypatch.setattr(f"{module}.MOST_EARLIER", 20)
 
     def calls(n: int) -> int:
@@ -412,7 +411,7 @@ def test_memory_has_an_end(model: PurchaseModel, monkeypatch: pytest.MonkeyPatch
     """Of open sessions, of visitors, of customers' sessions, of one customer's: though the clock stands still."""
     for name, most in (("MOST_OPEN", 50), ("MOST_VISITORS", 80), ("MOST_PAST", 70)):
         monkeypatch.setattr(f"visir.sessions.prediction.live.{name}", most)
-    monkeypatch.setattr("visir.sessions.prediction.open_session.MOST_EARLIER", 10)
+    monkeypatch.setattr("visir.sessions.prediction.stream_events.MOST_EARLIER", 10)
     live = LiveScorer(model)
     for number in range(1_000):
         live.observe(event(f"v{number}", 0, customer=f"c{number}"))
@@ -433,7 +432,7 @@ def test_an_id_of_everybody_has_no_past_in_the_batch_as_in_the_stream(
     model: PurchaseModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few sessions of a customer all count; of more than `MOST_EARLIER` none does; last year's are forgotten."""
-    for module in ("visir.sessions.prediction.open_session", "visir.sessions.examples"):
+    for module in ("visir.sessions.prediction.stream_events", "visir.sessions.examples"):
         monkeypatch.setattr(f"{module}.MOST_EARLIER", 7)
     rng, rows = np.random.default_rng(5), []
     for number in range(400):

@@ -14,8 +14,8 @@ from refusals import refused
 from visir.collections.readers.idx_files import read_idx
 from visir.errors import MissingPackageError, VisirError
 from visir.files import data_directory
-from visir.shortcuts import digits as digits_module
-from visir.shortcuts.digits import load_digits, resample, resolve
+from visir.shortcuts import stamp as digits_module
+from visir.shortcuts.stamp import load_digits, resample, resolve
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from visir.errors import CollectionError, VisirError
 from visir.records import Collection
 from visir.reports.shortcut_sheet import write_sheet
 from visir.shortcuts import inject
-from visir.shortcuts.previewing import PreviewPair, preview
 from visir.shortcuts.stamp import lefts
+from visir.shortcuts.view import PreviewPair, preview
 
 pytestmark = pytest.mark.usefixtures("flat_digits")
 

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from refusals import refused
-from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.models.image_input import NORMALISATIONS, ImageInput
 from visir.encoders.models.pixels import PixelStatistics
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
+from visir.encoders.models.small import BagOfWords
+from visir.encoders.towers.resnet import SmallCNNBackbone
 from visir.errors import EncoderError
 from visir.files import data_directory
 from visir.records import Shortcuts
-from visir.shortcuts.digits import load_digits
-from visir.shortcuts.stamp import Stamp, lefts
+from visir.shortcuts.stamp import Stamp, lefts, load_digits
 
 CLIP = ImageInput((224, 224), "clip")
 

@@ -9,8 +9,7 @@ import torch
 from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
-from visir.sparse.head import SparseHead
-from visir.sparse.language_model import WordEmbeddings
+from visir.sparse.language_model import SparseHead, WordEmbeddings
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.run import SparseExamples, SparseLearner, padded
 from visir.sparse.vocabulary import TextTerms, Tokenizer

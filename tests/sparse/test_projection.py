@@ -11,7 +11,7 @@ from sparse_toys import PIECES, batch, head, packed
 from test_sparse_head import slowly
 
 from visir.sparse.encoder import SparseRows, project
-from visir.sparse.head import SparseHead
+from visir.sparse.language_model import SparseHead
 
 
 def vectors(n: int = 40) -> np.ndarray:

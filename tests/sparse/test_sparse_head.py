@@ -13,8 +13,7 @@ from sparse_toys import PIECES, batch, head
 from refusals import refused
 from visir.encoders.models.sentence import packaged_model
 from visir.errors import EncoderError
-from visir.sparse.head import EPSILON, SparseHead
-from visir.sparse.language_model import _fitted, words_of
+from visir.sparse.language_model import EPSILON, SparseHead, _fitted, words_of
 
 
 def slowly(model: SparseHead, vector: list[float]) -> list[float]:

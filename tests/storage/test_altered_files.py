@@ -211,7 +211,7 @@ def _read_stress_result(path: Path) -> None:
 def _write_nested_result(path: Path) -> None:
     """Results lie inside other folders too, whose manifest names their files (stress reports)."""
     from visir.evaluation.evaluate import evaluate
-    from visir.evaluation.result_files import write_result
+    from visir.evaluation.results import write_result
 
     formats = importlib.import_module("fixture_formats")
     done = evaluate(_collection(), list(formats._embeddings().values()), depth=2)
@@ -332,7 +332,7 @@ def test_an_altered_file_is_refused_by_name(
 
 def test_a_large_array_is_hashed_while_it_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first answer waits for the verdict; what changes the index waits however long it takes."""
-    from visir.retrieval import folder as index_folder
+    from visir.retrieval import stored as index_folder
     from visir.retrieval.kinds import build_index, open_index
 
     monkeypatch.setattr(index_folder, "LATE", 1)
@@ -360,7 +360,7 @@ def test_a_large_array_is_hashed_while_it_is_in_use(tmp_path: Path, monkeypatch:
 def test_of_files_too_large_to_hash_at_each_opening_a_change_hashes_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visir.retrieval import folder as index_folder
+    from visir.retrieval import stored as index_folder
     from visir.retrieval.kinds import build_index, open_index
     from visir.storage import checked
 

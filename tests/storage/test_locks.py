@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from visir.storage.locks import locked
+from visir.storage.claims import locked
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.3, ""), (1.5, "visir: somebody else writes; waiting\n")])

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from visir.evaluation.crossed import crossed_interval
+from visir.evaluation.cross_modal import crossed_interval
 from visir.papers.cells import TableCell
-from visir.papers.comparison import mean_draws
+from visir.papers.verdicts import mean_draws
 from visir.sessions.prediction.summary import corrected_t
-from visir.studies.draws import difference_interval, few_units, unit_means, unit_sums
-from visir.studies.experiment import Measurement
+from visir.studies.experiment import Measurement, difference_interval, few_units, unit_means, unit_sums
 
 
 def ends(draws: np.ndarray) -> tuple[float, float]:

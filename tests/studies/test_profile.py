@@ -27,10 +27,9 @@ from visir.records import Collection, EncoderCard, Items, Pools, Qrels, Task
 from visir.reports.page import page_bytes
 from visir.reports.profile import profile_page, profile_table
 from visir.studies.profile import profile as profile_call
-from visir.studies.profile import search_task
+from visir.studies.profile import result as search_task
 from visir.studies.profile.profile import CAPTIONS, DATA_SETS, DataAtHand, generated_tasks, tasks_of
-from visir.studies.profile.result import ModelProfile, ScoreDifference, SkillScore, in_order
-from visir.studies.profile.skill import ABILITIES
+from visir.studies.profile.result import ABILITIES, ModelProfile, ScoreDifference, SkillScore, in_order
 
 HOSTILE = '<script>alert("x")</script>'
 NAMES = ("red", "green", "blue", "grey")

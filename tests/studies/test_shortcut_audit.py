@@ -15,12 +15,11 @@ from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
 from visir.files import read_json
+from visir.reports.plots import to_svg
 from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
-from visir.reports.svg import to_svg
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import LOG_FILE, run_trials
-from visir.studies.shortcut_audit import Audit, audit, trials_of
-from visir.studies.shortcut_setups import setup_trial
+from visir.studies.shortcut_audit import Audit, audit, setup_trial, trials_of
 from visir.studies.trial import TRIAL_FILE
 from visir.training.recipe import Recipe
 

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from visir.encoders.towers.base import Tower
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.records import Modality
-from visir.training.inputs.base import TrainingExamples
-from visir.training.inputs.vectors import VectorSource
+from visir.training.inputs.base import TrainingExamples, VectorSource
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import Recipe
 

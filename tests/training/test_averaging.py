@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from planted import objective, planted, recipe, towers
 from torch import nn
 
-from visir.training.dual_encoder import DualEncoder
+from visir.training.fit import DualEncoder
 from visir.training.optimiser import parameters_of
 from visir.training.processes import Processes
 from visir.training.recipe import Averaging

@@ -11,12 +11,10 @@ import torch
 
 import visir
 from visir.encoders import encode_items
-from visir.encoders.composed.combiner import Combiner, CombinerSpec
-from visir.encoders.composed.trained import CombinerEncoder
-from visir.encoders.towers.head import HeadSpec
+from visir.encoders.composed.combiner import Combiner, CombinerEncoder, CombinerSpec
+from visir.encoders.towers.base import HeadSpec
 from visir.errors import CollectionError, ConfigurationError, EncoderError
-from visir.training.inputs.base import EpochRandom
-from visir.training.inputs.vectors import VectorSource
+from visir.training.inputs.base import EpochRandom, VectorSource
 from visir.training.run import AlikeNegatives, examples_of, nearest_pictures
 
 sys.path.append(str(Path(__file__).parents[1] / "evaluation"))

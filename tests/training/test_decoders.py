@@ -14,8 +14,7 @@ from torch.func import functional_call
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.training.objectives.itd import ITD, ITDSettings
-from visir.training.objectives.ltd import LTD, LTDSettings
+from visir.training.objectives.ltd import ITD, LTD, ITDSettings, LTDSettings
 
 
 def affine(weights, biases, vector):

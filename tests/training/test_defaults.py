@@ -9,12 +9,18 @@ import pytest
 from visir.sparse.recipe import LossSettings
 from visir.sparse.run import SparseLoss
 from visir.training.objectives.ifm import IFM, IFMSettings
-from visir.training.objectives.infonce import InfoNCE, InfoNCESettings
+from visir.training.objectives.infonce import (
+    InfoNCE,
+    InfoNCESettings,
+    MultiPositive,
+    MultiPositiveSettings,
+    Sigmoid,
+    SigmoidSettings,
+    Triplet,
+    TripletSettings,
+)
 from visir.training.objectives.ltd import LTDSettings
-from visir.training.objectives.multi_positive import MultiPositive, MultiPositiveSettings
-from visir.training.objectives.sigmoid import Sigmoid, SigmoidSettings
-from visir.training.objectives.temperature import OwnScale
-from visir.training.objectives.triplet import Triplet, TripletSettings
+from visir.training.objectives.similarity import OwnScale
 from visir.training.settings import Settings
 
 

@@ -16,8 +16,7 @@ from visir.records import TokenVectors
 from visir.training.examples import SetSource
 from visir.training.inputs.base import EpochRandom
 from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.best_matches import best_matches
-from visir.training.objectives.filip import FILIP
+from visir.training.objectives.infonce import FILIP, best_matches
 
 
 def padded(counts: list[int], width: int, dimension: int, seed: int) -> Tensor:

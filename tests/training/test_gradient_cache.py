@@ -10,8 +10,7 @@ from planted import IMAGE, TARGET, TEXT, objective, recipe, towers
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from visir.training.dual_encoder import DualEncoder
-from visir.training.fit import fit
+from visir.training.fit import DualEncoder, fit
 from visir.training.loop import Vectors, backward, seed_step
 from visir.training.objectives.base import Losses, VectorPairs
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 from equations import assert_is, batch, cosines, dot, pairs, unit
 
-from visir.training.objectives.infonce import InfoNCE
-from visir.training.objectives.triplet import Triplet
+from visir.training.objectives.infonce import InfoNCE, Triplet
 
 
 def hard_batch(seed: int, n: int = 5, d: int = 3):

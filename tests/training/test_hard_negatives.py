@@ -16,8 +16,8 @@ from visir.errors import ConfigurationError
 from visir.records import Collection
 from visir.training.build import build_model
 from visir.training.data import open_splits
-from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import _swapped, build_examples
+from visir.training.fit import DualEncoder
 from visir.training.hard_negatives import MinedNegatives, SwappedNegatives
 from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.negatives import Mined
@@ -139,7 +139,7 @@ def test_mined_ones_are_near_and_wrong(tmp_path: Path) -> None:
     built = build_model(recipe, splits.train, "cpu")
     train, _ = build_examples(recipe, built, splits)
     learner = DualEncoder(built.towers, built.objective)
-    from visir.training.precision import Precision
+    from visir.training.loop import Precision
 
     learner.prepare(Precision("float32", torch.device("cpu")))
     mined = train.negatives.mined  # type: ignore[union-attr]

@@ -17,17 +17,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from refusals import refused
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
+from visir.encoders.towers.resnet import SmallCNNBackbone
 from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
 from visir.training.examples import PreparedTexts, TokenSource, WordSource
-from visir.training.inputs.base import EpochRandom, TrainingExamples
+from visir.training.inputs.base import WORDS, EpochRandom, TrainingExamples, VectorSource, uniform
 from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.positional_random import WORDS, uniform
-from visir.training.inputs.vectors import VectorSource
 from visir.training.sides import Augmentation
 from visir.training.training import prefetch
 

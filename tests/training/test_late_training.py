@@ -13,8 +13,7 @@ import torch
 import visir
 from refusals import refused
 from visir.encoders.models.sentence import packaged_model
-from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.set_tower import SetTower
+from visir.encoders.towers.base import Head, HeadSpec, SetTower
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import MultiVectorEmbeddings, TokenVectors
 from visir.training.examples import SetSource, SetsWithWholes

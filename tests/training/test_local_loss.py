@@ -13,9 +13,9 @@ from planted import recipe
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.training.batches import Share
+from visir.training.loop import Share
 from visir.training.objectives.base import OwnQueries
-from visir.training.objectives.temperature import OwnScale
+from visir.training.objectives.similarity import OwnScale
 from visir.training.recipe import read_recipe
 
 KINDS: tuple[dict[str, Any], ...] = (

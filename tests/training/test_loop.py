@@ -16,20 +16,15 @@ from torch import Tensor, nn
 
 from refusals import refused
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Backbone, Inputs, Tower
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Backbone, Head, HeadSpec, Inputs, Tower
+from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.resnet import ResNetBackbone
-from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
-from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
-from visir.training.dual_encoder import DualEncoder
-from visir.training.fit import FitResult, fit
-from visir.training.inputs.base import EpochRandom, TrainingExamples
-from visir.training.inputs.vectors import VectorSource
-from visir.training.loop import TrainingError
+from visir.training.fit import DualEncoder, FitResult, fit
+from visir.training.inputs.base import EpochRandom, TrainingExamples, VectorSource
+from visir.training.loop import Share, TrainingError, steps_of_epoch, steps_per_epoch
 from visir.training.optimiser import build_optimiser
 from visir.training.processes import Processes
 from visir.training.recipe import Optimiser, Recipe

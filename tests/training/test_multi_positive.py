@@ -11,8 +11,7 @@ import torch
 from equations import assert_is, batch, cosines, dot, pairs, unit
 from torch.nn import functional
 
-from visir.training.objectives.infonce import InfoNCE
-from visir.training.objectives.multi_positive import MultiPositive
+from visir.training.objectives.infonce import InfoNCE, MultiPositive
 
 
 def one_way(scores, owners, demand, extra, extra_owners):

@@ -14,8 +14,8 @@ from visir.encoders.towers.base import Inputs
 from visir.evaluation.measures import measure
 from visir.records import Embeddings, EncoderCard, Qrels
 from visir.retrieval.exact import search_both
-from visir.training.batches import batches_of_epoch, steps_per_epoch
-from visir.training.inputs.vectors import VectorSource
+from visir.training.inputs.base import VectorSource
+from visir.training.loop import batches_of_epoch, steps_per_epoch
 from visir.training.validation import encode_source, validate
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from visir.errors import CollectionError
-from visir.training.memory import kept_bytes, peak_memory
+from visir.training.loop import kept_bytes, peak_memory
 from visir.training.planning import TrainingPlan, plan
 from visir.training.recipe import Recipe
 

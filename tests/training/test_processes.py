@@ -126,7 +126,7 @@ def test_alone_there_is_nobody_to_meet() -> None:
 def test_a_process_that_accelerate_started_alone_says_so(tmp_path: Path) -> None:
     def told(count: int) -> subprocess.CompletedProcess[str]:
         program = tmp_path / "program.py"
-        program.write_text("from visir.launched import launched\nprint(launched())")
+        program.write_text("from visir.threads import launched\nprint(launched())")
         command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(count)]
         alone = {name: one for name, one in os.environ.items() if not name.startswith(("MASTER_", "ACCELERATE_"))}
         return subprocess.run([*command, str(program)], env=alone, capture_output=True, text=True, check=False)

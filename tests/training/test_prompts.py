@@ -14,11 +14,10 @@ import visir
 from refusals import refused
 from visir.encoders.towers.base import PromptInputs
 from visir.errors import ConfigurationError
-from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import PromptedTexts
-from visir.training.inputs.base import EpochRandom
-from visir.training.inputs.vectors import VectorSource
-from visir.training.precision import Precision
+from visir.training.fit import DualEncoder
+from visir.training.inputs.base import EpochRandom, VectorSource
+from visir.training.loop import Precision
 
 SMALL: dict[str, Any] = {"data": "scenes:40?size=64", "epochs": 2, "batch": 24}
 PROMPTS = ["a photo of {}", "{}", "a picture: {}!"]

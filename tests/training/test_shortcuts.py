@@ -14,9 +14,8 @@ import visir
 from refusals import refused
 from visir.collections import open_collection
 from visir.encoders import encode, load
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import SPECIAL, WordVocabulary
+from visir.encoders.towers.gru import SPECIAL, GRUBackbone, WordVocabulary
+from visir.encoders.towers.resnet import SmallCNNBackbone
 from visir.errors import ConfigurationError
 from visir.records import Collection, Shortcuts
 from visir.shortcuts import inject, plain

@@ -13,15 +13,12 @@ from planted import TEXT, objective, planted, recipe, towers
 from torch import Tensor
 
 import fake_cuda
-from visir.encoders.towers.base import Tower, to_device
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Head, HeadSpec, Tower, to_device
 from visir.encoders.towers.resnet import ResNetBackbone
-from visir.training.batches import Share
-from visir.training.dual_encoder import DualEncoder
+from visir.training.fit import DualEncoder
 from visir.training.inputs.base import TrainingExamples
-from visir.training.loop import Loop, StepPosition, TrainingError
+from visir.training.loop import Loop, Precision, Share, StepPosition, TrainingError
 from visir.training.optimiser import build_optimiser, parameters_of
-from visir.training.precision import Precision
 from visir.training.processes import Processes
 
 OBJECTIVES: dict[str, dict[str, Any]] = {

@@ -19,19 +19,17 @@ from torch.nn import functional
 
 from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
-from visir.launched import launched
+from visir.threads import launched
 from visir.training import loop
-from visir.training.batches import Share
-from visir.training.curve import Epoch
-from visir.training.dual_encoder import DualEncoder
-from visir.training.fit import FitResult, fit
+from visir.training.fit import DualEncoder, FitResult, fit
 from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
 from visir.training.inputs.negatives import HardNegatives, Mined
-from visir.training.loop import GradientMean
+from visir.training.loop import GradientMean, Share
 from visir.training.mining import right_pairs
 from visir.training.objectives.base import OwnQueries, VectorPairs
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
+from visir.training.step_log import Epoch
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
 LOSSES: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,24 +15,31 @@ from visir.cli.options import (
     BatchSizeOption,
     DeviceOption,
     DtypeOption,
+    FoldsOption,
     ImagesOption,
     ModelOption,
     ReplaceOption,
     SeedOption,
+    ShortcutsOption,
     SkipBrokenOption,
+    SplitOption,
     WorkersOption,
     command_line,
+    name_option,
     out_option,
     single_or_all,
 )
-from visir.cli.verbs import examples
+from visir.cli.verbs import examples, group
 from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.evaluation.classification.labelling import PictureLabels
     from visir.evaluation.classification.result import Classification
+    from visir.evaluation.probes import ProbeResult
+    from visir.storage import FolderKind
 
-_PAGE, _ROWS = "classification.html", 20
+
+_PAGE_CLASSIFY, _ROWS = "classification.html", 20
 
 
 @examples(
@@ -131,12 +139,12 @@ def classify(
     if isinstance(result, PictureLabels):
         _show_labels(result, out, replace)
     else:
-        _show(result, out)
+        _show_of_classify(result, out)
 
 
 def _check_out(out: Path | None, replace: bool) -> None:
     """Refuse a place that is taken before anything is encoded."""
-    from visir.evaluation.classification.files import CLASSIFICATION
+    from visir.evaluation.classification.labelling import CLASSIFICATION
     from visir.storage import check_new_file, check_new_folder
 
     if out is None:
@@ -151,7 +159,7 @@ def _report_folder(out: Path) -> Path:
     return out.with_suffix("") if out.suffix.lower() == ".csv" else out
 
 
-def _show(result: Classification, out: Path | None) -> None:
+def _show_of_classify(result: Classification, out: Path | None) -> None:
     from visir.reports.classification import accuracies_table, best_key, classes_table, classification_protocol
     from visir.reports.saving import save_classification
 
@@ -164,7 +172,7 @@ def _show(result: Classification, out: Path | None) -> None:
         output.table(classes_table(result, best_key(result)))
     output.table(classification_protocol(result))
     if folder is not None:
-        output.note(f"report: {folder / _PAGE}")
+        output.note(f"report: {folder / _PAGE_CLASSIFY}")
 
 
 def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None:
@@ -181,3 +189,127 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
         output.note(f"labels of {counted(len(labels), 'pictures')}: {out}")
     elif len(labels) > _ROWS:
         output.note("--out labels.csv writes them all")
+
+
+# `visir probe`: which latent facts of generated scenes a model's vectors hold.
+
+_JSON, _PAGE = "probes.json", "probes.html"
+
+
+@examples(
+    "visir probe 'scenes:2000?seed=1' --model runs/mine",
+)
+def probe(
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="Generated scenes: 'scenes:2000?seed=1', with a seed that no training used.",
+            show_default=False,
+        ),
+    ],
+    model: ModelOption,
+    split: SplitOption = None,
+    shortcuts: ShortcutsOption = None,
+    folds: FoldsOption = 5,
+    seed: SeedOption = 0,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
+    out: Annotated[Path | None, out_option("a folder for probes.json and probes.html")] = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Read facts of generated scenes from a model's vectors.
+
+    Read every latent fact of generated scenes from a model's vectors, with linear probes.
+
+    How well is what all captions tell in the vectors, what one of them tells, and what none tells? Prints accuracies
+    beside chance; with --out it writes them as JSON and as a page with plots.
+    """
+    from visir.collections import open_collection
+    from visir.encoders import encode_dense, load
+    from visir.errors import require
+    from visir.evaluation.probes import probe_vectors
+    from visir.storage import check_new_folder
+
+    if out is not None:
+        check_new_folder(out, _kind(), replace=replace)
+    require("sklearn", extra="shortcuts", purpose="visir probe")  # before an hour of encoding, not after
+    opened = open_collection(collection)
+    if shortcuts:
+        from visir.shortcuts import inject
+
+        opened = inject(opened, shortcuts)
+    opened = opened.split(split)
+    encoder = load(model, device=device, dtype=dtype)
+    images, texts = (encode_dense(encoder, opened, side, batch_size=batch_size) for side in ("image", "text"))
+    _show(probe_vectors(opened, images, texts, folds=folds, seed=seed), out)
+
+
+def _kind() -> FolderKind:
+    from visir.storage import FolderKind
+
+    return FolderKind("probes", "a probe report")
+
+
+def _show(result: ProbeResult, out: Path | None) -> None:
+    from visir.reports.probes import facts_table, roles_table, write_probe_report
+    from visir.storage import new_folder
+
+    if out is not None:
+        with new_folder(out, _kind(), replace=True) as change:
+            change.write_json(_JSON, result.to_dict())
+            beside = {_JSON: "every number of this page"}
+            write_probe_report(change.file(_PAGE), result, command=command_line(), beside=beside)
+    output.answer(result.to_dict())
+    output.table(facts_table(result))
+    output.table(roles_table(result))
+    if out is not None:
+        output.note(f"report: {out / _PAGE}")
+
+
+# The verbs of tokens, for every application that has a service: who may do what.
+
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of tokens.", show_default=False)]
+Name = Annotated[str, name_option("whose token, or what for", show_default=False)]
+Days = Annotated[float | None, typer.Option(help="For how many days. Default: for ever.")]
+
+
+def show(folder: Folder) -> None:
+    """Who has a token, for what, and until when."""
+    from rich.table import Table
+
+    from visir.errors import raise_faults
+    from visir.serving.tokens import SCOPES, TokenError, read_tokens
+
+    table = Table("name", "scopes", "made", "expires", box=None)
+    tokens, faults = read_tokens(folder)
+    for token in tokens:
+        expires = "never" if token.expires is None else token.expires.isoformat()
+        scopes = ", ".join(scope for scope in SCOPES if scope in token.scopes)
+        table.add_row(token.name, scopes, token.made.isoformat(), expires + (" (over)" if token.expired() else ""))
+    output.rich_table(table)
+    raise_faults(TokenError, str(folder), faults, hint="these admit nobody; revoke them, and make them anew")
+
+
+def revoke(folder: Folder, name: Name) -> None:
+    """Take a token out of the folder; a running service refuses it from the next second on."""
+    from visir.serving.tokens import revoke_token
+
+    revoke_token(folder, name)
+    output.line(f"{folder}: {name!r} revoked")
+
+
+def make_token(folder: Path, name: str, scopes: list[str], days: float | None) -> None:
+    """Make a token and print it."""
+    from visir.serving.tokens import new_token
+
+    token = new_token(folder, name, scopes, days)
+    output.answer({"name": name, "token": token})
+    output.line(token)
+    typer.echo(f"{folder}: {name!r} added; the token is shown this once", err=True)
+
+
+def token_group(verb: str, who: str, new: Callable[..., None]) -> typer.Typer:
+    """The group `token` of an application, whose verb `new` makes tokens for the verb that serves."""
+    return group("token", f"Tokens for {verb}: {who}.", {"new": new, "list": show, "revoke": revoke})

@@ -124,7 +124,7 @@ def _beside_published(
     from visir.cli.explain import show_doubts
     from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
-    from visir.evaluation.signatures import remarks
+    from visir.evaluation.results import remarks
 
     table = load(published)
     if names is not None and len(names) != len(results):

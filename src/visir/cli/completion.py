@@ -50,8 +50,7 @@ complete_correction = of("holm", "bonferroni", "bh", "none")
 @completes
 def complete_model(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Names of families ("pixels", "st:"), well-known models, and folders that hold a model."""
-    from visir.encoders.families import FAMILIES, KINDS
-    from visir.encoders.known_models import models
+    from visir.encoders.families import FAMILIES, KINDS, models
 
     for family in map(FAMILIES.get, FAMILIES):
         yield from (f"{prefix}:" if f"{prefix}:" in family.form else prefix for prefix in family.prefixes)

@@ -27,7 +27,7 @@ from visir.cli.verbs import group
 from visir.display import counted
 
 if TYPE_CHECKING:
-    from visir.collections.findings import Report
+    from visir.collections.check import Report
     from visir.collections.inspect import Inspection
     from visir.records import TaskFile, TaskSet
 
@@ -131,9 +131,8 @@ def formats_command() -> None:
     """List the formats of collections, judgements and catalogues, with their layouts and options."""
     from rich.table import Table
 
-    from visir.applications import applications
     from visir.collections.formats import FORMATS, JUDGEMENTS
-    from visir.plugins import load_target
+    from visir.plugins import applications, load_target
 
     registries: dict[str, Any] = {"Collections and tasks": FORMATS, "Judgements (--judgements)": JUDGEMENTS}
     for application in applications():

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from visir.cli.headings import heading
 from visir.cli.options import (
     out_option,
 )
-from visir.cli.verbs import examples, streams
+from visir.cli.verbs import examples, heading, streams
 
 SCENES = "scenes:2000"
 FLICKR8K = "flickr8k/dataset_flickr8k.karpathy_schema.json.xz"

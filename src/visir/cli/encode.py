@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,11 +22,246 @@ from visir.cli.options import (
     out_option,
 )
 from visir.cli.verbs import examples
-from visir.display import counted
+from visir.collections.tar_notes import END_REMEDY, LINKS_REMEDY
+from visir.display import counted, named
+from visir.progress import pace
 
 if TYPE_CHECKING:
-    from visir.encoders.shard_folder import Shard
-    from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, Role
+    from visir.encoders import Encoder, Encoding
+    from visir.encoders.compute import ForwardOptions
+    from visir.encoders.parts_folder import PartsStatus
+    from visir.encoders.shards import Shard, ShardEncoding
+    from visir.records import Embeddings, EncoderCard, Items, Modality, MultiVectorEmbeddings, Role
+
+
+# What was encoded, in lines for the terminal.
+
+_SHOWN_ENCODING_REPORT = 10
+_MANY = {"image": 2_000, "text": 20_000}
+"""From so many on, a compiled network saves more time than its compilation takes, several times over."""
+
+
+def advise(encoder: Encoder, items: Items, role: Role) -> None:
+    """Before long work with PyTorch on the CPU: say what is faster."""
+    from visir.encoders.devices import has_bfloat16_units
+    from visir.encoders.encoding import is_stored
+
+    many = len(items) >= _MANY.get(items.modality, len(items) + 1)
+    if many and encoder.root_encoder(items.modality).is_slow_here and not is_stored(encoder, items, role):
+        faster = "is about 1.2 times as fast, with --dtype int8 twice."
+        if has_bfloat16_units():
+            faster = (
+                "with --dtype bfloat16 is three to four times as fast on this processor, for nearly the same vectors."
+            )
+        output.note(f"{len(items):,} {items.modality}s with PyTorch on the CPU: --device openvino {faster}")
+
+
+def remark_on_tars(source: str) -> None:
+    """Say what of the tars of a collection was not read.
+
+    Args:
+        source: The collection's.
+    """
+    from visir.collections.tar_notes import tar_notes_in
+
+    for remark in tar_notes_in(source):
+        output.note(f"  {remark}")
+
+
+def print_encoding(title: str, encoding: Encoding) -> None:
+    """Print what was encoded, what was set aside, and where the vectors are."""
+    from visir.records import MultiVectorEmbeddings
+
+    vectors, each, dtype = encoding.embeddings, "", ""
+    if isinstance(vectors, MultiVectorEmbeddings):
+        counts, dtype = vectors.counts, f" {vectors.vectors.dtype}"
+        each = f" × {counts.mean():,.1f}" if counts.min() < counts.max() else f" × {counts[0]:,}"
+    shape = f"{len(vectors):,}{each} × {vectors.dimension:,}{dtype}"
+    usable, done = (
+        (f"{shape} usable, {len(encoding.broken):,} broken", "read") if encoding.broken else (shape, "encoded")
+    )
+    if encoding.computed:
+        rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
+        source = f"{encoding.computed:,} {done} in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
+        if encoding.resumed:
+            source += f", {encoding.resumed:,} taken over from an interrupted run"
+    else:
+        source = "found in the store" if encoding.folder else "imported"
+    output.line(f"{title}: {usable}, {source}")
+    print_set_aside(encoding.broken)
+    if encoding.folder:
+        output.line(f"  kept in {encoding.folder}")
+
+
+def print_set_aside(broken: Mapping[str, str], lacking: str = "they are in no gallery") -> None:
+    """Print which pictures `--skip-broken` has set aside.
+
+    Args:
+        broken: Id → reason.
+        lacking: What that means.
+    """
+    for name, reason in list(broken.items())[:_SHOWN_ENCODING_REPORT]:
+        output.line(f"  set aside: {named(name, reason)}")
+    if broken:
+        output.line(f"  {len(broken):,} broken in all; {lacking}")
+
+
+# `visir encode --parts`: files of pictures, of any number and size, one part for each.
+
+_SHOWN = 20
+_WAITED = 5.0
+"""So many seconds beside encoding are worth a word."""
+
+
+def encode_into_parts(
+    encoder: Encoder, source: str, place: str, options: ForwardOptions, *, key_ids: bool, replace: bool
+) -> None:
+    """Encode what others have not, and print what was done.
+
+    Args:
+        encoder: The model.
+        source: The folder, pattern or address of the files.
+        place: The folder or address of the parts.
+        options: How pictures go through the model; without a size of batches it is that of the first process.
+        key_ids: Whether keys alone are ids.
+        replace: Whether files that have changed are encoded again.
+    """
+    from visir.encoders.parts import encode_parts
+
+    result = encode_parts(
+        encoder,
+        source,
+        place,
+        batch_size=options.batch_size,
+        workers=options.workers,
+        skip_broken=options.skip_broken,
+        ids="key" if key_ids else None,
+        replace=replace,
+    )
+    rate = result.images / result.encoding_seconds if result.encoding_seconds else 0.0
+    waited = result.seconds - result.encoding_seconds
+    output.line(
+        f"{place}: {counted(result.files, 'files')} with {counted(result.images, 'images')} encoded here "
+        f"in {result.encoding_seconds:,.1f} s ({rate:,.0f}/s)"
+        + (f"; {waited:,.0f} s more for listing files and waiting for other processes" if waited >= _WAITED else "")
+    )
+    if result.broken:
+        output.line(f"  {counted(result.broken, 'broken pictures')} set aside; their parts list them")
+    if result.passed_over:
+        output.line(
+            f"  {counted(result.passed_over, 'pictures')} passed over whose sample has another, which comes first"
+        )
+    if result.links:
+        output.line(f"  {counted(result.links, 'links')} in tars passed over ({LINKS_REMEDY})")
+    if result.going_on:
+        tars = counted(len(result.going_on), "tars")
+        output.line(f"  {tars} with more behind the mark of the end, not read: {result.going_on[0]} ({END_REMEDY})")
+    print_status(place, result.parts.status())
+
+
+def give_up_files(place: str, files: list[str]) -> None:
+    """Leave files out, and print how far the parts are then.
+
+    Args:
+        place: The folder or address of the parts.
+        files: The files, by name.
+    """
+    from visir.encoders.parts_folder import Parts
+
+    parts = Parts(place)
+    parts.give_up(*files)
+    print_status(place, parts.status())
+
+
+def print_status(place: str, status: PartsStatus) -> None:
+    """Print how far the parts are."""
+    output.facts(parts=place, **output.plain(status))
+    speed = status.images_per_second
+    rate = "" if speed is None else f"; images: {pace(speed)} in the time of encoding, all processes"
+    broken = f", {counted(status.broken, 'broken pictures')} set aside" if status.broken else ""
+    if status.broken is None:
+        known = f"at least {counted(status.broken_at_least, 'broken pictures')} set aside"
+        broken = f", {known} (not counted in parts of an earlier version: Parts(place).broken() lists them all)"
+    given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
+    output.line(
+        f"{place}: {status.finished:,} of {counted(status.files, 'files', 'are')} finished{broken}{given_up}{rate}"
+    )
+    for title, files in (
+        ("running", status.running),
+        ("expired", status.expired),
+        ("failed", status.failed),
+        ("given up", status.given_up),
+    ):
+        for name, about in list(files.items())[:_SHOWN]:
+            output.line(f"  {title}: {named(name, about)}")
+        if len(files) > _SHOWN:
+            output.line(f"  {title}: … and {len(files) - _SHOWN:,} more")
+
+
+# `visir encode` in one of several processes: its part, and the whole when this was the last part.
+
+
+def encode_part(
+    encoder: Encoder,
+    items: Items,
+    role: Role,
+    shard: Shard,
+    place: str | None,
+    prints: bool,
+    options: ForwardOptions,
+) -> None:
+    """Encode one shard, and print a line about it.
+
+    Where shards lie in the store, the process that finishes last joins them. Where they lie in a `place` that was
+    named, nobody does: that may be far away from where the whole is needed, or larger than one machine.
+    """
+    from visir.encoders import encode_detailed
+    from visir.encoders.shards import encode_shard, join_shards
+    from visir.threads import launched_here, usable_cores
+
+    side = items.modality
+    result = encode_shard(
+        encoder,
+        items,
+        shard,
+        role,
+        place=place,
+        batch_size=options.batch_size,
+        workers=options.workers or max(1, usable_cores() // launched_here()[1]),
+        skip_broken=options.skip_broken,
+    )
+    output.line(_line(side, result))
+    for name, reason in list(result.broken.items())[:10]:
+        output.line(f"  set aside: {named(name, reason)}")
+    if not result.complete:
+        return
+    if place is not None and not result.joined:
+        if result.computed or prints:
+            output.line(f"all {shard.count} {side} shards are in {place}; join them: visir encode … --merge "
+                       f"--shards {place}")  # fmt: skip
+        return
+    if result.joined and not prints:
+        return
+    join_shards(encoder, items, role)
+    print_encoding(f"{side}s", encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
+
+
+def _line(side: Modality, result: ShardEncoding) -> str:
+    if result.joined:
+        return f"{side}s, shard {result.shard}: joined with the others already"
+    line = f"{side}s, shard {result.shard}: {len(result.rows):,} of {result.total:,}"
+    if result.broken:
+        line += f", {len(result.broken):,} of them broken"
+    if result.computed:
+        rate = result.computed / result.seconds if result.seconds else 0.0
+        line += (
+            f", {result.computed:,} {'read' if result.broken else 'encoded'} in {result.seconds:,.1f} s ({rate:,.0f}/s)"
+        )
+        if result.resumed:
+            line += f", {result.resumed:,} taken over from an interrupted run"
+    else:
+        line += ", finished already" if result.rows else ", nothing to encode"
+    return f"{line}; {len(result.finished)} of {result.shard.count} shards are finished"
 
 
 @examples(
@@ -101,18 +337,16 @@ def encode(
 
     More than one machine can open: --parts PLACE, in as many processes as there are, each with the same command.
     """
-    from visir.cli.encoding_report import advise, print_encoding, remark_on_tars
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.exported import check_new_place, export
     from visir.encoders.forms import as_exportable
-    from visir.encoders.shard_folder import Shard
+    from visir.encoders.shards import Shard
     from visir.errors import VisirError
 
     if parts is None and (key_ids or status or give_up):
         raise VisirError("--key-ids, --status and --give-up are about parts.", hint="name their folder: --parts PLACE")
     if parts is not None:
-        from visir.cli.encode_parts import encode_into_parts, give_up_files, print_status
         from visir.encoders.compute import ForwardOptions
         from visir.encoders.parts_folder import Parts
 
@@ -155,7 +389,6 @@ def encode(
                    f"{f', split {split}' if split else ''}")  # fmt: skip
         remark_on_tars(opened.source)
     if part is not None:
-        from visir.cli.encode_shards import encode_part
         from visir.encoders.compute import ForwardOptions
 
         options = ForwardOptions(batch_size, workers, skip_broken)

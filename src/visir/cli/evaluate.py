@@ -221,7 +221,7 @@ def evaluate(
     from visir.evaluation.brittleness_runs import evaluate_log, is_log
     from visir.evaluation.brittleness_runs import read as read_log
     from visir.evaluation.evaluate import evaluate as evaluate_source
-    from visir.evaluation.result_files import RESULT
+    from visir.evaluation.results import RESULT
     from visir.storage import check_new_folder
 
     if out is not None:
@@ -366,7 +366,7 @@ def _system(
 
 def _run(name: str, pool: Collection | TaskFile | TaskSet) -> Run:
     """A run from TASK=FILE, or from FILE, whose task is that of its queries; made over the declared gallery."""
-    from visir.evaluation.systems.given import task_of
+    from visir.evaluation.systems.vectors import task_of
     from visir.retrieval.formats import read_run
 
     task, path = _task_and_file(name)
@@ -423,9 +423,9 @@ def _show(
     by: list[str] | None = None,
     blind: Evaluation | None = None,
 ) -> None:
-    from visir.evaluation.result_files import RESULT, write_result
+    from visir.evaluation.results import RESULT, write_result
     from visir.reports import card_table, measures_table, write_report
-    from visir.reports.label_sections import paired_differences
+    from visir.reports.evaluation import paired_differences
     from visir.reports.views import by_label, label_differences
     from visir.storage import new_folder
 

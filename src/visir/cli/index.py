@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from visir.cli import output
-from visir.cli.index_parts import (
-    DOCUMENT_NAMES,
-    FolderArgument,
-    QueriesOption,
-    model_of_index,
-    place_in_words,
-    remark_on_servers,
-    report_index,
-    size_in_words,
-)
 from visir.cli.options import (
     CountOption,
     DeviceOption,
@@ -40,9 +31,83 @@ from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
-    from visir.encoders.joined_parts import PartsSummary
+    from visir.encoders.base import Encoder
+    from visir.encoders.parts_folder import PartsSummary
     from visir.records import Modality, Run, Vectors
-    from visir.retrieval.index import Index
+    from visir.retrieval.index import Index, IndexInfo
+
+
+# What the commands of `visir index` share: their options, the model of an index, names of what it holds.
+
+FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The index's folder.", show_default=False)]
+QueriesOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file of queries, one a line: id, tab, text.")
+]
+
+DOCUMENT_NAMES: dict[Modality, str] = {"image": "images", "text": "captions"}
+
+
+def model_of_index(index: Index[Any], folder: Path, model: str | None, device: str | None) -> Encoder:
+    """Load the model of an index.
+
+    Args:
+        index: The index.
+        folder: Its folder, for the message.
+        model: Where the model lies now; None for where it lay when the index was built.
+        device: The device; None for the best there is.
+    """
+    from visir.encoders import load
+    from visir.encoders.loading import load_recorded
+    from visir.encoders.places import CodeNotTrustedError
+    from visir.errors import VisirError
+
+    if model is not None:
+        return load(model, device=device)
+    name = index.encoder.name
+    try:
+        return load_recorded(name, folder, allow=f"--model {shlex.quote(name)}", device=device)
+    except CodeNotTrustedError:
+        raise
+    except VisirError as fault:
+        raise type(fault)(
+            f"{folder}: its model, {name}, cannot be loaded: {fault.message}",
+            hint="say where it is now: --model MODEL",
+            code=fault.code,
+        ) from fault
+
+
+def size_in_words(index: Index[Any]) -> str:
+    """How much an index holds: "1,000 images in all"."""
+    info = index.info()
+    return f"{counted(info.documents, DOCUMENT_NAMES[info.modality])} in all"
+
+
+def place_in_words(info: IndexInfo) -> str:
+    """How much an index takes, and where: "1.2 MB", "81 kB in the table …", or, where the server does not say how much,
+    "in the collection …".
+    """
+    if not info.place:
+        return f"{info.bytes / 1e6:,.1f} MB"
+    there = info.details.get("bytes on the server")
+    size = "" if there is None else f"{there / 1e6:,.1f} MB " if there >= 1e6 else f"{there / 1e3:,.0f} kB "
+    return f"{size}in {info.place}"
+
+
+def report_index(out: Path, index: Index[Any]) -> None:
+    """Print what was built."""
+    info = index.info()
+    output.facts(out=out.absolute(), **output.plain(info))
+    output.line(
+        f"{out}: {counted(info.documents, DOCUMENT_NAMES[info.modality])}, kind {info.kind}, {place_in_words(info)}"
+    )
+
+
+def remark_on_servers(index: Index[Any]) -> None:
+    """Say what later commands need."""
+    from visir.retrieval.remote.addresses import needed_later
+
+    for line in needed_later([index.info().details]):
+        output.note(f"  {line}")
 
 
 # `visir index build`, `add`, `delete`: make an index from a collection, and change it.
@@ -150,14 +215,14 @@ def build_command(
 
     Of a folder of parts nothing is encoded, and no model is needed. The parts must be finished.
     """
-    from visir.cli.encoding_report import print_set_aside, remark_on_tars
+    from visir.cli.encode import print_set_aside, remark_on_tars
     from visir.collections import open_collection
     from visir.collections.own_folders import asked_once
     from visir.encoders import encode_detailed, load
     from visir.encoders.parts_folder import check_parts_can_be_told, is_parts
     from visir.errors import ConfigurationError
-    from visir.retrieval.folder import check_new_index
     from visir.retrieval.kinds import KINDS, build_index, kind_for
+    from visir.retrieval.stored import check_new_index
 
     modality = _modality_of(to)
     settings = name_value_pairs(setting)
@@ -204,7 +269,7 @@ def add_command(
     """
     import pyarrow.compute as pc
 
-    from visir.cli.encoding_report import print_set_aside, remark_on_tars
+    from visir.cli.encode import print_set_aside, remark_on_tars
     from visir.collections import open_collection
     from visir.collections.own_folders import asked_once
     from visir.encoders import encode_detailed
@@ -283,7 +348,7 @@ def search_command(
 
     visir search COLLECTION --index FOLDER shows captions, and where the pictures are.
     """
-    from visir.cli.vectors import picture_vector, read_queries
+    from visir.cli.shortcuts import picture_vector, read_queries
     from visir.errors import ConfigurationError, raise_faults
     from visir.retrieval.formats import write_run
     from visir.retrieval.kinds import open_index
@@ -326,7 +391,7 @@ def export_command(
 
     ciff: PISA and others; anserini: JsonVectorCollection; seismic: JSON lines. Deleted documents are left out.
     """
-    from visir.cli.vectors import read_queries
+    from visir.cli.shortcuts import read_queries
     from visir.errors import ConfigurationError
     from visir.records import SparseEmbeddings
     from visir.retrieval.kinds import open_index
@@ -353,7 +418,7 @@ def _show(run: Run, query_vectors: Vectors, index: Index[Any], query: dict[str, 
     """The answers to one text or picture; with a sparse index also which terms matched."""
     from rich.table import Table
 
-    from visir.cli.matched_terms import matched_terms
+    from visir.cli.shortcuts import matched_terms
 
     answers = run.answer("query")
     terms = matched_terms(query_vectors, index.select([document for document, _ in answers]), answers)

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 import typer
 
 import visir
-from visir.applications import Verb, applications
-from visir.cli.groups import FIRST_PAGE, GROUPS, VerbGroup
-from visir.cli.help import VerbCommand
-from visir.cli.stopping import INTERRUPTED, stop
-from visir.cli.verbs import prepare, verb
-from visir.plugins import APPLICATIONS, left_out, load_target
+from visir.cli.verbs import FIRST_PAGE, GROUPS, VerbCommand, VerbGroup, prepare, verb
+from visir.plugins import APPLICATIONS, Verb, applications, left_out, load_target
+
+# How a process ends at Ctrl-C: with a line and status 130, never with a traceback.
+
+INTERRUPTED = 130
+
+
+def stop() -> NoReturn:
+    """Say that the process was stopped, and end it with status 130; a second Ctrl-C ends it at once."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    print("\nvisir: stopped; the same command goes on, or begins again", file=sys.stderr)  # noqa: T201
+    # A Ctrl-C in code that is made from text, as data classes are, makes CPython end by the signal, whatever status it
+    # is told. The next text that is run takes that back.
+    exec("")
+    sys.exit(INTERRUPTED)
+
 
 app = typer.Typer(
     name="visir",
@@ -57,16 +69,16 @@ ROAD = (
     Verb("explain", "visir.cli.explain:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
-    Verb("merge", "visir.cli.merge:merge", group="train"),
-    Verb("sparsify", "visir.cli.sparsify:sparsify", group="train"),
-    Verb("explain-vector", "visir.cli.explain_vector:explain_vector", group="analyse"),
-    Verb("probe", "visir.cli.probe:probe", group="analyse"),
-    Verb("granularity", "visir.cli.granularity:granularity", group="analyse"),
-    Verb("truncation", "visir.cli.truncation:truncation", group="analyse"),
-    Verb("perturb", "visir.cli.perturb:perturb", group="analyse"),
+    Verb("merge", "visir.cli.shortcuts:merge", group="train"),
+    Verb("sparsify", "visir.cli.shortcuts:sparsify", group="train"),
+    Verb("explain-vector", "visir.cli.explain:explain_vector", group="analyse"),
+    Verb("probe", "visir.cli.classify:probe", group="analyse"),
+    Verb("granularity", "visir.cli.stress:granularity", group="analyse"),
+    Verb("truncation", "visir.cli.shortcuts:truncation", group="analyse"),
+    Verb("perturb", "visir.cli.stress:perturb", group="analyse"),
     Verb("shortcuts", "visir.cli.shortcuts:app", group="analyse"),
     Verb("demo", "visir.cli.demo:demo", group="set-up"),
-    Verb("models", "visir.cli.models:models", group="set-up"),
+    Verb("models", "visir.cli.train:models", group="set-up"),
     Verb("doctor", "visir.cli.doctor:doctor", group="set-up"),
     Verb("data", "visir.cli.data:app", group="set-up"),
 )

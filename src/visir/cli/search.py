@@ -9,7 +9,7 @@ import typer
 
 from visir.cli.answers import ShownAnswer, show_answers
 from visir.cli.completion import of
-from visir.cli.index_parts import model_of_index
+from visir.cli.index import model_of_index
 from visir.cli.options import (
     CountOption,
     DeviceOption,
@@ -75,9 +75,8 @@ def search(
     searched at once, by its own model; its filters and further options are in `visir library search`, those of an
     index in `visir index search`. With a model of weighted words (visir sparsify) the terms that matched are shown.
     """
-    from visir.cli.encoding_report import print_set_aside
-    from visir.cli.matched_terms import matched_terms
-    from visir.cli.vectors import picture_vector
+    from visir.cli.encode import print_set_aside
+    from visir.cli.shortcuts import matched_terms, picture_vector
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.errors import ConfigurationError, nearest, raise_faults

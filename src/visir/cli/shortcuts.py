@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from visir.cli import output
 from visir.cli.options import (
+    BatchSizeOption,
+    DeviceOption,
+    DryRunOption,
+    DtypeOption,
     ExamplesOption,
     ImagesOption,
     JobsOption,
+    ListOption,
+    MeasureOption,
+    ModelOption,
+    NewFolder,
+    OptionalModelOption,
+    RecipeArgument,
     ReplaceOption,
+    ResumeOption,
     SetOption,
     ShortcutsSpec,
+    SourceArgument,
     SplitOption,
     out_option,
+    single_or_all,
 )
-from visir.cli.verbs import group
+from visir.cli.train import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
+from visir.cli.verbs import examples, group
 from visir.display import counted
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+    from visir.records import Collection, Vectors
+    from visir.sparse.recipe import SparseRecipe
+    from visir.training.step_log import Epoch
 
 
 def preview_command(
@@ -47,7 +68,7 @@ def preview_command(
     from visir.reports.page import is_unchanged_page
     from visir.reports.shortcut_sheet import check_suffix, write_sheet
     from visir.shortcuts import inject
-    from visir.shortcuts.previewing import preview_pairs
+    from visir.shortcuts.view import preview_pairs
     from visir.storage import check_new_file
 
     check_suffix(out)
@@ -104,3 +125,230 @@ app = group(
     "Synthetic shortcuts: look at them, audit a training.",
     {"preview": preview_command, "audit": audit_command},
 )
+
+
+# `visir sparsify`: a head that says dense vectors in weighted words, trained over stored vectors.
+
+
+@examples(
+    "visir sparsify --data captions.csv --model openai/clip-vit-base-patch32",
+)
+def sparsify(
+    recipe: RecipeArgument = None,
+    data: DataOption = None,
+    images: ImagesOption = None,
+    model: OptionalModelOption = None,
+    variant: Annotated[
+        str | None, typer.Option(help="Expansion of captions: none, free, caption, caption+word.")
+    ] = None,
+    eta: Annotated[
+        float | None, typer.Option(help="η, the weight of sparsity: 1e-5 (many terms) to 1e-2 (few).")
+    ] = None,
+    epochs: EpochsOption = None,
+    batch: BatchOption = None,
+    split_by: SplitByOption = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed draws anew.")] = None,
+    device: DeviceOption = None,
+    changes: SetOption = None,
+    out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
+    show: ListOption = False,
+) -> None:
+    """Train a head that says vectors in weighted words.
+
+    Train a head that says the vectors of any encoder in weighted words; no vector is computed twice.
+
+    The folder that comes out is a model: give it to `visir search`, `visir index`, `visir evaluate`,
+    `visir explain-vector` or `visir.load`. FOLDER?expansion=none uses it without expansion of captions.
+    """
+    if show:
+        print_recipes("sparsify", recipe)
+        return
+    from visir.errors import require
+
+    require("torch", "safetensors", "tokenizers", extra="sparse", purpose="sparse heads")
+    from visir.sparse.run import SPARSE
+    from visir.training.checkpoint import default_folder
+
+    options = {
+        "model": model,
+        "variant": variant,
+        "eta": eta,
+        "images": single_or_all(images),
+        "split_by": split_by,
+        "epochs": epochs,
+        "batch": batch,
+        "seed": seed,
+        "device": device,
+    }
+    resolved, collection = SPARSE.resolve(recipe or "sparse", data, options, more=changes)
+    folder = out or default_folder(resolved)
+    if dry_run:
+        _print_plan(resolved, collection, folder)
+    else:
+        _train(resolved, folder, resume)
+
+
+def _train(recipe: SparseRecipe, out: Path, resume: bool) -> None:
+    from visir.cli.train import EpochLines, print_epochs
+    from visir.sparse.run import sparsify as run
+
+    lines = EpochLines(recipe.optimiser.epochs, _columns, ("mrr@10", "MRR@10"))
+    print_epochs(lambda report: run(recipe=recipe, out=out, resume=resume, report=report), out, lines)
+    output.facts(model=out.absolute())
+    output.line(f"checkpoint: {out}\nlook at it: visir explain-vector --model {out} “a dog on a beach”")
+
+
+def _columns(epoch: Epoch) -> dict[str, str]:
+    """Losses, p_c and terms."""
+    return {
+        **{name: f"{epoch.losses[name]:.3f}" for name in ("loss", "i2t", "t2i")},
+        "p_c": f"{epoch.facts['p_c']:.2f}",
+        **{name: f"{epoch.validation[name]:,.0f}" for name in ("image terms", "text terms")},
+        "FLOPs": f"{epoch.validation['flops']:.1f}",
+    }
+
+
+def _print_plan(recipe: SparseRecipe, collection: Collection, out: Path) -> None:
+    from visir.cli.train import print_steps
+    from visir.encoders.store import check_there, reads_pictures
+    from visir.training.checkpoint import recipe_text
+    from visir.training.data import split_for_training
+    from visir.training.recipe import expand
+
+    splits = split_for_training(collection, recipe.data, recipe.selection)
+    if recipe.encoder and reads_pictures(expand(recipe.encoder)):
+        check_there([splits.train, splits.validation])
+    output.line(recipe_text(recipe, "sparsify"))
+    for name, split in (("train", splits.train), ("validation", splits.validation)):
+        output.line(
+            f"{name}: {counted(split.images.num_rows, 'images')}, {counted(split.captions.num_rows, 'captions')}"
+        )
+    print_steps(recipe, splits.train.captions.num_rows)
+    output.line(f"would write: {out}")
+
+
+# What the verbs search with: a picture, or texts from a file.
+
+
+def picture_vector(encoder: Encoder, path: Path) -> Vectors:
+    """The vector of a picture that is searched with, under the id "query"."""
+    from visir.collections.images import decode
+    from visir.files import open_binary
+
+    with open_binary(path) as stream:
+        image = decode(stream.read(), str(path))
+    return encoder.encode_inputs("image", {"query": image})
+
+
+def read_queries(path: Path) -> dict[str, str]:
+    """{id: text} from a file of lines "id, tab, text" (plain, .gz, .xz). Faults name their lines, all at once."""
+    from visir.errors import ConfigurationError, raise_faults
+    from visir.files import read_lines
+
+    texts: dict[str, str] = {}
+    faults = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        name, tab, text = line.partition("\t")
+        if not tab or not name.strip() or not text.strip():
+            faults.append(f"line {number}: {line[:60]!r} is not an id, a tab, and a text")
+        elif name.strip() in texts:
+            faults.append(f"line {number}: the id {name.strip()!r} is there already")
+        else:
+            texts[name.strip()] = text.strip()
+    if not texts and not faults:
+        faults.append("there is no query")
+    raise_faults(ConfigurationError, str(path), faults, hint="one query a line: q1<TAB>a dog on a beach")
+    return texts
+
+
+# `visir merge`: adapters become part of the weights of their base.
+
+
+@examples(
+    "visir merge runs/mine --out runs/mine-merged",
+)
+def merge(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A folder of visir train with adapters.", show_default=False)
+    ],
+    out: NewFolder,
+) -> None:
+    """Write a model of its own: the adapters of MODEL, added to the weights of their base.
+
+    It gives the same vectors, and needs neither the base nor peft. MODEL stays as it is.
+    """
+    from visir.encoders.models.adapter_files import merge_checkpoint
+
+    folder = merge_checkpoint(model, out)
+    output.facts(model=model, out=folder)
+    output.line(f"{folder}: stands by itself")
+
+
+# `visir truncation`: what it costs that a model does not read the end of long captions.
+
+
+@examples(
+    "visir truncation docci/ --model openai/clip-vit-base-patch32 --split test",
+    "visir truncation captions.csv --model all-MiniLM-L6-v2 --count-only",
+)
+def truncation(
+    collection: SourceArgument,
+    model: ModelOption,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    measure: MeasureOption = None,
+    count_only: Annotated[
+        bool, typer.Option("--count-only", help="Count tokens and words; encode and search nothing.")
+    ] = False,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
+) -> None:
+    """Say what truncation costs.
+
+    Say how many captions are longer than the model reads, what share of their words is lost, and how often cut and
+    whole captions find their image, with intervals, and by length.
+    """
+    from visir.evaluation.truncation_cost import truncation as measured
+    from visir.reports.views import truncation as view
+
+    options: dict[str, Any] = {"batch_size": batch_size} if batch_size else {}
+    outcome = measured(
+        collection,
+        model,
+        split=split,
+        measures=measure,
+        evaluate=not count_only,
+        images=single_or_all(images),
+        device=device,
+        dtype=dtype,
+        **options,
+    )
+    tables = view.tables(outcome)
+    parts = {"by_truncation": outcome.by_truncation, "by_length": outcome.by_length, "differences": outcome.differences}
+    rows = {name: part.to_arrow().to_pylist() for name, part in parts.items() if part is not None}
+    output.answer(output.plain({**outcome.to_arrow().to_pylist()[0], **rows}))
+    for table in tables:
+        output.table(table)
+
+
+# Which terms matched, beside the answers that a terminal shows.
+
+
+def matched_terms(
+    query_vectors: Vectors,
+    documents: Vectors,
+    answers: Sequence[tuple[str, float]],
+) -> dict[str, str]:
+    """{document: its matched terms with what each gave}; empty for dense vectors, which have no terms."""
+    from visir.records import SparseEmbeddings
+    from visir.sparse.top_terms import in_words, matched
+
+    if not isinstance(query_vectors, SparseEmbeddings) or not isinstance(documents, SparseEmbeddings):
+        return {}
+    query = str(query_vectors.ids[0])
+    return {document: in_words(matched(query_vectors, query, documents, document)) for document, _ in answers}

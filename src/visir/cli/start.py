@@ -10,6 +10,6 @@ def run() -> None:
 
         run_verbs()
     except KeyboardInterrupt:
-        from visir.cli.stopping import stop
+        from visir.cli.main import stop
 
         stop()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from visir.cli import output
 from visir.cli.options import (
     BatchSizeOption,
+    CaptionsOption,
+    CorrectionOption,
     DeviceOption,
     DtypeOption,
     GalleryOption,
     ImagesOption,
+    ListOption,
     ModelsOption,
     RecallOption,
     ReplaceOption,
@@ -22,14 +26,207 @@ from visir.cli.options import (
     SplitOption,
     command_line,
     out_option,
+    pictures_option,
     single_or_all,
 )
 from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
-    from visir.evaluation.stress.study import Stress
+    from visir.evaluation.granularity import GranularityStudy
+    from visir.evaluation.stress.stress import Stress
     from visir.records import Collection
     from visir.storage import FolderChange, FolderKind
+
+
+# `visir perturb`: write a collection whose captions are broken on purpose.
+
+
+@examples(
+    "visir perturb --list",
+    "visir perturb scenes:100 nearby_char --out perturbed",
+)
+def perturb(
+    collection: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000.",
+            show_default=False,
+        ),
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME…",
+            help="What to do: nearby_char, nearby_char:azerty, char_swap+synonym_noun (one after the other), 'all'.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path | None, out_option("a folder, with one collection in it for each NAME")] = None,
+    severity: SeverityOption = 1,
+    seed: SeedOption = 0,
+    profile: Annotated[
+        Literal["sound", "paper"],
+        typer.Option(help="Rules: sound, or paper, which does what the brittleness paper's released code did."),
+    ] = "sound",
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    pictures: Annotated[Literal["link", "copy", "none"], pictures_option()] = "link",
+    replace: ReplaceOption = False,
+    list_: ListOption = False,
+) -> None:
+    """Write a copy of a collection with changed captions.
+
+    Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order, paraphrases,
+    or another meaning (negation, swapped things and colours).
+
+    Ids, links, splits and judgements stay. A caption that cannot be perturbed is kept as it is and counted; which ones
+    changed, and how they read before, is in caption_facts.parquet. `visir perturb --list` says what there is.
+    """
+    from visir.collections import open_collection, portable
+    from visir.errors import ConfigurationError
+    from visir.robustness.perturb import perturb as perturb_collection
+    from visir.robustness.perturbations import find, names_in
+
+    if list_:
+        _list()
+        return
+    if collection is None or not names:
+        raise ConfigurationError(
+            "what to perturb, and how?", hint="visir perturb COLLECTION NAME --out FOLDER; names: visir perturb --list"
+        )
+    chosen = list(dict.fromkeys(chain.from_iterable(names_in(profile) if name == "all" else [name] for name in names)))
+    for name in chosen:  # before anything is read
+        for step in name.split("+"):
+            find(step)
+    if out is None:
+        raise ConfigurationError("no folder to write to.", hint="--out FOLDER")
+    opened = open_collection(collection, images=images, split=split)
+    for name in chosen:
+        perturbed = perturb_collection(opened, name, severity=severity, seed=seed, profile=profile)
+        folder = out / name.replace(":", "-")
+        portable.save(perturbed, folder, pictures, replace=replace)
+        _print_examples(folder, perturbed)
+
+
+def _print_examples(folder: Path, perturbed: Collection) -> None:
+    """The coverage, and three captions before and after."""
+    from visir.robustness.perturb import CHANGED, ORIGINAL
+
+    facts = perturbed.caption_facts
+    assert facts is not None, "a perturbed collection keeps its original texts"
+    changed = facts[CHANGED].to_numpy(zero_copy_only=False)
+    share = f" ({100 * changed.mean():.1f} %)" if len(changed) else ""
+    done = output.current().facts.setdefault("collections", [])
+    done.append({"folder": folder.absolute(), "changed": int(changed.sum()), "captions": len(changed)})
+    output.line(f"{folder}: {changed.sum():,} of {len(changed):,} captions changed{share}")
+    for row in changed.nonzero()[0][:3].tolist():
+        output.line(f"  - {facts[ORIGINAL][row].as_py()}\n  + {perturbed.captions['text'][row].as_py()}")
+
+
+def _list() -> None:
+    from visir.robustness.perturbations import PERTURBATIONS
+
+    output.answer(
+        {
+            name: {"family": item.family, "severity": item.severity, "about": item.about, "paper": item.paper_about}
+            for name, item in PERTURBATIONS.items()
+        }
+    )
+    for name, perturbation in PERTURBATIONS.items():
+        severity = f"; severity: {perturbation.severity}" if perturbation.severity else ""
+        output.line(f"{name} ({perturbation.family}{severity})")
+        released = "not in the released code" if perturbation.paper is None else perturbation.paper_about or "the same"
+        output.line(f"  {perturbation.about}\n  paper: {released}")
+
+
+# `visir granularity`: how detailed the captions of a collection are.
+
+_JSON, _PAGE_GRANULARITY = "granularity.json", "granularity.html"
+
+
+@examples(
+    "visir granularity captions.csv",
+    "visir granularity long.csv --against short.csv --out report",
+)
+def granularity(
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION", help="A file or folder in any known format, FORMAT:PATH.", show_default=False
+        ),
+    ],
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Other captions of the same images; differences are COLLECTION minus these.", metavar="OTHER"
+        ),
+    ] = None,
+    profile: Annotated[
+        str,
+        typer.Option(
+            help="Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two."
+        ),
+    ] = "both",
+    split: SplitOption = None,
+    captions: CaptionsOption = "all",
+    correction: CorrectionOption = "holm",
+    out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Say how detailed captions are.
+
+    Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
+
+    With --against, also which differences from other captions of the same images are more than chance.
+    """
+    from visir.collections import open_collection
+    from visir.errors import ConfigurationError, VisirError, nearest
+    from visir.evaluation.granularity import BOTH
+    from visir.evaluation.granularity import granularity as study
+    from visir.robustness.granularity import PROFILES
+    from visir.storage.claims import check_local
+
+    if out is not None:
+        check_local(out)
+    if out is not None and (out / _JSON).is_file() and not replace:
+        raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --replace")
+    if profile not in (*PROFILES, "both"):
+        raise ConfigurationError(
+            f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")), code="unknown-profile"
+        )
+    opened = [open_collection(path) for path in (collection, against) if path is not None]
+    outcome = study(
+        *opened,
+        profiles=BOTH if profile == "both" else (profile,),  # type: ignore[arg-type]
+        split=split,
+        captions=captions,
+        correction=correction,  # type: ignore[arg-type]
+    )
+    _show_of_granularity(outcome, out)
+
+
+def _show_of_granularity(outcome: GranularityStudy, out: Path | None) -> None:
+    from visir.reports.granularity import changes_table, means_table, protocol_table
+
+    if out is not None:
+        _write_of_granularity(outcome, out)
+    output.answer(outcome.to_dict())
+    for position in range(len(outcome.counted)):
+        output.table(means_table(outcome, position))
+    for profile in outcome.comparisons:
+        output.table(changes_table(outcome, profile))
+    output.table(protocol_table(outcome))
+    if out is not None:
+        output.note(f"report: {out / _PAGE_GRANULARITY}")
+
+
+def _write_of_granularity(outcome: GranularityStudy, out: Path) -> None:
+    from visir.cli.options import command_line
+    from visir.reports.saving import save_granularity
+
+    save_granularity(outcome, out, command=command_line())
+
 
 _PAGE, _TABLES = "stress.html", "tables.md"
 FAILED = 1
@@ -136,9 +333,9 @@ def stress(
     from visir.collections import open_collection
     from visir.encoders import load
     from visir.evaluation.stress.stress import stress as study_of
-    from visir.evaluation.stress.study import with_correction
-    from visir.evaluation.systems.command import CommandSystem
-    from visir.evaluation.systems.run_folder import RunFolder
+    from visir.evaluation.stress.stress import with_correction
+    from visir.evaluation.systems.encoder import CommandSystem
+    from visir.evaluation.systems.runs import RunFolder
 
     judge = None if estimator is None else load(estimator, device=device, dtype=dtype)
     options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}

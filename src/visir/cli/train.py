@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from visir.cli import output
+from visir.cli.completion import complete_model, of
 from visir.cli.options import (
     DeviceOption,
     DryRunOption,
@@ -20,13 +24,59 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
-from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
-from visir.cli.verbs import examples
+from visir.cli.verbs import examples, heading
 from visir.display import counted
+from visir.terminal import safe
 
 if TYPE_CHECKING:
     from visir.encoders.checkpoints import Layout
     from visir.training.planning import TrainingPlan
+    from visir.training.regime import Regime
+    from visir.training.step_log import Epoch
+
+
+# What the verbs that run recipes have in common: options, and the list of recipes.
+
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="COLLECTION", help="A collection: pictures and captions to learn from, in any known format."
+    ),
+]
+EpochsOption = Annotated[int | None, typer.Option(min=1, help="How often every caption, or every product, is seen.")]
+BatchOption = Annotated[int | None, typer.Option(min=2, help="How many pairs a step compares with one another.")]
+SplitByOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RULE", help="How pictures are divided: “random(train=0.9, val=0.1, seed=0)”. Default: their splits."
+    ),
+]
+
+
+def print_recipes(verb: str, within: str | None = None) -> None:
+    """Print the recipes of a verb under their headings; of tables of papers only how many, unless they are asked for.
+
+    Args:
+        verb: "train" or "sparsify".
+        within: Part of a name or of a heading: only these, all with their titles.
+    """
+    from visir.training.shipped import GROUPS, recipes
+
+    chosen = recipes(verb, within)
+    output.answer([{"name": recipe.name, "title": recipe.title, "group": recipe.group} for recipe in chosen])
+    if output.wants_json():
+        return
+    for group in chosen.groups:
+        members = [recipe for recipe in chosen if recipe.group == group]
+        heading(GROUPS[group])
+        if GROUPS[group].startswith("Papers") and within is None:
+            output.line(f"  {len(members)} recipes: visir {verb} {group} --list")
+        else:
+            width = max(len(recipe.name) for recipe in members)
+            for recipe in members:
+                output.line(safe(f"  {recipe.name:<{width}}  {recipe.title}"))
+    if within is None:
+        output.line(f"\nEverything that a recipe says: visir {verb} NAME --dry-run")
 
 
 _PAGE = "training.html"
@@ -106,9 +156,8 @@ def _train(
     resume: bool,
     tensorboard: bool,
 ) -> None:
-    from visir.cli.epochs import EpochLines, print_epochs
-    from visir.launched import launched
     from visir.storage import is_made_by_visir
+    from visir.threads import launched
     from visir.training.checkpoint import default_folder
     from visir.training.resolving import TOWERS
     from visir.training.run import layout_of
@@ -141,7 +190,6 @@ def _report(folder: Path, layout: Layout) -> Path:
 
 
 def _print_plan(planned: TrainingPlan, out: Path | None) -> None:
-    from visir.cli.epochs import print_steps
     from visir.training.checkpoint import default_folder, recipe_text
 
     recipe = planned.recipe
@@ -166,3 +214,184 @@ def _print_plan(planned: TrainingPlan, out: Path | None) -> None:
     ):
         output.line(f"  {size / 2**20:>9,.0f}  {name}")
     output.line(f"would write: {out or default_folder(recipe)}")
+
+
+# What a training prints: one line per epoch in columns, and how to go on when it was stopped.
+
+R = TypeVar("R")
+
+Columns = Callable[["Epoch"], Mapping[str, str]]
+"""The columns of an epoch between its number and the figure by which epochs are compared."""
+
+
+def print_epochs(
+    train: Callable[[Callable[[Epoch], None]], R],
+    out: Path,
+    lines: EpochLines,
+    board: AbstractContextManager[Callable[[Epoch], None] | None] | None = None,
+) -> R:
+    """Train, and print a line per epoch.
+
+    Args:
+        train: The training; it calls what it is given after each epoch.
+        out: The training's folder, for the hint of how to go on.
+        lines: How an epoch becomes a line.
+        board: Where each epoch is written besides.
+
+    Returns:
+        What `train` returns.
+    """
+    from visir.training.folder import STATE_FILE
+
+    with board or nullcontext() as log:
+
+        def report(epoch: Epoch) -> None:
+            for line in lines.of(epoch):
+                output.line(line)
+            if log is not None:
+                log(epoch)
+
+        try:
+            return train(report)
+        except KeyboardInterrupt:
+            if (out / STATE_FILE).is_file():
+                typer.echo(f"\nstopped; the same command with --resume goes on from {out / STATE_FILE}", err=True)
+            raise
+
+
+def print_steps(recipe: Regime, examples: int) -> None:
+    """Print how many steps a training over so many examples has."""
+    from visir.training.loop import steps_per_epoch
+
+    settings = recipe.optimiser
+    steps = steps_per_epoch(examples, settings.batch, settings.accumulate)
+    output.line(f"steps: {steps:,} an epoch, {steps * settings.epochs:,} in {settings.epochs} epochs")
+
+
+class EpochLines:
+    """A line per epoch, before the first one the heads of the columns; within 100 columns for towers.
+
+    Args:
+        epochs: How many there are.
+        columns: The columns of one epoch.
+        figure: The figure of validation by which epochs are compared, and the head of its column. A star marks the best
+            so far.
+        unit: What is counted per second.
+    """
+
+    def __init__(
+        self,
+        epochs: int,
+        columns: Columns | None = None,
+        figure: tuple[str, str] = ("rsum", "val rsum"),
+        unit: str = "captions",
+    ) -> None:
+        self._epochs, self._columns, self._figure, self._unit = epochs, columns or loss_columns, figure, unit
+        self._best = float("-inf")
+        self._has_heads = False
+
+    def of(self, epoch: Epoch) -> Iterator[str]:
+        """The line of an epoch, before the first one the heads of the columns."""
+        name, head = self._figure
+        value = epoch.validation[name]
+        cells = {
+            "epoch": f"{epoch.epoch}/{self._epochs}",
+            **self._columns(epoch),
+            head: f"{value:.1f}{'*' if value > self._best else ' '}",
+            f"{self._unit}/s": f"{epoch.rate:,.0f}",
+            "left": _time((self._epochs - epoch.epoch) * epoch.seconds),
+        }
+        widths = {name: max(len(name), 7) for name in cells}
+        if not self._has_heads:
+            yield " ".join(f"{name:>{width}}" for name, width in widths.items())
+        self._has_heads = True
+        self._best = max(self._best, value)
+        yield " ".join(f"{cells[name]:>{width}}" for name, width in widths.items())
+
+
+def loss_columns(epoch: Epoch) -> dict[str, str]:
+    """The loss; its parts when there are several, each reconstruction loss with its multiplier; the temperature."""
+    losses, facts = epoch.losses, epoch.facts
+    parts = {name: value for name, value in losses.items() if name != "loss"}
+    cells = {"loss": f"{losses['loss']:.3f}"}
+    if len(parts) > 1:
+        for name, value in parts.items():
+            cells[name] = f"{value:.3f}"
+            if f"{name} multiplier" in facts:
+                cells[f"{name} λ"] = f"{facts[f'{name} multiplier']:.2f}"
+    if "temperature" in facts:
+        cells["τ"] = f"{facts['temperature']:.4f}"
+    return cells
+
+
+def _time(seconds: float) -> str:
+    minutes = seconds / 60
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+# `visir models`: which models there are, and everything about one of them.
+
+
+@examples(
+    "visir models",
+    "visir models siglip",
+    "visir models german --takes image",
+    "visir models --takes image --takes text --form multi-vector",
+    "visir models google/siglip2-base-patch16-224",
+)
+def models(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORDS]",
+            help="A model's name or folder: everything about it. Other words (siglip, german): models that have them.",
+            autocompletion=complete_model,
+            show_default=False,
+        ),
+    ] = None,
+    takes: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Models that encode this: image, text, or text+image (both as one item). Repeatable.",
+            autocompletion=of("image", "text", "text+image"),
+        ),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            help="Models with such vectors: dense, sparse or multi-vector.",
+            show_default=False,
+            autocompletion=of("dense", "sparse", "multi-vector"),
+        ),
+    ] = "",
+) -> None:
+    """List models by name: what they take, size, licence.
+
+    List well-known models: what they take, which vectors they make, how large they are, under which licence, and
+    whether they are on this machine.
+
+    Any other model of a family loads too. Nothing is downloaded, and no weights are read.
+    """
+    from visir.encoders.families import OF_FAMILIES
+    from visir.encoders.families import models as listed
+    from visir.reports.views.models import details, facts
+
+    chosen = listed(" ".join(words or ()), takes=takes or (), form=form)
+    output.answer([asdict(model) for model in chosen])
+    if output.wants_json():
+        return
+    if len(chosen) == 1:
+        output.table(facts(chosen[0]))
+        return
+    for group in chosen.groups:
+        heading(group)
+        members = [model for model in chosen if model.group == group]
+        width = max(len(model.name) for model in members)
+        for model in members:
+            output.line(safe(f"  {model.name:<{width}}  {model.title}"))
+            if group != OF_FAMILIES:
+                output.text(f"      {details(model)}", "dim")
+    if not (words or takes or form):
+        output.note("\nEverything about one: visir models NAME. Which ones load here: visir doctor --load NAME")

@@ -4,10 +4,240 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+
+from visir.terminal import safe, trusted
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+# A heading between lines of text.
+
+
+def heading(text: str) -> None:
+    """Print a line in bold, where the output is a terminal."""
+    typer.secho(safe(text), file=trusted(sys.stdout), bold=True)
+
+
+# The names of verbs: in which order and under which heading they are listed, and what is said to an unknown one.
+
+GROUPS = {
+    "find": "Find",
+    "measure": "Measure",
+    "train": "Train",
+    "analyse": "Analyse",
+    "applications": "Applications",
+    "set-up": "Set up and look around",
+}
+"""The groups of `visir --help` in their order, with their headings."""
+
+FIRST_PAGE = """visir {version}: image-text search and its measurement.
+
+Three commands to begin with:
+
+  visir demo                                   see everything once
+  visir library make ~/Photos --model MODEL    make your photos searchable
+  visir evaluate COLLECTION --model MODEL      measure a model
+
+Which models there are:                        visir models
+What is installed, which models work here:     visir doctor
+All commands:                                  visir --help
+Help for one of them:                          visir evaluate --help
+"""
+
+
+class VerbGroup(TyperGroup):
+    """Verbs in the order in which they were registered; an unknown one is answered with the nearest."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names: group by group, in the order of registration."""
+        headings = list(GROUPS.values())
+        known = dict.fromkeys(self.commands)
+
+        def place(name: str) -> int:
+            heading = getattr(self.commands[name], "rich_help_panel", None)
+            return headings.index(heading) if heading in headings else len(headings)
+
+        return sorted(known, key=place)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help: commands under their headings."""
+
+        listed: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            heading = getattr(command, "rich_help_panel", None) or "Commands"
+            listed.setdefault(heading, []).append((name, (command.help or "").partition("\n\n")[0]))
+        print_help(self, ctx, listed)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The verb that is named. A place in its stead is answered with what can be done with a place."""
+        from difflib import get_close_matches
+
+        from visir.errors import ConfigurationError
+
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            name, called = args[0], ctx.command_path.replace("python -m ", "")
+            if Path(name).exists() or "/" in name:
+                raise ConfigurationError(f"{name!r} is a place, not a command.", hint=_for_place(name))
+            close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
+            meant = _deeper(ctx.find_root().command, name) or (f"{called} {close[0]}" if close else "")
+            hint = f"did you mean: {meant}? All commands: {called} --help" if meant else f"{called} --help lists them"
+            raise ConfigurationError(f"there is no command {called} {name}.", hint=hint)
+        return super().resolve_command(ctx, args)
+
+
+def _deeper(root: Any, name: str) -> str:
+    """The same name somewhere else: "library make" for "make"."""
+    for first, command in root.commands.items():
+        if name == first:
+            return f"visir {first}"
+        if name in getattr(command, "commands", {}):
+            return f"visir {first} {name}"
+    return ""
+
+
+def _for_place(name: str) -> str:
+    place = name if " " not in name else f"'{name}'"
+    return (
+        f"visir search {place} 'a dog' --model MODEL searches it once; visir library make {place} --model MODEL makes "
+        f"it searchable for good; visir data inspect {place} says what it holds"
+    )
+
+
+# How help looks: what a command does, examples, and its options in two columns that fit a narrow terminal.
+
+_LEFT = 28
+"""Columns of the names; a longer name has a line of its own."""
+_WIDEST = 110
+"""Longer lines are hard to read."""
+OPTIONS, OUTPUT = "Options", "Output"
+
+
+class VerbCommand(TyperCommand):
+    """A verb with visir's help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        print_help(self, ctx)
+
+
+def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, str]]] | None = None) -> None:
+    """Print what a command does, how it is called, and its options.
+
+    Args:
+        command: The command.
+        context: Of it.
+        commands: Of a group: heading → name and first line of each command below it.
+    """
+    from rich.text import Text
+
+    from visir.console import Console
+
+    console = Console(highlight=False)
+    console.width = min(console.width, _WIDEST)
+    first, *others = [part for part in (command.help or "").split("\n\n") if part]
+    console.print(Text(f"\n{first}\n", style="bold"))
+    console.print(Text(f"Usage: {_usage(command, context, commands is not None)}"))
+    for part in others:
+        console.print()
+        if part.startswith("$ "):
+            console.print(Text("Examples:", style="bold"))
+            console.print(Text("\n".join(f"  {line}" for line in part.split("\n"))), soft_wrap=True)
+        else:
+            for line in Text(part).wrap(console, console.width - 1):
+                line.rstrip()
+                console.print(line, soft_wrap=True)
+    commands = commands or {}
+    for heading, rows in commands.items():
+        widest = 4 + max(len(name) for below in commands.values() for name, _ in below)
+        _section(console, heading, [(Text(name, style="cyan"), Text(about)) for name, about in rows], widest)
+    for heading, parameters in _panels(command.get_params(context)):
+        _section(console, heading, [(_names(item), _about(item)) for item in parameters])
+    console.print()
+
+
+def _usage(command: Any, context: Any, is_group: bool) -> str:
+    path = context.command_path.replace("python -m ", "")
+    arguments = [_argument(item) for item in command.get_params(context) if item.param_type_name == "argument"]
+    return " ".join([path, "COMMAND …"] if is_group else [path, *arguments, "[OPTIONS]"])
+
+
+def _argument(parameter: Any) -> str:
+    name = str(parameter.metavar or parameter.name.upper())
+    if not name.endswith(("…", "...")) and parameter.nargs == -1:
+        name += "…"
+    return name if parameter.required or name.startswith("[") else f"[{name}]"
+
+
+def _panels(parameters: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """The headings with their options: arguments, what has no heading, headings as they come, what is printed."""
+    panels: dict[str, list[Any]] = {"Arguments": [], OPTIONS: []}
+    for item in parameters:
+        if getattr(item, "hidden", False):
+            continue
+        own = "Arguments" if item.param_type_name == "argument" else OPTIONS
+        is_help = "--help" in item.opts or item.name in ("install_completion", "show_completion")
+        panels.setdefault(OUTPUT if is_help else getattr(item, "rich_help_panel", None) or own, []).append(item)
+    printed = panels.pop(OUTPUT, [])
+    heading = OUTPUT if any(panels.values()) else OPTIONS
+    yield from ((name, listed) for name, listed in [*panels.items(), (heading, printed)] if listed)
+
+
+def _names(parameter: Any) -> Text:
+    from rich.text import Text
+
+    if parameter.param_type_name == "argument":
+        return Text(_argument(parameter), style="cyan")
+    short = [name for name in parameter.opts if not name.startswith("--")]
+    long = [name for name in parameter.opts if name.startswith("--")]
+    shown = ", ".join([*short, *long])
+    if parameter.secondary_opts:
+        shown += " / " + ", ".join(parameter.secondary_opts)
+    value = "" if parameter.is_flag else f" {parameter.metavar or parameter.name.upper().replace('_', '-')}"
+    return Text(("" if short else "    ") + shown, style="cyan").append(value, style="not bold dim")
+
+
+def _about(parameter: Any) -> Text:
+    from rich.text import Text
+
+    text = Text(" ".join((getattr(parameter, "help", None) or "").split()))
+    default = parameter.default
+    shown = getattr(parameter, "show_default", True)
+    if parameter.required and parameter.param_type_name != "argument":
+        text.append(" (required)", style="dim")
+    elif shown and not callable(default) and default not in (None, False, True, "", (), []):
+        text.append(f" (default: {default})", style="dim")
+    return text
+
+
+def _section(console: Any, heading: str, rows: Iterable[tuple[Text, Text]], width: int = _LEFT) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Text(f"\n{heading}:", style="bold"))
+    for left, right in rows:
+        lines = right.wrap(console, max(console.width - width - 2, 30))
+        if left.cell_len > width - 2:
+            console.print(Text("  ").append(left))
+            lead: Iterator[Text] = iter(())
+        else:
+            lead = iter([Text("  ").append(left)])
+        for item in lines:
+            start = next(lead, Text(""))
+            start.pad_right(width + 2 - start.cell_len)
+            item.rstrip()
+            console.print(start.append(item), soft_wrap=True)
+        for start in lead:
+            console.print(Padding(start, 0))
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,8 +312,6 @@ def group(name: str, about: str, verbs: dict[str, Callable[..., Any]]) -> typer.
         about: What it is for, in a line.
         verbs: Its verbs by name, in the order of the help.
     """
-    from visir.cli.groups import VerbGroup
-    from visir.cli.help import VerbCommand
 
     made = typer.Typer(name=name, help=about, cls=VerbGroup, no_args_is_help=True)
     made.callback(help=about)(_nothing)
@@ -99,9 +327,6 @@ def _nothing() -> None:
 def prepare(target: typer.Typer) -> typer.Typer:
     """Make verbs of all functions of a group, also of one from another package."""
     from typer.core import TyperGroup
-
-    from visir.cli.groups import VerbGroup
-    from visir.cli.help import VerbCommand
 
     for command in target.registered_commands:
         if command.callback is not None:

@@ -7,26 +7,92 @@ import io
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.draft import Draft
-from visir.collections.findings import Finding, Level, Report
 from visir.collections.images import SCENE, ImageReader, decode, readable
-from visir.collections.picture_fragments import file_of
 from visir.collections.portable import PORTABLE
+from visir.collections.segments import file_of
 from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.collections.task_memory import is_task, is_task_set
+from visir.display import Tabular, brief, counted
 from visir.errors import CollectionError, VisirError
 from visir.progress import Progress
 from visir.records import Collection
 from visir.storage import MANIFEST, Manifest, is_made_by_visir
+
+# What a check of a source found: errors, warnings and notes.
+
+Level = Literal["error", "warning", "note"]
+EXAMPLES = 10
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One kind of thing that is wrong, or worth knowing."""
+
+    level: Level  # how grave it is
+    kind: str  # what it is, in words: "captions without text"
+    count: int  # how many there are
+    examples: tuple[str, ...] = ()  # the first few
+
+
+@dataclass(repr=False)
+class Report(Tabular, view="visir.reports.views.check"):
+    """What a check found. `ok` is whether there is no error; warnings and notes are for the reader to judge."""
+
+    name: str  # the name of the source, and `source` where it comes from
+    source: str
+    counts: dict[str, int] = field(default_factory=dict)  # how much there is: "images" → 31,783
+    # Number of captions → number of images with so many.
+    captions_per_image: dict[int, int] = field(default_factory=dict)
+    decoded: int = 0  # how many pictures were decoded
+    formats: dict[str, int] = field(default_factory=dict)  # format of pictures → how many have it
+    sizes: str = ""  # the range of widths and heights, in words
+    pictures_looked_for: bool = False  # whether there are places of pictures, which were looked at
+    findings: list[Finding] = field(default_factory=list)  # what was found, in the order of the checks
+
+    def __repr__(self) -> str:
+        shown = [f"{finding.level}: {finding.kind}: {finding.count:,}" for finding in self.findings[:3]]
+        rest = len(self.findings) - len(shown)
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
+        return brief(self, self.name, counts, *shown, f"… and {counted(rest, 'findings')} more" if rest else "")
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing found is an error."""
+        return not any(finding.level == "error" for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """What was looked at, and whether anything is wrong with it, in one sentence."""
+        if not self.counts:
+            return "not fit for use as it is: it cannot be read"
+        if set(self.counts) == {"files"}:  # a folder of visir's own
+            scope = "checked: every byte, against what visir wrote"
+            return f"{'no errors found' if self.ok else 'not fit for use as it is'} ({scope})"
+        looked_at = "ids, links between images and captions, texts" if "captions" in self.counts else "ids, texts"
+        if self.decoded:
+            pictures = f"{self.decoded:,} pictures decoded"
+        else:
+            pictures = "pictures were not decoded" if self.pictures_looked_for else "no pictures at hand"
+        scope = f"checked: {looked_at}; {pictures}; not whether captions fit their pictures"
+        return f"{'no errors found' if self.ok else 'not fit for use as it is'} ({scope})"
+
+    def add(self, level: Level, kind: str, cases: Iterable[str]) -> None:
+        """Add a finding, if there is any case of it."""
+        listed = list(cases)
+        if listed:
+            self.findings.append(Finding(level, kind, len(listed), tuple(listed[:EXAMPLES])))
+
 
 # What is wrong with the pictures of a source: those that are missing, broken, or there twice.
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
-from visir.collections.picture_fragments import Part, part_fragment
+from visir.collections.segments import Part, part_fragment
 from visir.collections.task_draft import Side, TaskDraft
 from visir.display import counted
 from visir.errors import CollectionError
-from visir.records.labels import GROUP, IMAGE
-from visir.records.task_file import TaskFile
-from visir.records.task_set import TaskSet
+from visir.records.items import GROUP, IMAGE
+from visir.records.task import TaskFile, TaskSet
 
 Missing = Literal["drop", "fault"]
 

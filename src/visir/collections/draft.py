@@ -41,7 +41,7 @@ class SourceDraft(ABC):
     # (n,) the zip or tar in which it lies, None for plain files; or empty.
     archives: list[str | None] = field(default_factory=list)
     # By row, of pictures that are named: what stands behind the path once it is known
-    # (`visir.collections.picture_fragments`).
+    # (`visir.collections.segments`).
     fragments: dict[int, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)  # what cannot be read
     # What else is worth knowing; they become part of the `source` of the record.

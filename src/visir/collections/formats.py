@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from visir.collections.descriptor import Format, JudgementFormat
 from visir.collections.judgements import cxc, eccv, flickr8k, pairs
 from visir.collections.portable import FORMAT as PORTABLE
 from visir.collections.readers import (
@@ -46,6 +45,7 @@ from visir.collections.readers import (
     xm3600,
     xtd,
 )
+from visir.collections.sources import Format, JudgementFormat
 from visir.plugins import FORMATS as GROUP
 from visir.registry import Registry
 

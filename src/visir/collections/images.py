@@ -7,7 +7,7 @@ import hashlib
 import io
 import re
 import threading
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import PIL
+import pyarrow as pa
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
-from visir.collections.found_notes import no_picture
-from visir.collections.picture_fragments import FRAME, cut, file_of, part_of
 from visir.collections.picture_kinds import begins_like_picture, has_heif, looks_like, register_heif
-from visir.collections.segments import check_segments
+from visir.collections.segments import FRAME, check_segments, cut, file_of, part_of
+from visir.collections.task_draft import no_picture
 from visir.errors import CollectionError, ImageError, from_system
 from visir.records import HasImages
 from visir.storage import MANIFEST, FolderError, check_written
@@ -33,6 +33,45 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.ImageCms import ImageCmsTransform
+
+
+# Data frames and Arrow tables as plain lists, whichever library they are of.
+
+
+def columns_of(value: Any) -> dict[str, list[Any]] | None:
+    """Return the columns of a table in memory as lists by name; None for anything that is no table."""
+    # Missing values (NaN in pandas) become None.
+    if isinstance(value, (pa.Table, pa.RecordBatch)):
+        return _listed(value)
+    package = type(value).__module__.partition(".")[0]
+    if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
+        return {str(name): _present(value[name].tolist()) for name in value.columns}
+    if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
+        return {str(name): values for name, values in value.to_dict(as_series=False).items()}
+    if hasattr(value, "__arrow_c_stream__") and not isinstance(value, Mapping):
+        try:
+            return _listed(pa.table(value))
+        except (TypeError, ValueError, pa.ArrowInvalid):  # a single column
+            return None
+    return None
+
+
+def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Go through columns row by row."""
+    lengths = {name: len(values) for name, values in table.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise CollectionError(f"{where}: the columns differ in length: {shown}.", code="columns-differ-length")
+    for number, values in enumerate(zip(*table.values(), strict=True), 1):
+        yield f"row {number}", dict(zip(table, values, strict=True))
+
+
+def _listed(table: Any) -> dict[str, list[Any]]:
+    return {name: table.column(name).to_pylist() for name in table.schema.names}
+
+
+def _present(values: list[Any]) -> list[Any]:
+    return [None if isinstance(value, float) and value != value else value for value in values]
 
 
 # Colours as a person sees them: what a profile says about the numbers of a picture, brought to sRGB, that of screens.

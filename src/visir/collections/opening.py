@@ -12,8 +12,8 @@ from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.digests import picture_digests
 from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
-from visir.collections.frames import columns_of, table_rows
 from visir.collections.held_pictures import HeldPictures, is_picture
+from visir.collections.images import columns_of, table_rows
 from visir.collections.judgements.pairs import judge
 from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
@@ -223,7 +223,7 @@ AnySource: TypeAlias = Collection | TaskFile | TaskSet
 _FOLDERS = {
     "library": "visir.library.library:Library.open",
     "result": "visir.evaluation.results:load_evaluation",
-    "classification": "visir.evaluation.classification.files:load_classification",
+    "classification": "visir.evaluation.classification.labelling:load_classification",
     "index": "visir.retrieval.kinds:open_index",
     "parts": "visir.encoders.parts_folder:Parts",
 }

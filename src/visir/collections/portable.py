@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from visir.collections.descriptor import Format
 from visir.collections.images import SCENE, ImageReader
+from visir.collections.sources import Format
 from visir.errors import CollectionError, ImageError, VisirError, raise_faults
 from visir.files import read_json
 from visir.parquet import read_table

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from visir.collections.frames import columns_of, table_rows
+from visir.collections.images import columns_of, table_rows
 from visir.collections.readers.columns import one_column
 from visir.collections.readers.delimited import find_delimiter, find_encoding
 from visir.collections.readers.rows import read_rows

@@ -6,9 +6,12 @@ copies all that came before. Six megabytes of segments take it a minute. No came
 
 from __future__ import annotations
 
+import io
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from PIL import Image
 
 from visir.errors import ImageError
 
@@ -163,3 +166,44 @@ def _ppm(data: bytes) -> str:
             return f"{len(data):,} bytes of decimal digits, over the limit of {MOST_PLAIN:,}"
         return _too_many("comments", data.count(b"#", place), MOST)
     return ""
+
+
+# Fragments behind the path of a picture: the part of it that is meant, and how its file is read.
+
+FRAME = "#bgr"
+"""Behind the path of an array of a picture whose channels are blue, green, red."""
+_PART = re.compile(r"(.+)#xywh=(\d+),(\d+),(\d+),(\d+)")
+
+Part = tuple[int, int, int, int]
+"""(left, top, width, height), in pixels."""
+
+
+def part_of(path: str | None) -> tuple[str, Part] | None:
+    """The path of the whole picture and the part, of a path that names a part; else None."""
+    match = None if path is None else _PART.fullmatch(path)
+    if match is None:
+        return None
+    left, top, width, height = (int(number) for number in match.groups()[1:])
+    return match[1], (left, top, width, height)
+
+
+def part_fragment(part: Sequence[int]) -> str:
+    """What stands behind the path of a picture of which a part is meant."""
+    return f"#xywh={','.join(map(str, part))}"
+
+
+def file_of(path: str) -> str:
+    """The path of the file, without fragments."""
+    whole = part_of(path)
+    return (path if whole is None else whole[0]).removesuffix(FRAME)
+
+
+def cut(picture: Image.Image, part: Part, where: str) -> bytes:
+    """The bytes of a part of a picture, as BMP; what lies beyond the edge is left out."""
+    left, top, width, height = part
+    box = (left, top, min(left + width, picture.width), min(top + height, picture.height))
+    if box[0] >= box[2] or box[1] >= box[3]:
+        raise ImageError(f"{where}: the part is outside the picture of {picture.width} × {picture.height} pixels.")
+    stream = io.BytesIO()
+    picture.crop(box).save(stream, "BMP")
+    return stream.getvalue()

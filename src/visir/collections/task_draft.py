@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,18 +10,18 @@ from typing import Literal
 import pyarrow as pa
 
 from visir.collections.draft import SourceDraft
-from visir.errors import CollectionError
+from visir.errors import CollectionError, ImageError
 from visir.records.items import PLACES, Items
-from visir.records.protocol import Ties
-from visir.records.task_file import (
+from visir.records.result import Ties
+from visir.records.task import (
     TASK_CANDIDATES,
     TASK_DOCUMENTS,
     TASK_EXCLUDED,
     TASK_JUDGEMENTS,
     TASK_QUERIES,
     TaskFile,
+    TaskSet,
 )
-from visir.records.task_set import TaskSet
 
 Side = Literal["queries", "documents"]
 
@@ -178,3 +179,29 @@ class TaskSetDraft(SourceDraft):
         for part in self.parts.values():
             part.paths, part.archives = self.paths, self.archives
         return TaskSet(self.name, {name: part.build() for name, part in self.parts.items()}, self.described_source())
+
+
+# The note of a source that says how many of its pictures were found, and where; read again when one is missing.
+
+_FOUND = re.compile(r"images: [\d,]+ of [\d,]+ found in ([^;]+)")
+
+
+def found_note(number: int, count: int, where: str) -> str:
+    """The note."""
+    return f"images: {number:,} of {count:,} found" + (f" in {where}" if where else " (none beside it)")
+
+
+def no_picture(where: str, source: str) -> ImageError:
+    """The error for a picture without a path."""
+    option = "(--images; in a recipe data.images)"
+    note = _FOUND.search(source)
+    if note is None:
+        return ImageError(
+            f"{where}: only its metadata is at hand.",
+            hint=f"say where the pictures are: images=FOLDER_OR_ZIP {option}",
+            code="metadata-hand",
+        )
+    return ImageError(
+        f"{where}: not found in {note[1]}, where others are.",
+        hint=f"mend its name; or say where it is beside these: images=[PLACE, PLACE] {option}",
+    )

@@ -9,19 +9,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from visir.collections.frames import columns_of, table_rows
 from visir.collections.held_pictures import HeldPictures, is_picture
+from visir.collections.images import columns_of, table_rows
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.qrels_reading import judgement_rows
-from visir.collections.readers.dataset_tables import dataset_table, is_dataset, is_dataset_dict
+from visir.collections.readers.huggingface import dataset_table, is_dataset, is_dataset_dict
 from visir.collections.readers.rows import OnFault
-from visir.collections.readers.task_files import PartFile
 from visir.collections.readers.task_folder import file_table
 from visir.collections.readers.task_reader import (
     IMAGES,
     ITEM_IDS,
     PARTS,
     TEXTS,
+    PartFile,
     TaskPart,
     TaskReader,
     TaskTable,

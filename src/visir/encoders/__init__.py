@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from visir.encoders.composed.compose import compose
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
-    from visir.encoders.families import FAMILIES, Family
-    from visir.encoders.known_models import ModelList, recommended
+    from visir.encoders.families import FAMILIES, Family, KnownModel, ModelList, recommended
     from visir.encoders.loading import load, load_cross_encoder
-    from visir.encoders.model_facts import KnownModel
     from visir.encoders.parts import encode_parts
     from visir.encoders.parts_folder import Parts
     from visir.encoders.store import Store
@@ -43,9 +41,9 @@ __getattr__, __dir__ = lazy(
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
         "Family": "visir.encoders.families",
-        "KnownModel": "visir.encoders.model_facts",
-        "ModelList": "visir.encoders.known_models",
-        "recommended": "visir.encoders.known_models",
+        "KnownModel": "visir.encoders.families",
+        "ModelList": "visir.encoders.families",
+        "recommended": "visir.encoders.families",
     },
 )
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from visir.display import counted, listed
 from visir.encoders.base import Encoder
+from visir.encoders.families import where_to_begin
 from visir.encoders.item_parts import how_to_compose
-from visir.encoders.known_models import where_to_begin
 from visir.errors import CollectionError, EncoderError, raise_faults
 from visir.records import Items, Modality
 from visir.records.items import PLURALS, held

@@ -9,9 +9,7 @@ from typing import cast
 
 from visir.display import quoted
 from visir.encoders.base import Encoder
-from visir.encoders.families import family_of
-from visir.encoders.known_models import named_like
-from visir.encoders.model_facts import cached_folder
+from visir.encoders.families import cached_folder, family_of, named_like
 from visir.errors import EncoderError
 from visir.files import is_there
 from visir.options import split_mark

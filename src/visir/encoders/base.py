@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.encoders.finite import finite
+from visir.encoders.families import where_to_begin
 from visir.encoders.forms import as_dense, joined
 from visir.encoders.inputs import Pixels, valid_pictures
 from visir.encoders.intake import EMBEDDING, Embedded, checked, faults_named
 from visir.encoders.item_parts import ReadsWhole, how_to_compose
-from visir.encoders.known_models import where_to_begin
-from visir.errors import EncoderError, nearest
+from visir.errors import EmbeddingError, EncoderError, nearest
 from visir.records import (
     Embeddings,
     EncoderCard,
@@ -36,12 +35,42 @@ from visir.records import (
 )
 from visir.records.columns import valid_texts
 from visir.records.items import PLURALS
+from visir.records.vectors import NOT_FINITE
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.truncation import TextLimit
+
+
+# NaN and infinite values in vectors: of which inputs they are.
+
+
+def not_finite(vectors: Embedded, values: NDArray[Any] | None = None) -> NDArray[np.int64]:
+    """The numbers of the inputs that have a NaN or infinite value."""
+    flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors
+    bad = np.flatnonzero(~np.isfinite(flat if values is None else values).all(axis=1))
+    if len(bad) and isinstance(vectors, TokenVectors):
+        bad = np.unique(np.searchsorted(vectors.offsets, bad, side="right") - 1)
+    return bad
+
+
+def finite(vectors: Embedded, names: Sequence[object], label: str) -> Embedded:
+    """The vectors as they are."""
+    bad = not_finite(vectors)
+    if len(bad):
+        fault = f"{label} returned NaN or infinite values for"
+        raise EmbeddingError(
+            f"{fault} {faulty_inputs(bad, names)}.", hint=NOT_FINITE, code="returned-nan-infinite-values"
+        )
+    return vectors
+
+
+def faulty_inputs(bad: NDArray[np.int64], names: Sequence[object]) -> str:
+    """How many inputs, and the first of them: "7 inputs: 'a', 'b', 'c', 'd', 'e', …"."""
+    named = ", ".join(repr(names[int(number)]) for number in bad[:5]) + (", …" if len(bad) > 5 else "")
+    return f"{len(bad)} {'input' if len(bad) == 1 else 'inputs'}: {named}"
 
 
 # What the code of own functions and classes *is*: a short mark that changes when they are edited.

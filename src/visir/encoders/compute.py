@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_broken
 from visir.encoders.forms import joined, taken
 from visir.encoders.intake import Embedded
-from visir.encoders.journal import Journal
 from visir.encoders.loader import Loaded, load_images
-from visir.encoders.suffixes import with_suffixes
+from visir.encoders.loading import with_suffixes
+from visir.encoders.store import Journal, check_broken
 from visir.progress import Progress
 from visir.records import Items, Modality, TokenVectors
 from visir.records.items import PLURALS

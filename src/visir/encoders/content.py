@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
-from visir.collections.picture_fragments import file_of
+from visir.collections.segments import file_of
 from visir.errors import ImageError, VisirError
 from visir.fingerprint import hash_columns
 from visir.progress import Progress

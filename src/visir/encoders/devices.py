@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from visir.errors import EncoderError, nearest
-from visir.launched import launched_here
+from visir.threads import launched_here
 
 COMPILED = "openvino"
 """The device name of towers that OpenVINO compiles for the CPU."""

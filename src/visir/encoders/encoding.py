@@ -15,16 +15,22 @@ from visir.display import Displayed
 from visir.encoders.accepted import check_accepted
 from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_broken, check_there, usable_entry, without_broken
 from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
 from visir.encoders.content import image_marks
 from visir.encoders.forms import as_dense, taken
 from visir.encoders.item_parts import ItemPart, shared_part
-from visir.encoders.journal import Journal
-from visir.encoders.kept_form import kept_form
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
-from visir.encoders.store import Entry, Store
+from visir.encoders.store import (
+    Entry,
+    Journal,
+    Store,
+    check_broken,
+    check_there,
+    kept_form,
+    usable_entry,
+    without_broken,
+)
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, nearest, raise_faults
 from visir.records import Embeddings, Items, Modality, MultiVectorEmbeddings, Role, SparseEmbeddings, Vectors
 from visir.records.items import PLURALS

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from visir.arrays import load_array
 from visir.encoders.checkpoints import Layout, read_description
-from visir.encoders.models.imported import Imported
-from visir.encoders.models.vector_files import VectorRows
+from visir.encoders.models.vector_files import Imported, VectorRows
 from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.parquet import read_table
 from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, strings

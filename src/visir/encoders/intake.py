@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EncoderError, VisirError
 from visir.records import Modality, TokenVectors
-from visir.records.arrays import as_array
+from visir.records.columns import as_array
 
 # What an encoder of form "multi-vector" returns becomes `TokenVectors`, or an error that says what was expected.
 

@@ -16,7 +16,7 @@ from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Items
 from visir.robustness.corruptions import spoilt
-from visir.shortcuts.pictures import stamped
+from visir.shortcuts.view import stamped
 from visir.threads import usable_cores
 
 if TYPE_CHECKING:

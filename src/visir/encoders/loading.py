@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from visir.encoders.base import Encoder
 from visir.encoders.composed.encoder import ComposedEncoder
 from visir.encoders.composed.rule import split_rule
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, DEFAULT, INT8, NotCompiledError, default_device
-from visir.encoders.families import Family, family_of
-from visir.encoders.known_models import named_like, where_to_begin
-from visir.encoders.own_code import check_code, name_model
+from visir.encoders.families import Family, family_of, named_like, where_to_begin
+from visir.encoders.places import check_code, name_model
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.files import is_there, nearest_folder
 from visir.options import split_mark
 from visir.remote import local_path
+
+# Texts with their shortcuts, as a model reads them whole.
+
+
+class Reader(Protocol):
+    """What reads texts: an encoder or a backbone."""
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated."""
+        ...
+
+
+def with_suffixes(reader: Reader, texts: Sequence[str], suffixes: Sequence[str]) -> list[str]:
+    """Each text and its ending; a text too long for `reader` is cut before its ending, which is read whole."""
+    # A tokeniser that cuts at the end would lose the shortcut first (the thesis's released code loses it). Endings are
+    # six digits with spaces between them, each a token of its own: room for one ending is room for all.
+    if not len(texts):
+        return []
+    return [f"{text} {suffix}" for text, suffix in zip(reader.truncate(texts, suffixes[0]), suffixes, strict=True)]
+
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from visir.collections.images import opened
 from visir.collections.streams import StreamedPicture
-from visir.encoders.base import Encoder
+from visir.encoders.base import Encoder, finite
 from visir.encoders.compute import ForwardOptions, computed
-from visir.encoders.finite import finite
 from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.loader import prepared_ahead, preprocessed, sorted_out

@@ -6,7 +6,9 @@ batches of a single process. `shard_folder.py` says where shards lie and which o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,20 +19,305 @@ import pyarrow as pa
 from visir.arrays import load_array
 from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_broken, is_readable_again, usable_entry
 from visir.encoders.compute import ForwardOptions, alignment, complete, dimension_of, entry_card
 from visir.encoders.encoding import check_not_empty
 from visir.encoders.forms import part_of
 from visir.encoders.intake import Embedded
-from visir.encoders.journal import Journal
-from visir.encoders.kept_form import IDS_FILE, OFFSETS_FILE, VECTORS_FILE
-from visir.encoders.shard_folder import Shard, ShardFolder
-from visir.encoders.store import VECTORS, Entry, Store
-from visir.errors import EmbeddingError, EncoderError
+from visir.encoders.store import (
+    IDS_FILE,
+    OFFSETS_FILE,
+    VECTORS,
+    VECTORS_FILE,
+    Entry,
+    Journal,
+    Store,
+    check_broken,
+    is_readable_again,
+    kept_form,
+    usable_entry,
+)
+from visir.errors import ConfigurationError, EmbeddingError, EncoderError
+from visir.fingerprint import hash_columns
 from visir.parquet import read_table
-from visir.records import Items, Role, TokenVectors
-from visir.storage import Manifest, changing
+from visir.records import EncoderCard, Items, Role, TokenVectors
+from visir.remote import RemoteFolder, is_url
+from visir.storage import MANIFEST, Manifest, Scratch, changing, remove_folder
 from visir.storage.removal import remove_empty_folders
+from visir.threads import launched
+
+# Where shards are, and whether they belong together: one folder of shards per encoder and items.
+
+_NAME = re.compile(r"([a-z+-]+)-(\d{5})-of-(\d{5})")
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """Part `number` (from 1) of `count` parts of the inputs."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def of(cls, text: str) -> Shard:
+        """From "3/16": the third of sixteen."""
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 99_999:
+            raise ConfigurationError(
+                f"shard {text!r}: there is no such part.", hint="the third of sixteen is 3/16", code="no-such-part"
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    @classmethod
+    def launched(cls) -> Shard | None:
+        """The one for this process among those a launcher started together; None for a process alone."""
+        rank, count = launched()
+        return None if count == 1 else cls(rank + 1, count)
+
+    def rows(self, total: int, step: int) -> range:
+        """Its inputs, of `total`. Parts begin at multiples of `step` and differ by one step at most in length."""
+        # Where there are fewer steps than parts, some are empty.
+        steps = -(-total // step)
+        first, stop = (steps * number // self.count * step for number in (self.number - 1, self.number))
+        return range(min(first, total), min(stop, total))
+
+    def name(self, label: str) -> str:
+        """The name of its folder."""
+        return f"{label}-{self.number:05}-of-{self.count:05}"
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+
+class ShardFolder:
+    """The shards of some items by one encoder."""
+
+    def __init__(self, encoder: Encoder, items: Items, role: Role, store: Store, place: str | Path | None) -> None:
+        self.encoder, self.items = encoder, items
+        self.label = f"{items.modality}-{role}" if encoder.distinguishes_roles else items.modality
+        self.form = kept_form(encoder)
+        self.key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, self.form)
+        self.remote = RemoteFolder(str(place)) if is_url(place) else None
+        self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
+        self.own = place is not None
+        self.place = str(place) if place is not None else str(self.work)
+
+    def about(self, shard: Shard, rows: range) -> dict[str, Any]:
+        """What a shard is a part of, and which part: equal for equal shards."""
+        return {
+            "number": shard.number,
+            "count": shard.count,
+            "start": rows.start,
+            "stop": rows.stop,
+            "of": len(self.items),
+            "key": self.key,
+            "inputs": hash_columns([self.items.ids[rows.start : rows.stop]], sort=False),
+        }
+
+    def finished(self, count: int) -> tuple[int, ...]:
+        """The numbers of the finished ones of so many shards, ascending."""
+        if self.remote is not None:
+            names = self.remote.folders_with(MANIFEST)
+        else:
+            names = [name for name in _folders(self.work) if (self.work / name / MANIFEST).is_file()]
+        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
+        return tuple(sorted(int(match[2]) for match in matches if match[1] == self.label and int(match[3]) == count))
+
+    def card(self, shard: Shard) -> dict[str, Any] | None:
+        """The card of a finished shard; None when there is none."""
+        name = shard.name(self.label)
+        try:
+            if self.remote is None:
+                if not (self.work / name / MANIFEST).is_file():
+                    return None
+                manifest = Manifest.read(self.work / name, VECTORS)
+            else:
+                data = self.remote.read(f"{name}/{MANIFEST}")
+                if data is None:
+                    return None
+                manifest = Manifest.from_bytes(data, f"{self._named(shard)}/{MANIFEST}", VECTORS)
+        except EmbeddingError as fault:
+            raise self.damaged(shard, fault.message) from fault
+        card = dict(manifest.content)
+        try:
+            _ = [card[name] for name in ("shard", "broken", "seconds", "encoder", "items")]
+            _ = [card["shard"][name] for name in ("start", "stop", "of", "key", "inputs")]
+        except (KeyError, TypeError) as fault:
+            raise self.damaged(shard, f"its card: {fault!r}") from fault
+        return card
+
+    def all_cards(self) -> dict[Shard, dict[str, Any]]:
+        """The cards of all shards in order, after every check that needs no vectors."""
+        counts, total = self._counts(), len(self.items)
+        if not counts:
+            raise EmbeddingError(
+                f"{self.place}: there are no {self.label} shards.",
+                hint="make them first: visir encode … --shard 1/4, 2/4, … or under torchrun",
+                code="no-shards",
+            )
+        if len(counts) > 1:
+            raise EmbeddingError(
+                f"{self.place}: {self.label} shards of {' and of '.join(map(str, sorted(counts)))} parts.",
+                hint="delete those of one kind; what is whole can be joined",
+                code="shards-parts",
+            )
+        count = next(iter(counts))
+        missing = _without(count, self.finished(count))
+        if missing:
+            raise EmbeddingError(
+                f"{self.place}: of {count} {self.label} shards {_listed(missing)} "
+                f"{'is' if len(missing) == 1 else 'are'} missing.",
+                hint=f"visir encode … --shard {missing[0]}/{count}{self._where()}, or the whole launch again: finished "
+                "shards are skipped",
+                code="embedding-shards-missing",
+            )
+        cards: dict[Shard, dict[str, Any]] = {}
+        stop = 0
+        for number in range(1, count + 1):
+            shard = Shard(number, count)
+            card = self.card(shard)
+            if card is None:
+                raise self.damaged(shard, f"{MANIFEST} is gone")
+            about = card["shard"]
+            if about["key"] != self.key:
+                raise self._strange(shard, card)
+            if about["start"] != stop or about["of"] != total or (number == count and about["stop"] != total):
+                raise EmbeddingError(
+                    f"{self._named(shard)}: inputs {about['start']:,} to {about['stop']:,} of {about['of']:,}, but the "
+                    f"shard before it ends at {stop:,} of {total:,}.",
+                    hint=f"give all shards one --batch-size: delete it, then visir encode … --shard {shard}"
+                    f"{self._where()}",
+                    code="inputs-shard-before-ends",
+                )
+            stop = about["stop"]
+            cards[shard] = card
+        return cards
+
+    def check_other_counts(self, shard: Shard) -> None:
+        """Raise `EmbeddingError` when there are shards, finished or begun, of another number of parts."""
+        for count, numbers in self._counts().items():
+            if count == shard.count:
+                continue
+            missing = _without(count, self.finished(count))
+            again = f"one by one: --shard {missing[0]}/{count} and so on" if missing else "join them: --merge"
+            places = self.place if self.remote is None or not _folders(self.work) else f"{self.place} and {self.work}"
+            raise EmbeddingError(
+                f"{self.place}: holds {self.label} shards {_listed(sorted(numbers))} of {count}, finished or begun; "
+                f"this is {shard.number} of {shard.count}.",
+                hint=f"go on with {count} processes, or {again}; to begin anew, delete {places}",
+                code="holds-shards-finished-begun",
+            )
+
+    def check_same(self, shard: Shard, card: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """Raise `EmbeddingError` when the finished shard is not the one that `about` describes."""
+        existing = card["shard"]
+        if existing["key"] != about["key"]:
+            raise self._strange(shard, card)
+        if existing != about:
+            same_rows = (existing["start"], existing["stop"]) == (about["start"], about["stop"])
+            reason = "another order of the collection" if same_rows else "another --batch-size"
+            raise EmbeddingError(
+                f"{self._named(shard)}: inputs {existing['start']:,} to {existing['stop']:,}, and this would be "
+                f"{about['start']:,} to {about['stop']:,}: {reason}.",
+                hint="take the same for all shards, or delete that one",
+                code="shards-of-other-inputs",
+            )
+
+    def publish(self, shard: Shard) -> None:
+        """Copy a finished shard to the place of all shards, if that is elsewhere; its manifest goes last."""
+        if self.remote is not None:
+            name = shard.name(self.label)
+            self.remote.put(self.work / name, name, self._files)
+            remove_folder(self.work / name)
+
+    def remove(self, shard: Shard) -> None:
+        """Remove a finished shard."""
+        if self.remote is not None:
+            self.remote.remove(shard.name(self.label))
+        else:
+            remove_folder(self.work / shard.name(self.label))
+
+    @contextlib.contextmanager
+    def local(self, shard: Shard) -> Iterator[Path]:
+        """The shard's folder, or a copy of it for as long as it is needed."""
+        if self.remote is None:
+            yield self.work / shard.name(self.label)
+            return
+        with Scratch.beside(self.work / "copy") as scratch:
+            folder = scratch.file(f"shard/{MANIFEST}").parent
+            for name in self.form.files:
+                scratch.file(f"shard/{name}")
+            self.remote.get(shard.name(self.label), self._files, folder)
+            yield folder
+
+    def damaged(self, shard: Shard, reason: str) -> EmbeddingError:
+        """The error for a shard that is not what was written."""
+        return EmbeddingError(
+            f"{self._named(shard)}: damaged: {reason}.",
+            hint=f"delete it and make it again: visir encode … --shard {shard}{self._where()}",
+            code="damaged",
+        )
+
+    def _strange(self, shard: Shard, card: Mapping[str, Any]) -> EmbeddingError:
+        maker, items = EncoderCard(**card["encoder"]), card["items"]
+        mine = self.encoder.card
+        if not mine.is_same_model(maker) or (mine.revision, mine.dtype) != (maker.revision, maker.dtype):
+            reason = f"made by {_model(maker.to_dict())}, not by {_model(mine.to_dict())}"
+        elif items["fingerprint"] != self.items.fingerprint:
+            reason = (
+                f"of another collection ({items['name']}, fingerprint {items['fingerprint'][:8]}, not "
+                f"{self.items.name}, {self.items.fingerprint[:8]})"
+            )
+        elif mine.differences(maker, self.items.modality):
+            reason = "made with another preprocessing"
+        else:
+            reason = "of the same ids, but the pictures were others (their bytes differ)"
+        return EmbeddingError(
+            f"{self._named(shard)}: {reason}.",
+            hint="name another folder for these shards (--shards), or delete it",
+            code="parts-of-another-run",
+        )
+
+    def _counts(self) -> dict[int, list[int]]:
+        """Numbers of the shards that are finished or begun, by the number of parts."""
+        names = [*_folders(self.work), *(self.remote.names() if self.remote is not None else ())]
+        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
+        counts: dict[int, list[int]] = {}
+        for number, count in {(int(match[2]), int(match[3])) for match in matches if match[1] == self.label}:
+            counts.setdefault(count, []).append(number)
+        return counts
+
+    @property
+    def _files(self) -> tuple[str, ...]:
+        """The files of a shard; the manifest is written last, and says that the others are complete."""
+        return (*self.form.files, MANIFEST)
+
+    def _named(self, shard: Shard) -> str:
+        return f"{self.place}/{shard.name(self.label)}"
+
+    def _where(self) -> str:
+        return f" --shards {self.place}" if self.own else ""
+
+
+def _folders(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+
+
+def _without(count: int, numbers: Iterable[int]) -> list[int]:
+    """The numbers of 1 … count that are not in `numbers`."""
+    return sorted(set(range(1, count + 1)).difference(numbers))
+
+
+def _listed(numbers: list[int], limit: int = 10) -> str:
+    return ", ".join(map(str, numbers[:limit])) + (f" and {len(numbers) - limit} more" if len(numbers) > limit else "")
+
+
+def _model(card: Mapping[str, Any]) -> str:
+    facts = [str(card[field])[:12] for field in ("revision", "weights") if card[field]]
+    return f"{card['name']} ({', '.join([*facts, str(card['dtype'])])})"
+
 
 _BLOCK = 1 << 16
 

@@ -6,13 +6,11 @@ compare([load("results/clip"), load("results/siglip")]).differences
 explain(evaluation, published.load("brittleness-table-3").row("CLIP", "Flickr30k")).sentence
 """
 
-from visir.evaluation.compare import compare
-from visir.evaluation.comparison import Comparison, Difference
+from visir.evaluation.compare import Comparison, Difference, compare
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explaining import Explanation, Fit, Material, explain
-from visir.evaluation.fusion_weights import FusionWeights, choose_fusion_weights
 from visir.evaluation.results import Evaluation, load, load_evaluation, save
-from visir.evaluation.text_weight import ChosenWeight, choose_weight
+from visir.evaluation.text_weight import ChosenWeight, FusionWeights, choose_fusion_weights, choose_weight
 
 # The functions have the names of their modules and hide them here. Import from a module by its full name:
 # `from visir.evaluation.compare import …`.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +15,10 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
-from visir.evaluation.clusters import clusters_of
-from visir.evaluation.intervals import measure_interval
+from visir.evaluation.intervals import independent_with_test, measure_interval, paired_with_test
 from visir.evaluation.measures import base_of
 from visir.evaluation.measures.measure import aggregate
-from visir.evaluation.significance import NO_INTERVAL
+from visir.evaluation.significance import NO_INTERVAL, clusters_of, corrected
 from visir.evaluation.typical_measures import typical_measures
 from visir.records import GROUP, Result
 
@@ -133,3 +134,173 @@ def queries_by_value(labels: pa.Table, label: str) -> Iterator[tuple[str, NDArra
     column = pc.fill_null(labels[label], UNLABELLED).combine_chunks()
     for value in column.unique().to_pylist():
         yield value, np.flatnonzero(pc.equal(column, value).to_numpy(zero_copy_only=False))
+
+
+# How far the values of a label are apart: one language against another, over the images that both have.
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelDifference:
+    """One value of a label against another."""
+
+    task: str  # the task
+    first: str  # a value: "de"
+    second: str  # the value that it is compared with: "en"
+    units: int  # how many images (or queries) the difference is taken over
+    paired: bool  # whether both values have queries of these same images
+    first_mean: float  # the mean of the measure over the units of the first value
+    second_mean: float  # likewise of the second
+    low: float  # the 95 % interval of the difference, its lower end; NaN where there is none
+    high: float  # its upper end
+    p: float  # the p-value, corrected for all pairs of the task (Holm); NaN where it cannot be tested
+    beyond: int = 0  # of how many queries of both values the rank is not known; then there is no p
+
+    @property
+    def difference(self) -> float:
+        """The mean of the first value minus that of the second."""
+        return self.first_mean - self.second_mean
+
+
+@dataclass(frozen=True)
+class LabelDifferences(Tabular, Plotted, view="visir.reports.views.label_differences"):
+    """The differences between all values of a label."""
+
+    system: str  # the name of the system
+    label: str  # the name of the label: "language"
+    measure: str  # the name of the measure
+    reference: str  # the value that the table compares all others with
+    values: tuple[str, ...]  # the values, in the order of their first queries
+    rows: tuple[LabelDifference, ...]  # one for each task and pair of values
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{row.task} {row.first} − {row.second}: {row.difference:+.4g} ({row.low:.4g} to {row.high:.4g})"
+            for row in self.rows
+            if row.second == self.reference
+        ]
+        return brief(self, f"{self.system}, {self.measure} by {self.label}: {counted(len(self.rows), 'pairs')}", *lines)
+
+    def __getitem__(self, pair: tuple[str, str] | tuple[str, str, str]) -> LabelDifference:
+        """The difference of two values: `differences["de", "en"]`, or `["t2i", "de", "en"]` with several tasks."""
+        *task, first, second = pair
+        rows = [
+            row for row in self.rows if (row.first, row.second) == (first, second) and row.task in (task or self.tasks)
+        ]
+        if len(rows) != 1:
+            problem = f"there is no pair {pair!r}" if not rows else f"{pair!r}: of which task?"
+            raise VisirError(problem, hint=f"values: {', '.join(self.values)}; tasks: {', '.join(self.tasks)}")
+        return rows[0]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that have the label."""
+        return tuple(dict.fromkeys(row.task for row in self.rows))
+
+
+def label_differences(result: Result, label: str, measure: str, reference: str | None = None) -> LabelDifferences:
+    """Compare all values of a label with each other."""
+    # Captions of one image in two languages are a pair: the difference is taken within each image, and the interval is
+    # that of its mean over the images which both languages have. So photos that are hard in every language do not widen
+    # it. Values that share less than half of their images (categories, as a rule) are compared as two independent
+    # samples. Before the correction for all pairs, p is below 5 % exactly where the interval leaves out 0
+    # (`visir.evaluation.intervals`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
+    # where a rank is not known, because nothing right is among the answers, there is no p either.
+    if base_of(measure) == "median_rank":
+        problem = f"{measure!r}: the difference of two medians has no test"
+        raise VisirError(problem, hint="take 'mean_rank' or 'mrr'")
+    rows: list[LabelDifference] = []
+    seen: dict[str, None] = {}
+    for task, labels in result.labels.items():
+        if label not in labels.column_names or measure not in result.per_query[task].column_names:
+            continue
+        column = pc.fill_null(labels[label], UNLABELLED).combine_chunks().to_numpy(zero_copy_only=False)
+        values = list(dict.fromkeys(column.tolist()))
+        seen |= dict.fromkeys(values)
+        if len(values) > 1:
+            measured, clusters = result.per_query[task][measure].to_numpy(), clusters_of(result, task)
+            of_ranks, last = base_of(measure) == "mean_rank", result.last_rank(task, measure)
+            rows += _rows_of(task, column, values, measured, clusters, of_ranks=of_ranks, last=last)
+    names = list(seen)
+    if len(names) < 2:
+        known = sorted({name for labels in result.labels.values() for name in labels.column_names[1:]})
+        problem = f"{result.system}: no two values of a label {label!r} were measured by {measure}."
+        raise VisirError(problem, hint=nearest(label, known) if known else "labels come with the task")
+    if reference is None:
+        reference = "en" if "en" in names else names[0]
+    if reference not in names:
+        raise VisirError(
+            f"{result.system}: no {label} is {reference!r}", hint=nearest(reference, names), code="no-such-row"
+        )
+    return LabelDifferences(result.system, label, measure, reference, tuple(names), tuple(rows))
+
+
+def _rows_of(
+    task: str,
+    column: NDArray[np.object_],
+    values: Sequence[str],
+    measured: Floats,
+    clusters: NDArray[np.int64] | None,
+    *,
+    of_ranks: bool,
+    last: int | None = None,
+) -> list[LabelDifference]:
+    """Both directions of every pair of values of one task."""
+    units = np.arange(len(column)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    of_value = {value: (measured[column == value], units[column == value]) for value in values}
+    pairs = list(itertools.combinations(values, 2))
+    compared = [value_difference(*of_value[a], *of_value[b], of_ranks=of_ranks) for a, b in pairs]
+    unknown = {value: 0 if last is None else int((own > last).sum()) for value, (own, _) in of_value.items()}
+    beyond = [unknown[a] + unknown[b] for a, b in pairs]
+    p_values = corrected([nan if queries else outcome[-1] for queries, outcome in zip(beyond, compared, strict=True)])
+    rows = []
+    for (a, b), outcome, queries, p in zip(pairs, compared, beyond, p_values, strict=True):
+        number, paired, first, second, low, high, _ = outcome
+        rows.append(LabelDifference(task, a, b, number, paired, first, second, low, high, float(p), queries))
+        rows.append(LabelDifference(task, b, a, number, paired, second, first, -high, -low, float(p), queries))
+    return rows
+
+
+def value_difference(
+    values: Floats,
+    units: NDArray[np.int64],
+    other_values: Floats,
+    other_units: NDArray[np.int64],
+    *,
+    of_ranks: bool = False,
+) -> tuple[int, bool, float, float, float, float, float]:
+    """Compare the queries of two values of a label; the interval leaves out 0 exactly where p is below 5 %."""
+    # values: (n,) the measure of the queries of the first value.
+    # units: (n,) the image of each, as a number.
+    # other_values: (m,) the measure of the queries of the second value.
+    # other_units: (m,) the image of each.
+    # Returns: (units, paired, mean, other mean, low, high, p), p not corrected; NaN where there is no interval, or no
+    # test.
+    size = int(max(units.max(), other_units.max())) + 1
+    samples = [(values, units), (other_values, other_units)]
+    counts = [np.bincount(own, minlength=size).astype(np.float64) for _, own in samples]
+    common = (counts[0] > 0) & (counts[1] > 0)
+    number = int(common.sum())
+    paired = number > 1 and 2 * number >= min(int((count > 0).sum()) for count in counts)
+
+    def of_images(transform: Callable[[Floats], Floats]) -> list[Floats]:
+        """The mean of each common image, for both values."""
+        sums = [np.bincount(own, transform(of_queries), size) for of_queries, own in samples]
+        return [total[common] / count[common] for total, count in zip(sums, counts, strict=True)]
+
+    scale = np.log if of_ranks else np.asarray
+    if paired:
+        mean, other_mean = (float(side.mean()) for side in of_images(np.asarray))
+        first, second = of_images(scale)
+        tested = paired_with_test(first, second)
+    else:
+        number = int(sum((count > 0).sum() for count in counts))
+        mean, other_mean = float(values.mean()), float(other_values.mean())
+        first, second = scale(values), scale(other_values)
+        tested = independent_with_test(first, units, second, other_units)
+    if not of_ranks:
+        return number, paired, mean, other_mean, tested.low, tested.high, tested.p
+    # The ranks and their logarithms may point in opposite directions.
+    is_clear = (first.mean() - second.mean()) * (mean - other_mean) >= 0
+    return number, paired, mean, other_mean, nan, nan, tested.p if is_clear else nan

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from visir.collections import read_qrels
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.classification.files import CLASSIFICATION, load_classification
+from visir.evaluation.brittleness_runs import evaluate_run
+from visir.evaluation.chance import check
+from visir.evaluation.classification.labelling import CLASSIFICATION, load_classification
 from visir.evaluation.classification.result import Classification, method_title
-from visir.evaluation.gallery_check import check
-from visir.evaluation.plain_runs import evaluate_run
-from visir.evaluation.result_files import is_result
-from visir.evaluation.results import Evaluation, load
-from visir.evaluation.systems.given import is_run
+from visir.evaluation.results import Evaluation, is_result, load
+from visir.evaluation.systems.vectors import is_run
 from visir.fingerprint import hash_columns
 from visir.records import Gallery, Protocol, Result, Run
 from visir.retrieval.formats import read_run

@@ -21,7 +21,7 @@ from visir.evaluation.significance import (
     unit_sums,
     without_rounding,
 )
-from visir.wilson import wilson
+from visir.splitmix import wilson
 
 Floats = NDArray[np.float64]
 

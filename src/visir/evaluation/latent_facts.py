@@ -20,7 +20,7 @@ from visir.display import Displayed
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.records import Collection
 from visir.records.shortcuts import DIGITS, Shortcuts
-from visir.shortcuts.numbers import numbers
+from visir.shortcuts.stamp import numbers
 from visir.shortcuts.view import caption_places, picture_places
 
 Role = Literal["shared", "specific", "irrelevant", "shortcut"]

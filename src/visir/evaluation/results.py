@@ -3,23 +3,286 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular
-from visir.errors import VisirError
-from visir.evaluation.by_label import ByLabel, by_label
-from visir.evaluation.label_differences import LabelDifferences, label_differences
+from visir.errors import RunError, VisirError
+from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label_differences
 from visir.evaluation.measures import Named, read_measure
+from visir.evaluation.measures.measure import beyond_rank
 from visir.evaluation.mteb.results import write_mteb
-from visir.evaluation.result_files import RESULT, open_result, read_result, runs_and_qrels, write_result
+from visir.evaluation.published import PublishedRow
+from visir.evaluation.published.judge import measure_of
 from visir.evaluation.typical_measures import typical_measures
-from visir.records import Protocol, Qrels, Result, Run
-from visir.storage import new_folder
+from visir.files import read_json
+from visir.parquet import read_table as read_parquet
+from visir.plugins import load_target
+from visir.records import Gallery, Protocol, Qrels, Result, Run
+from visir.records.columns import strings
+from visir.retrieval.formats import read_run, write_run
+from visir.storage import MANIFEST, FolderChange, FolderKind, Manifest, check_version, check_written, new_folder
+
+# Restrict a run to some of its queries and to a smaller gallery.
+
+
+def is_whole(run: Run) -> bool:
+    """Whether a run ranks the whole gallery for every query."""
+    return run.gallery.ends_by(int(np.diff(run.offsets).min()))
+
+
+def restrict(run: Run, gallery: Gallery, queries: object = None) -> Run:
+    """Restrict a run to a smaller gallery and to some queries."""
+    # The rest of a ranking is the ranking that a search over the smaller gallery gives, as far as it reaches. A run
+    # that was cut at some depth then has fewer documents, and a different number for each query. The depth of the
+    # result is that of the *shortest* answer, so that no measure looks deeper than every query reaches.
+    if gallery.ids is None:
+        raise RunError(f"the gallery ({gallery.description}) is only stated; a run cannot be restricted to it.")
+    is_kept = np.ones(len(run), bool)
+    if queries is not None:
+        is_kept = pc.is_in(run.queries, strings(queries)).to_numpy(zero_copy_only=False)
+    row = np.repeat(np.arange(len(run)), np.diff(run.offsets))
+    inside = pc.is_in(run.documents, gallery.ids).to_numpy(zero_copy_only=False)
+    keep = is_kept[row] & inside[run.indices]
+    lengths = np.bincount(row[keep], minlength=len(run))[is_kept]
+    if len(lengths) == 0:
+        raise RunError(f"run {run.name} ({run.task}): none of the wanted queries is in it.")
+    return replace(
+        run,
+        queries=run.queries.filter(pa.array(is_kept)),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indices=run.indices[keep],
+        scores=run.scores[keep],
+        gallery=gallery,
+        depth=gallery.size if is_whole(run) else int(lengths.min()),
+    )
+
+
+# Results on disk: plain open files in one folder, written atomically.
+
+FORMAT = 2
+RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
+
+
+def is_result(path: str | Path) -> bool:
+    """Whether a path is a folder with a result, or a `result.json`."""
+    path = Path(path)
+    return (path / "result.json").is_file() or (path.name == "result.json" and path.is_file())
+
+
+def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
+    """Open the folder of a result."""
+    folder = Path(given)
+    folder = folder.parent if folder.name == "result.json" else folder
+    if not (folder / "result.json").is_file():
+        if (folder / MANIFEST).is_file():
+            Manifest.read(folder)  # a damaged one tells no kind
+        raise VisirError(
+            f"{folder}: {'no result.json in it' if folder.is_dir() else 'no such folder'}.",
+            hint="name the folder that visir evaluate --out wrote; without result.json an evaluation did not finish",
+        )
+    content = read_json(folder / "result.json")
+    if not isinstance(content, dict) or "visir_result" not in content:
+        raise VisirError(
+            f"{folder / 'result.json'}: not a result of visir evaluate.",
+            hint=RESULT.remedy,
+            code="not-result-visir-evaluate",
+        )
+    path = folder / "result.json"
+    check_version(content["visir_result"], FORMAT, path, what="result", remedy=RESULT.remedy)
+    check_written(path)
+    return folder, content
+
+
+def write_result(
+    change: FolderChange, result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels], folder: str = ""
+) -> None:
+    """Write the files of a result into a folder that is being created."""
+    files: list[str] = []
+
+    def table(name: str, content: pa.Table) -> None:
+        pq.write_table(content, change.file(folder + name), compression="zstd")
+        files.append(name)
+
+    for task, values in result.per_query.items():
+        table(f"per_query_{task}.parquet", values)
+    for task, run in runs.items():
+        write_run(run, change.file(f"{folder}run_{task}.parquet"))
+        files.append(f"run_{task}.parquet")
+    for task, judged in qrels.items():
+        queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
+        columns = {"query_id": queries, "document_id": judged.documents, "grade": judged.grades}
+        table(f"qrels_{task}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
+    for kind, tables in (("labels", result.labels), ("chance", result.chance)):
+        for task, content in tables.items():
+            table(f"{kind}_{task}.parquet", content)
+    if result.captions is not None:
+        table("captions.parquet", result.captions)
+    change.write_json(f"{folder}result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
+
+
+def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
+    """Read a result from its files."""
+    protocol = Protocol.from_dict(content["protocol"])
+    if protocol.fingerprint != content["protocol_fingerprint"]:
+        raise VisirError(
+            f"{folder / 'result.json'}: the protocol was altered after the evaluation (its hash does not fit).",
+            hint="evaluate again; a number must not travel with another protocol",
+            code="protocol-altered-after-evaluation",
+        )
+
+    def by_task(kind: str) -> dict[str, pa.Table]:
+        return {
+            name.removeprefix(kind).removesuffix(".parquet"): read_table(folder / name)
+            for name in content["files"]
+            if name.startswith(kind)
+        }
+
+    per_query = by_task("per_query_")
+    beyond = content.get("beyond")
+    if beyond is None:  # written before results counted them
+        last = protocol.depth
+        counts = {} if last is None else {task: beyond_rank(table, last) for task, table in per_query.items()}
+        beyond = {task: count for task, count in counts.items() if count}
+    return Result(
+        content["system"],
+        protocol,
+        per_query,
+        content["aggregates"],
+        content["versions"],
+        content["timing"],
+        tuple(content["notes"]),
+        read_table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
+        content.get("origins", {}),
+        by_task("labels_"),
+        by_task("chance_"),
+        beyond,
+    )
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read a Parquet file of a result."""
+    if not path.is_file():
+        raise VisirError(
+            f"{path} belongs to the result and is missing.",
+            hint="copy the whole folder, or evaluate again",
+            code="belongs-result-missing",
+        )
+    try:
+        return read_parquet(path)
+    except pa.ArrowInvalid as fault:
+        raise VisirError(
+            f"{path}: not a readable Parquet file: {fault}", hint="evaluate again", code="not-readable-parquet-file"
+        ) from fault
+
+
+def runs_and_qrels(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict[str, Qrels]]:
+    """Read the runs and the judgements of a result, by task."""
+    runs: dict[str, Run] = {}
+    qrels: dict[str, Qrels] = {}
+    for file in files:
+        kind, _, task = file.removesuffix(".parquet").partition("_")
+        if kind == "run":
+            runs[task] = read_run(folder / file)
+        elif kind == "qrels":
+            judged = read_table(folder / file)
+            name = (judged.schema.metadata or {}).get(b"relevance", b"links").decode()
+            qrels[task] = Qrels.of(judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name)
+    return runs, qrels
+
+
+# Signs of a protocol in its numbers: what a published row shows by itself.
+
+_CHANCE = 0.01
+"""The share of the missed positives that a random ranking may find at ranks 6 to 10: 5 of 500 candidates."""
+_SMALL = 0.1
+"""The same, relative to the found ones: a weak system that ranks further finds about as many again."""
+_SATURATED = 99.5
+"""Above this recall there is almost nothing left to find at ranks 6 to 10."""
+
+
+def ends_early(values: Mapping[str, float]) -> bool:
+    """Whether the ranking of one task ends before rank 6: R@10 is R@5, except for random hits."""
+    # A ranking that continues finds more at 10 than at 5. A ranking that stops does not; or hardly, if the rest ties
+    # and is ranked by the order of an array (the official evaluation of ALBEF and X-VLM gives −100 to everything that
+    # was not re-ranked). Then it finds a share of 5 / (gallery − k_test) of the missed ones, 0.5 % in a gallery of
+    # 1,000. X-VLM in thesis Table 2.1, Flickr30k, text-to-image: 82.36 and 82.48, 0.7 % of the missed ones.
+    five, ten = values.get("R@5"), values.get("R@10")
+    if five is None or ten is None or not 0 < five < _SATURATED or ten < five:
+        return False
+    return ten - five <= _CHANCE * (100 - five) and ten - five <= _SMALL * five
+
+
+def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
+    """Describe the signs in a published row."""
+    lines = [_of_cut_run(row, task, part) for task, part in row.values.items() if _is_of_cut_run(part)]
+    early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
+    if not early:
+        return tuple(lines)
+    shown = ", ".join(f"{name} {values['R@5']:.2f} and {values['R@10']:.2f}" for name, values in early.items())
+    least = 2 if any(values.get("R@1", 0) < values["R@5"] for values in early.values()) else 1
+    lines.append(
+        f"{row.system}: the published R@5 and R@10 are the same ({shown}). So the ranking ends within the first five: "
+        f"the mark of a second stage that re-ranked {least} to 5 candidates (k_test) and finds nothing behind them. "
+        f"R@5 and R@10 are then R@k_test of the first stage, whatever the second one does."
+    )
+    if ours is not None:
+        lines.append(
+            f"These runs were re-ranked too: {ours.rerank} ({ours.matcher})."
+            if ours.rerank
+            else "To evaluate so: visir evaluate … --rerank MODEL --k-test 2"
+        )
+    return tuple(lines)
+
+
+def _ranks(values: Mapping[str, float]) -> dict[str, float]:
+    """The printed mean and median rank, by the names of visir."""
+    return {
+        measure_of(label): value for label, value in values.items() if measure_of(label) in ("mean_rank", "median_rank")
+    }
+
+
+def _is_of_cut_run(values: Mapping[str, float]) -> bool:
+    """Whether the mean rank is below the median, as where every query without a right answer has the same last rank."""
+    # Ranks that go on to the end of a gallery have a long tail, which lifts their mean above the median.
+    ranks = _ranks(values)
+    return len(ranks) == 2 and ranks["mean_rank"] < ranks["median_rank"]
+
+
+def _of_cut_run(row: PublishedRow, task: str, values: Mapping[str, float]) -> str:
+    ranks = _ranks(values)
+    last = ranks["median_rank"] - 1
+    return (
+        f"{row.system}: the published mean rank of {task} ({ranks['mean_rank']:g}) is below the median "
+        f"({ranks['median_rank']:g}): the mark of a run that was cut at about {last:g} answers and counts what is "
+        "deeper as the next rank. The mean rank of such a run is not known, and no better than it looks."
+    )
+
+
+# Studies that write themselves into a folder, as `visir … --out` does.
+
+
+class Saved:
+    """A study that can be written into a folder. What writes it is in a later room, so it is named, not imported."""
+
+    _writer: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, writer: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if writer:
+            cls._writer = writer
+
+    def save(self, folder: str | Path) -> Path:
+        """Write every number, the tables and a page into a folder, complete or not at all."""
+        load_target(self._writer)(self, Path(folder))
+        return Path(folder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 
@@ -13,12 +14,89 @@ import pyarrow as pa
 
 from visir.display import counted
 from visir.errors import ConfigurationError, raise_faults
-from visir.evaluation.folds import joined
-from visir.evaluation.joined_queries import join_queries
+from visir.evaluation.folds import Ranked, join_queries, joined
 from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, base_of, measure, parse, rsum
 from visir.evaluation.measures.measure import beyond_rank, recalls_of
 from visir.evaluation.typical_measures import CHOICES
-from visir.records import TASKS, Protocol, Ranks, Recall, Result, join_labels
+from visir.fingerprint import hash_columns
+from visir.records import TASKS, Items, Protocol, Ranks, Recall, Result, Run, Task, gallery_line, join_labels
+
+# Tasks whose first answers do not count: a picture that searches a gallery in which it stands itself.
+
+
+def skips_first(folds: Mapping[str, Sequence[Task]]) -> bool:
+    """Whether a task leaves first answers out; then a search has to go one deeper."""
+    return any(tasks[0].skip_first for tasks in folds.values())
+
+
+def without_first_answers(ranked: Ranked, folds: Mapping[str, Sequence[Task]]) -> Ranked:
+    """Leave the first answer of every query out, in the tasks that say so (`Task.skip_first`)."""
+    # A positive that stood first is not found: mteb reads such tasks so (`skip_first_result`).
+    ranks, runs = dict(ranked[0]), dict(ranked[1])
+    for name, tasks in folds.items():
+        if tasks[0].skip_first:
+            ranks[name] = [_moved(part) for part in ranks[name]]
+            runs[name] = _shortened(runs[name])
+    return ranks, runs
+
+
+def _moved(ranks: Ranks) -> Ranks:
+    moved = np.maximum(ranks.ranks - 1, 0)
+    row = np.repeat(np.arange(len(ranks)), ranks.positives)
+    order = np.lexsort((np.where(moved == 0, np.iinfo(np.int64).max, moved), row))
+    depth = None if ranks.depth is None else max(ranks.depth - 1, 1)
+    return replace(ranks, ranks=moved[order], grades=ranks.grades[order], depth=depth)
+
+
+def _shortened(run: Run) -> Run:
+    lengths = np.diff(run.offsets)
+    left = np.ones(len(run.indices), bool)
+    left[run.offsets[:-1][lengths > 0]] = False
+    offsets = np.concatenate([[0], np.cumsum(np.maximum(lengths - 1, 0))]).astype(np.int64)
+    return replace(
+        run, offsets=offsets, indices=run.indices[left], scores=run.scores[left], depth=max(run.depth - 1, 1)
+    )
+
+
+# The lines of the protocol on what was searched: the candidates and the queries of a task.
+
+
+def candidates_line(tasks: Sequence[Task]) -> str:
+    """The protocol's line on the candidates of a task."""
+    first = tasks[0]
+    if first.skip_first:
+        others = [replace(task, skip_first=False) for task in tasks]
+        return f"{candidates_line(others)} · without the first answer of each query"
+    if first.excluded is not None:
+        excluded = first.excluded
+        line = f"without {len(excluded.documents):,} excluded documents of single queries"
+        return f"{candidates_line([replace(first, excluded=None)])} · {line} · {excluded.fingerprint[:12]}"
+    if first.pools is not None:
+        documents = f"{len(first.documents):,} {first.documents.title}{_kinds(first.documents, None)}"
+        return f"{first.pools} · {documents} · {first.pools.fingerprint[:12]}"
+    if len(tasks) == 1:
+        size, _, rest = gallery_line(first.gallery).partition(" · ")
+        return " · ".join(filter(None, [size + _kinds(first.documents, first.gallery.ids), rest]))
+    together = hash_columns([pa.array([task.gallery.fingerprint for task in tasks])], sort=False)
+    return f"{len(tasks)} × {gallery_line(first.gallery).rsplit(' · ', 1)[0]} · {together[:12]}"
+
+
+def queries_line(tasks: Sequence[Task]) -> str:
+    """The protocol's line on the queries of a task."""
+    parts = [task.judgements() for task in tasks]
+    count = int(np.sum([len(part) for part in parts]))
+    fingerprint = hash_columns([pa.concat_arrays([part.queries for part in parts])])
+    kinds = _kinds(tasks[0].queries, parts[0].queries) if len(tasks) == 1 else ""
+    return f"{count:,} {tasks[0].queries.title}{kinds} · {fingerprint[:12]}"
+
+
+def _kinds(items: Items, ids: pa.StringArray | None) -> str:
+    """How many of these items are texts, images and both, where they do not all hold the same."""
+    if not items.is_mixed:
+        return ""
+    some = items if ids is None or len(ids) == len(items) else items.select(ids)
+    return f" ({some.holding})"
+
 
 MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
 """Packages that are listed among the versions only if they were imported."""

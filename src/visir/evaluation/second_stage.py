@@ -15,7 +15,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError, EncoderError
 from visir.evaluation.folds import Ranked
-from visir.evaluation.restrict import restrict
+from visir.evaluation.results import restrict
 from visir.progress import pace
 from visir.records import Ranks, Run, Task, Ties
 from visir.retrieval.ranks import ranks_of

@@ -13,7 +13,7 @@ from visir.collections.qrels_reading import DOCUMENT_IDS, GRADES, QUERY_IDS, is_
 from visir.collections.task_memory import is_task, is_task_set
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.assembly import Source
-from visir.evaluation.systems.given import is_run
+from visir.evaluation.systems.vectors import is_run
 from visir.files import is_comment, iter_lines, read_json
 from visir.parquet import read_table
 from visir.records import Collection, Qrels, Task, TaskFile, TaskSet

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from visir.display import Displayed, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, nearest
-from visir.evaluation.composed_system import check_takes, composed_system
+from visir.evaluation.cross_modal import check_takes, composed_system
 from visir.evaluation.sources import check_open_options, open_tasks
 from visir.evaluation.submissions import FORMATS, SubmissionFormat
 from visir.evaluation.submissions.base import SubmissionPart, answers_of
 from visir.evaluation.systems import system_of
-from visir.evaluation.systems.given import opened
+from visir.evaluation.systems.vectors import opened
 from visir.files import json_bytes
 from visir.records import Qrels, Run, Task
 from visir.storage import write_new

@@ -12,9 +12,8 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.encoders import load
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.assembly import assemble
-from visir.evaluation.by_label import ByLabel, LabelRow
+from visir.evaluation.by_label import ByLabel, LabelDifferences, LabelRow
 from visir.evaluation.evaluate import evaluate as evaluate_source
-from visir.evaluation.label_differences import LabelDifferences
 from visir.evaluation.results import Evaluation
 from visir.evaluation.sources import open_tasks
 from visir.evaluation.text_reading import CUT, LENGTH, TRUNCATION, WHOLE, read_texts, texts_of

@@ -14,41 +14,41 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.library.duplicate_pictures import DuplicatePictures
-    from visir.library.filters import FilterError
-    from visir.library.hits import LibraryHit, LibraryPicture, LibraryResults
+    from visir.library.check import Item, ItemFile
+    from visir.library.duplicates import DuplicatePictures
+    from visir.library.facets import FilterError
     from visir.library.indexing import index
-    from visir.library.item import Item, ItemFile
     from visir.library.layout import LibraryError, UnknownItemError
     from visir.library.library import Library
     from visir.library.query import Query, QueryError
+    from visir.library.ranking import LibraryHit, LibraryPicture, LibraryResults
+    from visir.library.service.responses import openapi
     from visir.library.service.running import RunningService
-    from visir.library.service.schema import openapi
     from visir.library.snapshot import LibrarySnapshot
     from visir.library.updating import UpdateReport, update
-    from visir.library.watching import Watcher
+    from visir.library.watch import Watcher
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "DuplicatePictures": "visir.library.duplicate_pictures",
-        "FilterError": "visir.library.filters",
-        "Item": "visir.library.item",
-        "ItemFile": "visir.library.item",
+        "DuplicatePictures": "visir.library.duplicates",
+        "FilterError": "visir.library.facets",
+        "Item": "visir.library.check",
+        "ItemFile": "visir.library.check",
         "Library": "visir.library.library",
         "LibraryError": "visir.library.layout",
-        "LibraryHit": "visir.library.hits",
-        "LibraryPicture": "visir.library.hits",
-        "LibraryResults": "visir.library.hits",
+        "LibraryHit": "visir.library.ranking",
+        "LibraryPicture": "visir.library.ranking",
+        "LibraryResults": "visir.library.ranking",
         "LibrarySnapshot": "visir.library.snapshot",
         "Query": "visir.library.query",
         "QueryError": "visir.library.query",
         "RunningService": "visir.library.service.running",
         "UnknownItemError": "visir.library.layout",
         "UpdateReport": "visir.library.updating",
-        "Watcher": "visir.library.watching",
+        "Watcher": "visir.library.watch",
         "index": "visir.library.indexing",
-        "openapi": "visir.library.service.schema",
+        "openapi": "visir.library.service.responses",
         "update": "visir.library.updating",
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.applications import Application, Verb
+from visir.plugins import Application, Verb
 
 APPLICATION = Application(
     "library",

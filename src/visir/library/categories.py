@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from visir.errors import nearest
-from visir.library.filters import fold
+from visir.library.facets import fold
 from visir.library.layout import LibraryError
 
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from visir.library.database import Database
-from visir.library.decisions import write_decisions
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, thumbnail_name
+from visir.library.pictures import thumbnails_as_written
+from visir.library.plan import thumbnails_of_journal, write_decisions
 from visir.library.product_words import write_words
-from visir.library.scan import thumbnails_of_journal
-from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
 from visir.storage import FolderChange
 

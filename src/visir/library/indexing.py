@@ -9,10 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.library.default_model import default_model
-from visir.library.index_places import places_of, removals
-from visir.library.layout import LibraryError, default_folder, is_library
+from visir.library.layout import LibraryError, default_folder, is_library, places_of, removals
 from visir.library.library import Library
+from visir.library.models import default_model
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.updating import update

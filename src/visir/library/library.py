@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Columnar, brief, counted
-from visir.library.explained import ExplainsAnswers
-from visir.library.hits import LibraryPicture, LibraryResults, picture_of, results_of
-from visir.library.item import Item
+from visir.library.check import Item
+from visir.library.explain import ExplainsAnswers
 from visir.library.layout import UnknownItemError
 from visir.library.models import NO_MODEL
 from visir.library.query import By, Query, System
+from visir.library.ranking import LibraryPicture, LibraryResults, picture_of, results_of
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.updating import Tell, UpdateReport, update
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
     from visir.encoders.base import Encoder
     from visir.library.categories import Category
-    from visir.library.duplicate_pictures import DuplicatePictures
-    from visir.library.facets import Facets
-    from visir.library.filters import Field
+    from visir.library.duplicates import DuplicatePictures
+    from visir.library.facets import Facets, Field
     from visir.library.query import By, System
     from visir.library.searcher import Searcher
     from visir.library.service.running import RunningService
     from visir.library.snapshot import LibrarySnapshot
-    from visir.library.watching import Watcher
+    from visir.library.watch import Watcher
 
 
 # What a library counts: how many items have each brand, lie in each category, cost how much.
@@ -377,7 +376,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             ...     watcher.is_alive
             True
         """
-        from visir.library.watching import Watcher
+        from visir.library.watch import Watcher
 
         watcher = Watcher(self.folder, self.update, settle=settle)
         if in_background(background):
@@ -410,7 +409,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             >>> [[path.name for path in group] for group in visir.index("double", "pixels").duplicates().exact]
             [['copy of red.png', 'red.png']]
         """
-        from visir.library.duplicate_pictures import DuplicatePictures
+        from visir.library.duplicates import DuplicatePictures
 
         return DuplicatePictures.of(self.snapshot, near=near)
 

@@ -24,8 +24,8 @@ from visir.library.layout import CAPTIONS, INDEXES, SYSTEMS, LibraryCard, Librar
 from visir.library.models import LibraryModels
 from visir.library.plan import fitted, is_as_planned
 from visir.records import EncoderCard
-from visir.retrieval.folder import INDEX
 from visir.retrieval.kinds import USUAL_KINDS
+from visir.retrieval.stored import INDEX
 from visir.storage import FolderChange, is_made_by_visir, recover, remove_folder
 from visir.storage.removal import remove_files
 

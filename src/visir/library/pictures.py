@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Sequence
+import stat
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,9 +17,27 @@ from PIL import Image
 from PIL.ExifTags import IFD, Base
 
 from visir.collections.images import SCENE, ImageReader, decoders, header, upright
+from visir.encoders.inputs import Pixels
 from visir.errors import ImageError
+from visir.library.layout import LibraryError, thumbnail_name, thumbnail_path
 from visir.library.perceptual_hash import perceptual_hash
 from visir.library.source import SourceEntry
+from visir.storage.removal import mode_of
+
+# A picture that is searched with, as the models take it: a few hundred pixels a side, whatever it was.
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedImage:
+    """A preprocessed picture."""
+
+    pixels: Mapping[str, Pixels]  # from the fingerprint of an encoder's card to the encoder's input
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes while it waits."""
+        return sum(pixels.nbytes for pixels in self.pixels.values())
+
 
 # What a camera wrote into a photo: time, camera, and whether the photo is rotated.
 
@@ -173,3 +193,31 @@ def unpacked(line: bytes) -> dict[str, Any] | None:
         return None
     record: dict[str, Any] = orjson.loads(content)
     return record
+
+
+# Thumbnails on disk: WebP, one file per item, found again by a digest that the database keeps.
+
+
+def write_thumbnail(folder: Path, item: str, data: bytes) -> None:
+    """Write a thumbnail whose digest is written down already."""
+    # The write is not synchronised to disk (8,000 such waits take longer than all the rest), so a kill can leave a torn
+    # file: its digest does not match then, and the thumbnail is made again.
+    path = thumbnail_path(folder, item)
+    mode = mode_of(folder, thumbnail_name(item))
+    if mode is not None and not stat.S_ISREG(mode):  # nothing is written through a link
+        raise LibraryError(f"{path}: is there already, and visir did not write it.", hint="move it away")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def is_sound(folder: Path, item: str, digest: str) -> bool:
+    """Whether the thumbnail of an item is there as it was written."""
+    try:
+        return thumbnail_digest(thumbnail_path(folder, item).read_bytes()) == digest
+    except OSError:
+        return False
+
+
+def thumbnails_as_written(folder: Path, digests: Mapping[str, str | None]) -> list[str]:
+    """The names of the thumbnails of these items (`digests`: from item to digest) that are as they were written."""
+    return [thumbnail_name(item) for item, digest in digests.items() if digest and is_sound(folder, item, digest)]

@@ -19,7 +19,7 @@ from visir.collections.images import ImageReader
 from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
 from visir.encoders.content import image_marks
 from visir.errors import ImageError
-from visir.library.item import PICTURE
+from visir.library.check import PICTURE
 from visir.library.layout import LibraryError
 from visir.library.pictures import Facts, look_at
 from visir.library.source import PhotoSource, SourceEntry

@@ -16,11 +16,9 @@ from visir.errors import ConfigurationError, VisirError
 from visir.library.database import OWN_FILES, Database
 from visir.library.layout import LibraryCard
 from visir.records import Run
-from visir.retrieval.text.bm25f import Bm25F
-from visir.retrieval.text.index import TEXT_INDEX, TextIndex
+from visir.retrieval.text.index import TEXT_INDEX, Bm25F, TextIndex
 from visir.retrieval.text.plan import Plan
-from visir.retrieval.text.synonyms import Synonyms
-from visir.retrieval.text.words import Language
+from visir.retrieval.text.words import Language, Synonyms
 from visir.storage import FolderChange
 
 BM25F = Bm25F(

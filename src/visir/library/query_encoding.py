@@ -13,7 +13,6 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from visir.arrow import text_array
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
@@ -22,10 +21,11 @@ from visir.errors import ImageError, TextError, VisirError
 from visir.library.check import mended_by_update
 from visir.library.layout import LibraryError
 from visir.library.models import LibraryModels
-from visir.library.prepared_image import PreparedImage
+from visir.library.pictures import PreparedImage
 from visir.library.query import Query, QueryError
 from visir.library.results import RankedItem
 from visir.library.snapshot import LibrarySnapshot
+from visir.parquet import text_array
 from visir.records import (
     Embeddings,
     EncoderCard,

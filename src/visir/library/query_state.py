@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.library.categories import Category, tree_of
 from visir.library.database import CATEGORIES
-from visir.library.filters import satisfying
+from visir.library.facets import satisfying
 from visir.library.price_words import ReadWords, read_prices
 from visir.library.query import AnsweredBy, Query, QueryError, System, WordsState
 from visir.library.query_encoding import EncodedQuery, QueryEncoder

@@ -10,10 +10,10 @@ from visir.display import counted
 from visir.library.price_words import ReadWords
 from visir.library.query import AnsweredBy, System
 from visir.retrieval.text.index import FoundWord
-from visir.sparse.matched import Match
+from visir.sparse.top_terms import Match
 
 if TYPE_CHECKING:
-    from visir.reports.alignment import WordRegions
+    from visir.reports.examples import WordRegions
 
 
 @dataclass(frozen=True)

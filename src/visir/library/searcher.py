@@ -14,10 +14,9 @@ import visir.library.explain as explain
 from visir.errors import VisirError
 from visir.jit import compiling
 from visir.library.categories import Category, require_category
-from visir.library.facets import CountedOf, Facets, facets_of
-from visir.library.filters import Field
+from visir.library.facets import CountedOf, Facets, Field, facets_of
 from visir.library.models import LibraryModels
-from visir.library.prepared_image import PreparedImage
+from visir.library.pictures import PreparedImage
 from visir.library.query import DEEPEST, By, Query, System
 from visir.library.query_encoding import QueryEncoder
 from visir.library.query_state import LibraryState, QueryState, StageTimer
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.base import Encoder
-    from visir.sparse.matched import Match
+    from visir.sparse.top_terms import Match
 
 
 class Searcher:

@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Any
 from visir.collections.digests import content_id
 from visir.collections.images import SCENE, ImageReader
 from visir.errors import ImageError
-from visir.library.check import check_at_open, check_together, load_index, load_words, manifests_of
+from visir.library.check import (
+    PICTURE,
+    Item,
+    ItemFile,
+    check_at_open,
+    check_together,
+    load_index,
+    load_words,
+    manifests_of,
+    media_type_of,
+)
 from visir.library.database import OWN_FILES, Database
-from visir.library.item import PICTURE, Item, ItemFile, media_type_of
 from visir.library.layout import (
     CAPTIONS,
     LIBRARY,
@@ -30,15 +39,15 @@ from visir.library.product_words import ProductWords
 from visir.records import Collection
 from visir.retrieval.index import Index
 from visir.storage import Manifest
-from visir.storage.locks import is_held
+from visir.storage.claims import is_held
 from visir.storage.manifest import LOG
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from visir.library.columns import FieldColumns
-    from visir.library.filters import Field, FieldCondition
+    from visir.library.database import FieldColumns
+    from visir.library.facets import Field, FieldCondition
 
 
 # The pictures themselves, where the source has them.
@@ -300,11 +309,11 @@ class LibrarySnapshot:
         return int(self.database.value("SELECT count(*) FROM items"))
 
     def where(self, conditions: Sequence[FieldCondition], category: str | None = None) -> set[str]:
-        """The ids of the pictures that satisfy all conditions and lie in `category` or below (`visir.library.filters`).
+        """The ids of the pictures that satisfy all conditions and lie in `category` or below (`visir.library.facets`).
 
         Raises `FilterError` for unknown fields, and for values that do not fit them.
         """
-        from visir.library.filters import select
+        from visir.library.facets import select
 
         return set(select(self.columns, conditions, self.fields, category=category).to_pylist())
 
@@ -361,14 +370,14 @@ class LibrarySnapshot:
     @cached_property
     def columns(self) -> FieldColumns:
         """The columns that conditions compare, read at first use."""
-        from visir.library.columns import FieldColumns
+        from visir.library.database import FieldColumns
 
         return FieldColumns(self.database.rows)
 
     @property
     def fields(self) -> Mapping[str, Field]:
         """The fields that conditions can name."""
-        from visir.library.filters import fields_of
+        from visir.library.facets import fields_of
 
         fields: Mapping[str, Field] = self.columns.once("fields", lambda: fields_of(self.database.rows))
         return fields

@@ -23,7 +23,7 @@ from visir.collections.tar_notes import tar_notes_in
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
-from visir.library.database_checks import LONGEST
+from visir.library.database import LONGEST
 from visir.library.layout import THUMBNAILS, LibraryError, is_library
 from visir.records import Collection
 from visir.storage.claims import has_log
@@ -124,7 +124,7 @@ class SourceEntry:
     row: int  # of `PhotoSource.collection.images`
     path: str  # its id there
     mark: str  # changes when its bytes do (`visir.encoders.content.image_marks`)
-    name: str  # see `visir.library.item.ItemFile`, as for those below
+    name: str  # see `visir.library.check.ItemFile`, as for those below
     place: str | None  # where it lies in the source
     archive: str | None  # the archive that holds it
     category: str  # the folder it lies in, or the category that the source names

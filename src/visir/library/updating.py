@@ -28,15 +28,12 @@ import orjson
 
 from visir.collections.readers.locate import LEADS_NOWHERE
 from visir.display import Displayed, brief, listed
-from visir.encoders.own_code import name_model
+from visir.encoders.places import name_model
 from visir.errors import ImageError
 from visir.files import read_json
 from visir.library.check import check_before_change, load_index
 from visir.library.commit import clean_indexes, commit
 from visir.library.database import OWN_FILES, Database
-from visir.library.decisions import are_written, removals
-from visir.library.default_model import TEXT_MODELS
-from visir.library.index_places import named_settings
 from visir.library.layout import (
     CAPTIONS,
     INDEXES,
@@ -47,19 +44,30 @@ from visir.library.layout import (
     LibraryError,
     being_updated,
     is_library,
+    named_settings,
 )
 from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
-from visir.library.models import NO_MODEL, LibraryModels
+from visir.library.models import NO_MODEL, TEXT_MODELS, LibraryModels
 from visir.library.pictures import Facts, judged
-from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, is_as_planned, plan_library
+from visir.library.plan import (
+    Scan,
+    are_moved,
+    are_written,
+    check_apart,
+    drop_other_indexes,
+    fitted,
+    is_as_planned,
+    plan_library,
+    removals,
+    scan,
+)
 from visir.library.product_source import ProductEntry, ShopTable
 from visir.library.product_words import words_are_there
-from visir.library.scan import Scan, scan
 from visir.library.source import PhotoSource, SourceEntry, check_source_available
 from visir.library.sources import open_source
 from visir.library.vectors import Indexes, add_captions, add_pictures
-from visir.retrieval.folder import INDEX
 from visir.retrieval.kinds import KINDS
+from visir.retrieval.stored import INDEX
 from visir.storage import FolderChange, Manifest, changing, is_made_by_visir, remove_own_folders, sweep
 
 if TYPE_CHECKING:
@@ -415,7 +423,7 @@ def update(
         verify: Whether to hash every file, also those whose size and time of change are as they were.
         language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
             stemmer such as "german".
-        synonyms: Of products: a file of rules (`visir.retrieval.text.synonyms.Synonyms`), which the library copies.
+        synonyms: Of products: a file of rules (`visir.retrieval.text.words.Synonyms`), which the library copies.
         device: Of the models; None for the best there is.
         loaded: Encoders in memory, by name; new ones are added.
         callback: Called with the stage ("reading", "encoding", "writing"), how much of it is done, and of how much.

@@ -22,8 +22,7 @@ from visir.encoders.forms import as_dense
 from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
-from visir.library.index_places import named_settings
-from visir.library.layout import CAPTIONS, WORK, LibraryCard, LibraryError
+from visir.library.layout import CAPTIONS, WORK, LibraryCard, LibraryError, named_settings
 from visir.library.models import LibraryModels
 from visir.library.product_source import ProductEntry, ShopTable
 from visir.library.source import PhotoSource, SourceEntry

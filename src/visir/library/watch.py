@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Event
 
 from visir.collections.readers.locate import walk
 from visir.errors import require
-from visir.library.layout import LibraryCard, LibraryError
+from visir.library.check import check_before_change
+from visir.library.commit import clean_indexes, commit
+from visir.library.database import Database
+from visir.library.layout import LIBRARY, LibraryCard, LibraryError, UnknownItemError, being_updated
+from visir.storage import changing
+from visir.threads import BackgroundThread
 
 SETTLE = 2.0
 """Seconds without a change before the library is updated: copying a folder of photos is one update, not hundreds."""
@@ -132,3 +140,110 @@ def require_place(folder: Path) -> None:
 def require_watching() -> None:
     """Raise `MissingPackageError` unless changes can be watched: before an hour of indexing, not after it."""
     require("watchfiles", extra="watch", purpose="--watch")
+
+
+# A library that is kept up to date in the background, by a thread that does not end without a word.
+
+
+class Watcher(BackgroundThread):
+    """Watches the photos of a library, and updates it when they change, until `stop`.
+
+    What goes wrong in an update is warned of once, and tried again. Should the watching itself end in an error, it is
+    begun again, a little later each time; `fault` says why.
+
+    Args:
+        folder: The library's folder.
+        changed: Updates the library.
+        settle: Seconds without a change before it is updated.
+        callback: Called with what goes wrong, as a sentence. Default: a warning.
+
+    Attributes:
+        fault: Why the last update failed, or the watching ended; empty while all is well.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        changed: Callable[[], object],
+        *,
+        settle: float = SETTLE,
+        callback: Callable[[str], object] | None = None,
+    ) -> None:
+        require_watching()
+        require_place(folder)
+        self.folder, self.fault = folder, ""
+        self._changed, self._settle = changed, settle
+        self._callback = callback or (lambda message: warnings.warn(message, stacklevel=2))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"visir-watch-{folder.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it watches: until `stop`, unless its thread was killed."""
+        return self._thread.is_alive() and not self._stop.is_set()
+
+    def stop(self, seconds: float = 30.0) -> None:
+        """Watch no more; waits so long for an update that is under way."""
+        self._stop.set()
+        self._thread.join(seconds)
+
+    def __repr__(self) -> str:
+        return f"Watcher({str(self.folder)!r}, {'watching' if self.is_alive else 'stopped'})"
+
+    def _run(self) -> None:
+        wait = FIRST
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                watch(self.folder, self._update, settle=self._settle, stop=self._stop, callback=self._failed)
+            except BaseException as fault:  # a thread that ends would end in silence
+                self._failed(f"{self.folder}: watching ended: {fault or type(fault).__name__}; it is begun again")
+            wait = FIRST if time.monotonic() - began > LONGEST else min(2 * wait, LONGEST)
+            self._stop.wait(wait)
+
+    def _update(self) -> object:
+        report = self._changed()
+        self.fault = ""
+        return report
+
+    def _failed(self, message: str) -> None:
+        if message != self.fault:
+            self.fault = message
+            self._callback(message)
+
+
+# Taking pictures out of a library while their files stay where they are.
+
+
+def remove(folder: str | Path, items: Iterable[str]) -> int:
+    """Take these items out of the library, for good: later updates leave them out. How many that were."""
+    # The photos stay where they are. Raises `LibraryError` that names unknown ids, and when an update is under way.
+    folder, removed = Path(folder), sorted(set(items))
+    LibraryCard.read(folder)
+    with changing(folder, LIBRARY, busy=being_updated(folder), make=False, resume=True) as change:
+        card = LibraryCard.of(change.manifest)
+        database = Database.open(folder / card.database)
+        try:
+            digests = dict(database.of("SELECT id, thumbnail FROM items WHERE id IN", removed))
+            unknown = [item for item in removed if item not in digests]
+            if unknown:
+                raise UnknownItemError(
+                    f"{card.name}: no picture {', '.join(map(repr, unknown[:3]))}.", code="no-picture"
+                )
+        finally:
+            database.close()
+        check_before_change(folder)
+        card = commit(change, card, lambda draft: _remove(draft, removed), removed=digests)
+        clean_indexes(change, card)
+    return len(removed)
+
+
+def _remove(draft: Database, removed: Sequence[str]) -> None:
+    with draft.writing():
+        draft.run_many(
+            "INSERT OR REPLACE INTO removed SELECT item, path, mark FROM files WHERE item = ?",
+            [(item,) for item in removed],
+        )
+        for table, column in (("files", "item"), ("captions", "item"), ("fields", "item"), ("items", "id")):
+            draft.run_many(f"DELETE FROM {table} WHERE {column} = ?", [(item,) for item in removed])

@@ -12,8 +12,8 @@ from visir.cli.options import DryRunOption, JobsOption, out_option
 from visir.cli.verbs import group
 
 if TYPE_CHECKING:
-    from visir.papers.comparison import StudyComparison
     from visir.papers.study import Study
+    from visir.papers.verdicts import StudyComparison
     from visir.reports.table import Table
     from visir.studies.experiment import Experiment
 
@@ -110,9 +110,9 @@ def run_command(
     _require_torch()
     from visir.errors import VisirError
     from visir.papers import study as papers
-    from visir.papers.comparison import compare_cells
     from visir.papers.names import names as study_names
     from visir.papers.running import run_study
+    from visir.papers.verdicts import compare_cells
 
     everything = names == ["all"]
     chosen = study_names() if everything else names

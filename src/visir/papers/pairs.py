@@ -8,7 +8,7 @@ from itertools import combinations
 
 from visir.papers.published_values import ValueKey
 from visir.papers.study import Study
-from visir.studies.draws import Draws, difference_interval
+from visir.studies.experiment import Draws, difference_interval
 
 Interval = tuple[float, float]
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from visir.applications import applications
-from visir.plugins import load_target
-from visir.studies.experiment import Experiment
-from visir.studies.trend_check import DrawFigure, Means, TrendCheck
+from visir.plugins import applications, load_target
+from visir.studies.experiment import DrawFigure, Experiment, Means, TrendCheck
 
 T = TypeVar("T")
 

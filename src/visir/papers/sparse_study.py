@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.evaluation.crossed import crossed_test
+from visir.evaluation.cross_modal import crossed_test
 from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.results import Evaluation
 from visir.evaluation.significance import corrected, paired_t, randomisation

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from visir.display import Displayed, brief
-from visir.papers.comparison import StudyComparison, compare_cells
 from visir.papers.names import names
 from visir.papers.running import saved_cells
 from visir.papers.study import Study, missing, name_of, read_study
-from visir.papers.verdicts import Verdict, verdicts
+from visir.papers.verdicts import StudyComparison, Verdict, compare_cells, verdicts
 
 StudyState = Literal["verified on real data", "run at smoke scale only", "not run", "not built yet"]
 STATES: tuple[StudyState, ...] = ("verified on real data", "run at smoke scale only", "not run", "not built yet")

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 
 from visir.evaluation.stress.jaccard import GROUPS
-from visir.evaluation.stress.study import Stress
-from visir.studies.draws import Draws, finite, unit_means, unit_sums
+from visir.evaluation.stress.stress import Stress
+from visir.studies.experiment import Draws, finite, unit_means, unit_sums
 
 
 def rsum_draws(study: Stress) -> dict[str, Draws]:

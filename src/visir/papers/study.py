@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.published import PlainTable, Published, PublishedRow, every_table, load, open_table, shipped
-from visir.evaluation.published.figures import Figure
+from visir.evaluation.published.plain import Figure
 from visir.papers.names import TABLES, names
 from visir.papers.published_values import (
     SystemAxis,
@@ -23,11 +23,10 @@ from visir.papers.published_values import (
     systems_of,
 )
 from visir.papers.registries import EXPERIMENTS, TREND_CHECKS
-from visir.studies.data_requirements import data_requirement, data_requirements
 from visir.studies.experiment import Experiment
-from visir.training.faults import explain_faults
+from visir.studies.shortcut_audit import data_requirement, data_requirements
 from visir.training.layers import read_layers
-from visir.training.settings import Settings
+from visir.training.settings import Settings, explain_faults
 
 ScaleName = Literal["smoke", "replica", "logs", "full"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
@@ -69,7 +68,7 @@ class Study(Settings):
         paper: Which it is: "Thesis, Table 3.2".
         published: Its name in `visir.evaluation.published`; "none" for a figure.
         beside: Rows of another table that the text compares it with.
-        figure: Which of the figures whose values come from outside visir (`visir.evaluation.published.figures`).
+        figure: Which of the figures whose values come from outside visir (`visir.evaluation.published.plain`).
         text_values: Values of a figure that the text beside it prints: system → label → value.
         claims: What the paper says of it, in a sentence or two.
         not_built: What visir lacks to run it at all; then there are no scales.

@@ -12,8 +12,8 @@ from visir.display import Tabular, brief
 from visir.errors import VisirError, require
 
 if TYPE_CHECKING:
-    from visir.papers.comparison import StudyComparison
     from visir.papers.status import StudyStatus
+    from visir.papers.verdicts import StudyComparison
 
 OUT = Path("runs/studies")
 """The folder of all studies, when none is named."""
@@ -105,9 +105,9 @@ def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: 
         CollectionError: No cell can be run; the message names all that is missing, and where it belongs.
     """
     _require_torch()
-    from visir.papers.comparison import compare_cells
     from visir.papers.running import run_study
     from visir.papers.study import name_of, read_study
+    from visir.papers.verdicts import compare_cells
 
     study = read_study(name)
     cells = run_study(study, name_of(name), scale, Path(out), jobs=jobs)

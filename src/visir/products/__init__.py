@@ -29,20 +29,16 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.products.encoding import encode_catalogue
     from visir.products.evaluation import CategoryEvaluation, evaluate
-    from visir.products.feedback.click_log import ClickLog, read_click_log
-    from visir.products.feedback.judgements import ClickJudgements, click_judgements
-    from visir.products.fold_training import train
-    from visir.products.free_search import search
-    from visir.products.inference.infer import InferredCategories, infer_categories
-    from visir.products.inference.table import write_inferred
+    from visir.products.feedback.judgements import ClickJudgements, ClickLog, click_judgements, read_click_log
+    from visir.products.inference.infer import InferredCategories, infer_categories, write_inferred
     from visir.products.landing import LandingPage, landing_page, related_products
     from visir.products.model.trained import load_categories_model
-    from visir.products.opening import open_catalogue
+    from visir.products.opening import CategoryTree, open_catalogue, tree_errors
     from visir.products.relevance import relevant_products
     from visir.products.reports.landing import write_landing_page
     from visir.products.task import CatalogueTasks, CategoryTask, category_task
-    from visir.products.text_search import TextOptions, text_index
-    from visir.products.tree import CategoryTree, tree_errors
+    from visir.products.text_search import TextOptions, search, text_index
+    from visir.products.training import train
 
 __all__ = [
     "CatalogueTasks",
@@ -80,27 +76,27 @@ __getattr__, __dir__ = lazy(
         "evaluate": "visir.products.evaluation",
         "CatalogueTasks": "visir.products.task",
         "CategoryTask": "visir.products.task",
-        "CategoryTree": "visir.products.tree",
+        "CategoryTree": "visir.products.opening",
         "category_task": "visir.products.task",
         "encode_catalogue": "visir.products.encoding",
         "load_categories_model": "visir.products.model.trained",
         "open_catalogue": "visir.products.opening",
         "relevant_products": "visir.products.relevance",
-        "search": "visir.products.free_search",
+        "search": "visir.products.text_search",
         "TextOptions": "visir.products.text_search",
         "text_index": "visir.products.text_search",
-        "train": "visir.products.fold_training",
-        "tree_errors": "visir.products.tree",
+        "train": "visir.products.training",
+        "tree_errors": "visir.products.opening",
         "InferredCategories": "visir.products.inference.infer",
         "ClickJudgements": "visir.products.feedback.judgements",
-        "ClickLog": "visir.products.feedback.click_log",
+        "ClickLog": "visir.products.feedback.judgements",
         "click_judgements": "visir.products.feedback.judgements",
-        "read_click_log": "visir.products.feedback.click_log",
+        "read_click_log": "visir.products.feedback.judgements",
         "LandingPage": "visir.products.landing",
         "landing_page": "visir.products.landing",
         "related_products": "visir.products.landing",
         "write_landing_page": "visir.products.reports.landing",
         "infer_categories": "visir.products.inference.infer",
-        "write_inferred": "visir.products.inference.table",
+        "write_inferred": "visir.products.inference.infer",
     },
 )

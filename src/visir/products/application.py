@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from visir.applications import Application, Verb
+from visir.plugins import Application, Verb
 
 APPLICATION = Application(
     "products",
     verbs=(Verb("products", "visir.products.cli:app"),),
     experiments={"categories": "visir.products.experiments.categories:CategoriesExperiment"},
-    trend_checks={"figure-7-2": "visir.products.experiments.trend_checks:figure_7_2"},
+    trend_checks={"figure-7-2": "visir.products.experiments.categories:figure_7_2"},
     formats={"Catalogues": "visir.products.formats:FORMATS"},
 )

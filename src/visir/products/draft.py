@@ -12,8 +12,7 @@ import pyarrow as pa
 from visir.collections.draft import SourceDraft
 from visir.collections.readers.rows import RowFault
 from visir.errors import CollectionError
-from visir.records.catalogue import ATTRIBUTES, Catalogue
-from visir.records.category_paths import register_path
+from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
 from visir.records.columns import text_column
 
 DEEPEST = 64

@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.evaluation.comparison import Comparison, Difference
-from visir.evaluation.evaluate import evaluate as evaluate_system
-from visir.evaluation.paired_difference import (
+from visir.evaluation.compare import (
+    Comparison,
+    Difference,
     in_words,
     intervals_in_words,
     notes_of,
     paired_difference,
     with_correction,
 )
+from visir.evaluation.evaluate import evaluate as evaluate_system
 from visir.evaluation.significance import Correction, TestName
 from visir.products.opening import open_catalogue
 from visir.products.relevance import SETTINGS, Setting
 from visir.products.saved_models import systems_of
-from visir.products.split import Mask, Split, seen_categories
-from visir.products.split import folds as cut
 from visir.products.systems import CategorySystem
-from visir.products.task import By, CategoryTask, Relevance, category_task
+from visir.products.task import By, CategoryTask, Mask, Relevance, Split, category_task, seen_categories
+from visir.products.task import folds as cut
 from visir.records import Result, Run
 from visir.records.catalogue import Catalogue
 

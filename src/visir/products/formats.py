@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.collections.descriptor import Format
+from visir.collections.sources import Format
 from visir.products.generated import FORMAT as GENERATED
 from visir.products.readers import abo, amazon, fashion, flipkart, table
 from visir.registry import Registry

@@ -21,15 +21,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from visir.collections.descriptor import Format, Option
 from visir.collections.scenes import SCHEME
-from visir.collections.scenes.animals import ANIMALS
 from visir.collections.scenes.facts import SUBJECTS
+from visir.collections.scenes.places import ANIMALS, VEHICLES
 from visir.collections.scenes.render import LARGEST, SMALLEST
-from visir.collections.scenes.vehicles import VEHICLES
+from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, raise_faults
-from visir.records.catalogue import Catalogue
-from visir.records.category_paths import path_id
+from visir.records.catalogue import Catalogue, path_id
 from visir.splitmix import seed_of, splitmix64
 
 MATERIALS = {"wood": "Wooden", "plush": "Plush", "porcelain": "Porcelain", "tin": "Tin"}

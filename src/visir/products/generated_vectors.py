@@ -20,11 +20,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import CollectionError, raise_faults
-from visir.products.tree import NONE, CategoryTree
-from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Ints, ProductVectors
+from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, Ints, ProductVectors
+from visir.products.opening import NONE, CategoryTree
 from visir.records.catalogue import Catalogue
 from visir.splitmix import seed_of, splitmix64
-from visir.storage.locks import make_folder
+from visir.storage.claims import make_folder
 
 ROOTS, DEEPEST = 34, 9
 """As in the thesis's catalogue (section 7.4.1)."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from visir.errors import CollectionError, nearest
-from visir.products.tree import NONE, CategoryTree
+from visir.products.opening import NONE, CategoryTree
 from visir.records.catalogue import Catalogue
 from visir.records.qrels import Qrels
+from visir.splitmix import seed_of, splitmix64
 
 Setting = Literal["all", "general", "specific"]
 SETTINGS: tuple[Setting, ...] = ("all", "general", "specific")
@@ -58,3 +61,26 @@ def relevant_products(catalogue: Catalogue, setting: Setting) -> Qrels:
         catalogue.products["id"].take(pa.array(product)),
         name=f"category path, {setting} categories",
     )
+
+
+# Category–product pairs: which category of its path stands for a product (thesis section 7.4.2).
+
+
+def drawn_categories(catalogue: Catalogue, setting: Setting, seed: int = 0) -> NDArray[np.int64]:
+    """The category that each product makes a pair with."""
+    # The draw is a function of `seed` and the id of the product alone, so a product has the same category in the whole
+    # catalogue and in every part of it.
+    # Returns: (n,) int64, one row of `catalogue.categories` for each product.
+    if setting not in SETTINGS:
+        raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, SETTINGS), code="unknown-setting")
+    tree = CategoryTree.of(catalogue)
+    own = tree.rows(catalogue.products["category_id"])
+    if setting == "general":
+        return np.asarray(tree.roots[own])
+    if setting == "specific":
+        return own
+    ids = catalogue.products["id"].to_pylist()
+    digests = b"".join(blake2b(product.encode(), digest_size=8).digest() for product in ids)
+    numbers = np.frombuffer(digests, dtype="<i8").astype(np.int64)
+    level = splitmix64(seed_of(seed), numbers) % tree.depths[own].astype(np.uint64)
+    return np.asarray(tree.paths[own, level.astype(np.int64)])

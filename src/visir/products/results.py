@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from visir.evaluation.scoring import versions
 from visir.products.evaluation import CategoryEvaluation, Trial
-from visir.products.first_answers import first_answers, hits
+from visir.products.landing import first_answers, hits
 from visir.products.relevance import Setting
 from visir.storage import FolderChange, FolderKind, new_folder
 

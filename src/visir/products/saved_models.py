@@ -11,12 +11,10 @@ from visir.encoders.base import Encoder
 from visir.encoders.loading import load_recorded
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, raise_faults
-from visir.products.encoding import encode_catalogue
+from visir.products.encoding import CatalogueVectors, encode_catalogue
 from visir.products.relevance import SETTINGS, Setting
-from visir.products.split import Split, seen_categories
-from visir.products.systems import CategorySystem, CategoryVectorSystem, TrainedSystem
-from visir.products.vectors import CatalogueVectors
-from visir.products.zero_shot import baseline
+from visir.products.systems import CategorySystem, CategoryVectorSystem, TrainedSystem, baseline
+from visir.products.task import Split, seen_categories
 from visir.records.catalogue import Catalogue
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,242 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.display import Columnar, brief, counted, listed
+from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import RunError
-from visir.records.columns import strings
-from visir.records.gallery import Gallery
-from visir.records.items import Items
+from visir.fingerprint import hash_columns
+from visir.records.columns import is_sorted, strings
+from visir.records.items import Items, Modality
+
+# The gallery: the declared candidates of one task.
+
+TITLES: dict[Modality, str] = {"image": "images", "text": "captions", "text+image": "documents"}
+"""The usual title of the candidates of a modality."""
+
+
+def modality_of(value: object) -> Modality:
+    """Return a value from a file as a modality.
+
+    Raises:
+        ValueError: The value is not the name of a modality.
+
+    Example:
+        >>> modality_of("image")
+        'image'
+    """
+    for modality in TITLES:
+        if value == modality:
+            return modality
+    raise ValueError(f"{value!r} is no modality ({', '.join(TITLES)})")
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery(Displayed):
+    """The documents that were the candidates of a search.
+
+    Two retrieval numbers can be compared only if their galleries are equal. A gallery is *listed* when its ids are
+    known. It is *stated* when only its size is known, as for an imported run whose authors write "all 31,783 images".
+    It is *unknown* for a run from a file that says nothing about it. Every card shows which of the three it is.
+
+    Attributes:
+        modality: What the documents hold: "image", "text" or "text+image".
+        ids: (size,) ids, sorted and unique; ties are broken in this order. None for a stated gallery.
+        size: The number of documents; 0 for an unknown gallery.
+        description: What the documents are, in words, e.g. "all of the test split".
+        title: What people call the documents, in the plural: "images", "captions", "products".
+
+    Example:
+        >>> gallery = Gallery.of("image", ["b", "a"], "two images")
+        >>> gallery.ids.to_pylist(), gallery.size, gallery.is_listed
+        (['a', 'b'], 2, True)
+        >>> Gallery.stated("image", 31783, "all images of Flickr30k").is_listed
+        False
+    """
+
+    modality: Modality
+    ids: pa.StringArray | None
+    size: int
+    description: str = ""
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", TITLES[self.modality])
+
+    @classmethod
+    def of(cls, modality: Modality, ids: object, description: str = "", *, title: str = "") -> Gallery:
+        """Make a listed gallery.
+
+        Args:
+            modality: What the documents hold.
+            ids: The ids, unique, in any order: any iterable of strings.
+            description: What the documents are, in words.
+            title: What people call them; "" takes the usual title of the modality.
+
+        Raises:
+            RunError: There is no id, or an id occurs twice.
+
+        Example:
+            >>> Gallery.of("text", ["2", "1"]).ids.to_pylist()
+            ['1', '2']
+        """
+        array = strings(ids)
+        if not is_sorted(array):
+            array = array.take(pc.sort_indices(array))
+        if len(array) == 0:
+            raise RunError(
+                f"the gallery ({description or modality}) is empty.",
+                hint="is the split, or the filter, right?",
+                code="gallery-empty",
+            )
+        if len(array) > 1:
+            same = pc.equal(array[1:], array[:-1])
+            if pc.any(same).as_py():
+                twice = array.filter(pa.concat_arrays([pa.array([False]), same]))[0].as_py()
+                raise RunError(
+                    f"the gallery ({description or modality}) holds {twice!r} twice.", code="gallery-holds-twice"
+                )
+        return cls(modality, array, len(array), description, title)
+
+    @classmethod
+    def stated(cls, modality: Modality, size: int, description: str, *, title: str = "") -> Gallery:
+        """Make a gallery of which only the size is known, as its authors state it."""
+        return cls(modality, None, size, description, title)
+
+    @classmethod
+    def unknown(cls) -> Gallery:
+        """Make the gallery of a run that does not say what was searched.
+
+        Example:
+            >>> Gallery.unknown().is_known
+            False
+        """
+        return cls("text+image", None, 0, "not known")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether at least the size of the gallery is known."""
+        return self.ids is not None or self.size > 0
+
+    @property
+    def counted(self) -> str:
+        """How many documents there are, as people read it: "1,000 images", or that nobody knows."""
+        return counted(self.size, self.title) if self.is_known else f"{self.title}, how many is not known"
+
+    def ends_by(self, depth: int) -> bool:
+        """Whether an answer of so many documents holds the whole gallery; of an unknown one nobody can say so.
+
+        Example:
+            >>> Gallery.of("image", ["a", "b"]).ends_by(2), Gallery.unknown().ends_by(2)
+            (True, False)
+        """
+        return self.is_known and depth >= self.size
+
+    def __repr__(self) -> str:
+        if not self.is_known:
+            return brief(self, self.description)
+        return brief(
+            self,
+            f"{counted(self.size, self.title)}{f', {self.description}' if self.description else ''}",
+            "stated, not listed" if self.ids is None else f"ids: {listed(self.ids[:3].to_pylist(), self.size)}",
+        )
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the ids of the candidates are known."""
+        return self.ids is not None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over modality and ids; "stated:" and the size for a stated gallery."""
+        if self.ids is None:
+            return f"stated:{self.size}"
+        return hash_columns([pa.array([self.modality]), self.ids], sort=False)
+
+    def restrict(self, keep: pa.Array, description: str) -> Gallery:
+        """Return a gallery of the candidates that are also in `keep`.
+
+        Args:
+            keep: Ids, in any order; ids that are not in this gallery are ignored.
+            description: What the remaining documents are, in words.
+
+        Raises:
+            RunError: The gallery is stated, or no candidate remains.
+        """
+        if self.ids is None:
+            raise RunError(
+                f"the gallery ({self.description}) is only stated; it cannot be restricted.", code="gallery-stated"
+            )
+        return Gallery.of(self.modality, self.ids.filter(pc.is_in(self.ids, keep)), description, title=self.title)
+
+
+# Ranks of the positives: the few numbers per query that a ranking measure needs.
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks(Displayed):
+    """The rank of each positive of each query.
+
+    Hits, recalls, precision, MRR, mAP, R-precision, nDCG and first ranks are functions of these ranks alone. So a
+    search need not store whole rankings to be measured exactly over the whole gallery.
+
+    Attributes:
+        queries: (n,) query ids.
+        offsets: (n + 1,) int64; query i has the slice `offsets[i]:offsets[i + 1]` of the flat arrays.
+        ranks: (m,) int64, ascending within a query, from 1; 0 (sorted last) marks a positive that was not retrieved
+            within `depth`.
+        grades: (m,) float32 above 0, the grade of each positive.
+        depth: The length of the rankings; None is the whole gallery. Then a rank is 0 only for a positive outside the
+            gallery, or for one that a second stage dropped.
+        gallery_size: The number of candidates; None where nobody knows it. Then there is a depth.
+    """
+
+    queries: pa.StringArray
+    offsets: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    grades: NDArray[np.float32]
+    depth: int | None
+    gallery_size: int | None
+
+    def __post_init__(self) -> None:
+        assert self.depth is not None or self.gallery_size is not None, "a ranking without an end"
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __repr__(self) -> str:
+        depth = "to the end of the gallery" if self.depth is None else f"{self.depth:,} deep"
+        return brief(
+            self,
+            f"{counted(len(self), 'queries')}, {counted(len(self.ranks), 'positives')}, {depth}, "
+            + ("candidates not known" if self.gallery_size is None else counted(self.gallery_size, "candidates")),
+            f"queries: {listed(self.queries[:3].to_pylist(), len(self))}",
+        )
+
+    @property
+    def last(self) -> int:
+        """The last rank that the rankings reach."""
+        return min(end for end in (self.depth, self.gallery_size) if end is not None)
+
+    @property
+    def positives(self) -> NDArray[np.int64]:
+        """(n,) the number of positives of each query, retrieved or not."""
+        return np.diff(self.offsets)
+
+    def of_grade(self, lowest: float) -> Ranks:
+        """Return the ranks of the positives from a grade on; the others count as wrong.
+
+        Args:
+            lowest: The lowest grade that counts as right.
+
+        Example:
+            >>> grades = np.array([1, 3], np.float32)
+            >>> ranks = Ranks(pa.array(["q"]), np.array([0, 2]), np.array([1, 2]), grades, None, 4)
+            >>> ranks.of_grade(2).ranks.tolist()
+            [2]
+        """
+        right = self.grades >= lowest
+        ends = np.concatenate([[0], np.cumsum(right)])
+        return replace(self, offsets=ends[self.offsets], ranks=self.ranks[right], grades=self.grades[right])
 
 
 @dataclass(frozen=True, eq=False)

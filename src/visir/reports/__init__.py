@@ -3,9 +3,8 @@
 Matplotlib, Jinja and Rich are imported when something is drawn, not before.
 """
 
-from visir.reports.evaluation import write_report
+from visir.reports.evaluation import queries_table, write_report
 from visir.reports.formats import TEXT_FORMATS, to_csv, to_html, to_latex, to_markdown, to_terminal
-from visir.reports.queries import queries_table
 from visir.reports.table import Column, Table
 from visir.reports.tables import (
     card_table,

@@ -11,9 +11,13 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from visir.errors import VisirError
 from visir.evaluation.assembly import Source
-from visir.records import Collection, Qrels, Result, Run, Task
-from visir.reports.blocks import (
+from visir.evaluation.by_label import LabelDifferences, by_label, label_differences
+from visir.evaluation.typical_measures import typical_measures
+from visir.records import GROUP, IMAGE, Collection, Items, Qrels, Result, Run, Task
+from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
+from visir.reports.page import (
     Block,
     Card,
     Cards,
@@ -21,23 +25,148 @@ from visir.reports.blocks import (
     Figure,
     Figures,
     Fold,
+    GalleryEntry,
     Group,
     Inline,
     Notice,
+    Page,
     Paragraph,
+    QueryGallery,
+    Section,
+    Strip,
     inline,
     production,
+    write_page,
 )
-from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
-from visir.reports.gallery import GalleryEntry, QueryGallery, Strip
-from visir.reports.label_sections import label_sections
-from visir.reports.page import Page, Section, write_page
-from visir.reports.plots import hit_curves, rank_distribution, training_curves
+from visir.reports.plots import hit_curves, rank_distribution, themed, training_curves
 from visir.reports.shown import ShownItems, first_captions
-from visir.reports.svg import themed
 from visir.reports.table import Cell, Column, Table
 from visir.reports.tables import card_table, headline_table, measures_table
+from visir.reports.views import by_label as by_label_view
+from visir.reports.views import label_differences as differences_view
 from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
+
+# Sections of an evaluation's page on the labels of its queries: by language, by category.
+
+_MOST = 60
+"""A label with more values is no grouping of the queries that a page could show."""
+
+
+def label_sections(result: Result) -> list[Section]:
+    """A section for each label with two values or more: the measures, and how far the values are apart."""
+    sections: list[Section] = []
+    for label in grouping_labels(result):
+        blocks: list[Block] = [by_label_view.table(by_label(result, label))]
+        differences = paired_differences(result, label)
+        if differences is not None:
+            blocks += [differences_view.table(differences), Figures(_maps(differences))]
+        sections.append(Section(f"by-{len(sections)}", f"By {label}", blocks))
+    return sections
+
+
+def grouping_labels(result: Result) -> list[str]:
+    """The labels that a page can show: of two values or more, and not too many."""
+    # They are counted first, because measuring thousands of groups takes long.
+    values: dict[str, set[str | None]] = {}
+    for labels in result.labels.values():
+        for label in labels.column_names[1:]:
+            if label not in (GROUP, IMAGE):
+                values.setdefault(label, set()).update(labels[label].unique().to_pylist())
+    return [label for label, distinct in values.items() if 1 < len(distinct) <= _MOST]
+
+
+def paired_differences(result: Result, label: str) -> LabelDifferences | None:
+    """The differences between the values of a label by its first typical measure; None where no images are shared."""
+    try:
+        differences = label_differences(result, label, typical_measures(result)[0])
+    except (VisirError, IndexError):
+        return None
+    return differences if any(row.paired for row in differences.rows) else None
+
+
+def _maps(differences: LabelDifferences) -> list[Figure]:
+    caption = (
+        f"{differences.measure} of the row's {differences.label} minus that of the column's, over the images that have "
+        "both. Blue is better, orange is worse. Numbers are grey where the 95 % interval includes 0."
+    )
+    return [
+        Figure(
+            themed(
+                differences_view.plot(differences, task),
+                f"map-{number}",
+                _in_words_of_label_sections(differences, task),
+            ),
+            f"Differences, {task_words(task)}",
+            caption,
+        )
+        for number, task in enumerate(differences.tasks)
+    ]
+
+
+def _in_words_of_label_sections(differences: LabelDifferences, task: str) -> str:
+    rows = [row for row in differences.rows if row.task == task and row.second == differences.reference]
+    listed = ", ".join(f"{row.first} {100 * row.difference:+.1f}" for row in rows)
+    return f"Map of differences of {differences.measure}, against {differences.reference}, times 100: {listed}."
+
+
+# A compact view of the best and worst queries for the terminal.
+
+
+def queries_table(
+    result: Result, run: Run, source: Collection | Task, kind: Kind = "worst", *, count: int = 5, width: int = 60
+) -> Table:
+    """The worst, nearest-missed or best queries of one run: query, rank, and what came first instead.
+
+    Items without a text are shown by id; images of a collection with their first caption.
+
+    Args:
+        result: The result that the run was measured in.
+        run: What the search answered.
+        source: The task that was searched, or the collection that it is of.
+        kind: "worst", "near" (lost by a hair) or "best".
+        count: How many queries are shown.
+        width: To how many characters texts are cut.
+    """
+    task = source.task(run.task) if isinstance(source, Collection) else source
+    captions: dict[str, str] = {}
+    if isinstance(source, Collection):
+        for image, text in zip(*(source.captions[name].to_pylist() for name in ("image_id", "text")), strict=True):
+            captions.setdefault(image, text)
+    queries, documents = _texts(task.queries), _texts(task.documents)
+
+    def label(name: str, texts: dict[str, str]) -> str:
+        if name in texts:
+            return _short(texts[name], width)
+        return f"{name}: {_short(captions[name], width)}" if not texts and name in captions else name
+
+    relevance = result.protocol.relevance
+    qrels = task.judgements(relevance if relevance in task.qrels else None)
+    group = by_image(source) if isinstance(source, Collection) and run.task == "t2i" else None
+    rows: list[list[Cell]] = [
+        [
+            label(example.query, queries),
+            example.rank,
+            label(example.top[0].id, documents) if example.top else None,
+            label(example.positives[0].id, documents),
+        ]
+        for example in ExampleQueries(run, qrels, result).choose(kind, count, top=1, group=group)
+    ]
+    columns = [Column("query"), Column("rank", 0), Column("answered first"), Column("a right answer")]
+    titles = {"worst": "Worst queries", "near": "Lost by a hair", "best": "Best queries"}
+    return Table.of(columns, rows, caption=f"{titles[kind]}, {task_words(run.task)}")
+
+
+def _texts(items: Items) -> dict[str, str]:
+    """The texts of items by id; none for images."""
+    if items.texts is None:
+        return {}
+    pairs = zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True)
+    return {name: text for name, text in pairs if text is not None}
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
 
 # What a random order would reach: the floor below every hit@k.
 

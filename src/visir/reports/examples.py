@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.errors import EncoderError
 from visir.records import Collection, Qrels, Result, Run, strings
+from visir.reports.page import Figure, Thumbnail
+from visir.retrieval import alignment
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from visir.encoders.base import Encoder
+
 
 Kind = Literal["worst", "near", "best"]
 RANK_COLUMNS = ("median_rank", "mean_rank")
@@ -149,3 +159,215 @@ def _positives(run: Run, qrels: Qrels) -> NDArray[np.bool_]:
     document = pc.fill_null(pc.index_in(qrels.documents, run.documents), -1).to_numpy().astype(np.int64)
     right = (qrels.grades > 0) & (query >= 0) & (document >= 0)
     return np.isin(rows * width + run.indices, query[right] * width + document[right])
+
+
+# What an answer of a late-interaction model looked at: each word of a query, and the part of the picture it matched.
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom, as fractions of the upright picture."""
+
+
+_FAINT = "var(--plot-faint, #7a828e)"
+_NO_WORDS = "Which vectors of the search stand for which words is not known of this model."
+_NO_PICTURE = "The original picture cannot be read now, so the words have no places in it."
+_NO_PLACES = "Which part of the picture each vector stands for is not known of this model."
+_OWN_TOKENS = "The words match tokens of the model's own (a prompt, marks), which have no place in the picture."
+_OTHER_VECTORS = (
+    "The picture was kept with {:,} vectors, and the model has {:,} places for it, so the words have no places in it."
+)
+
+
+@dataclass(frozen=True)
+class WordRegion:
+    """A word of a query, with what it matched in a document."""
+
+    word: str  # the word, as it stands in the text
+    score: float  # what it adds to the score: the sum over its vectors of the greatest dot product
+    # The part of the picture that each of its vectors matched best, without repetition; none where the vectors of the
+    # document have no place.
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True)
+class WordRegions:
+    """The words of a text, with what they matched in a document."""
+
+    words: tuple[WordRegion, ...]  # in the order of the text
+    other: float = 0.0  # what the model's own tokens (a prompt, marks of beginning and end, padding) add to the score
+    missing: str = ""  # why there are no words, or no places for them; empty where there are
+
+    @property
+    def score(self) -> float:
+        """The MaxSim score of text and document."""
+        return self.other + sum(word.score for word in self.words)
+
+
+def word_regions(
+    encoder: Encoder, text: str, query: NDArray[Any], document: NDArray[Any], image: Image | None = None
+) -> WordRegions:
+    """Find what each word of a text matched in a document."""
+    # query: (t, d) its vectors.
+    # document: (s, d) the vectors of the document.
+    best, scores = alignment(query, document)
+    boxes, missing = _boxes(encoder, len(document), image)
+    pieces = _pieces(encoder, text, len(query))
+    if pieces is None:
+        return WordRegions((), float(scores.sum()), _NO_WORDS)
+    owners = words_of_pieces(text, pieces)
+    words = text.split()
+    matched: list[WordRegion] = []
+    for position, word in enumerate(words):
+        own = [row for row, owner in enumerate(owners) if owner == position]
+        if own:
+            places = dict.fromkeys(boxes[best[row]] for row in own)
+            matched.append(WordRegion(word, float(scores[own].sum()), tuple(box for box in places if box is not None)))
+    other = float(sum(scores[row] for row, owner in enumerate(owners) if owner is None))
+    if not matched:
+        missing = _NO_WORDS
+    elif not missing and not any(word.boxes for word in matched):
+        missing = _OWN_TOKENS
+    return WordRegions(tuple(matched), other, missing)
+
+
+def words_of_pieces(text: str, pieces: Sequence[str]) -> list[int | None]:
+    """Which word of a text each piece of its tokenizer belongs to; None for those that are not of the text."""
+    # The pieces of the text are the run of pieces that, joined, are the text without its spaces. Where there is no such
+    # run (an unknown character, accents that the tokenizer drops), each piece belongs to the next word that begins with
+    # it or goes on with it.
+    plain = [_plain(piece) for piece in pieces]
+    spelled = [_plain(word) for word in text.split()]
+    owner_of_letter = [position for position, word in enumerate(spelled) for _ in word]
+    whole = "".join(spelled)
+    for start in range(len(plain)):
+        joined, stop = "", start
+        while stop < len(plain) and whole.startswith(joined + plain[stop]) and len(joined) < len(whole):
+            joined, stop = joined + plain[stop], stop + 1
+        if joined == whole and whole:
+            owners: list[int | None] = [None] * len(plain)
+            letter = 0
+            for row in range(start, stop):
+                owners[row] = owner_of_letter[min(letter, len(owner_of_letter) - 1)]
+                letter += len(plain[row])
+            return owners
+    return _nearest_words(spelled, plain)
+
+
+def region_figure(regions: WordRegions, picture: Thumbnail, *, title: str = "", name: str = "picture") -> Figure:
+    """A figure with the picture once for each word, and what the word matched marked in it."""
+    side, gap, line = 150.0, 14.0, 34.0
+    height = side * picture.height / max(picture.width, 1)
+    words = regions.words
+    columns = max(1, min(5, len(words)))
+    rows = -(-len(words) // columns)
+    width, total = columns * (side + gap) - gap, rows * (height + line + gap)
+    key = f"alignment-{_key(name)}"
+    parts = [
+        f'<svg viewBox="0 0 {width:.0f} {total:.0f}" style="min-width: {0.6 * width:.0f}px; max-width: {width:.0f}px" '
+        f'role="img" aria-label="{escape(_spoken(regions), quote=True)}">',
+        f'<defs><image id="{key}" width="{side:.0f}" height="{height:.1f}" href="{escape(picture.uri, quote=True)}"'
+        "/></defs>",
+    ]
+    for position, word in enumerate(words):
+        x, y = (position % columns) * (side + gap), (position // columns) * (height + line + gap)
+        parts.append(f'<g transform="translate({x:.1f} {y:.1f})"><use href="#{key}"/>')
+        if word.boxes:
+            holes = "".join(
+                f"M{left * side:.1f} {top * height:.1f}H{right * side:.1f}V{bottom * height:.1f}H{left * side:.1f}Z"
+                for left, top, right, bottom in word.boxes
+            )
+            parts.append(
+                f'<path d="M0 0H{side:.1f}V{height:.1f}H0Z{holes}" fill="#000" fill-opacity=".45" fill-rule="evenodd"/>'
+                f'<path d="{holes}" fill="none" stroke="var(--plot-2, #D55E00)" stroke-width="2"/>'
+            )
+        elif not regions.missing:  # a token beside the picture matches this word best: a prompt of the model
+            parts.append(
+                f'<path d="M0 0H{side:.1f}V{height:.1f}H0Z" fill="#000" fill-opacity=".75"/>'
+                f'<text x="{side / 2:.1f}" y="{height / 2:.1f}" font-size="12" fill="#fff" text-anchor="middle">'
+                "no part of the picture</text>"
+            )
+        parts.append(
+            f'<text x="0" y="{height + 16:.1f}" font-size="13" fill="currentColor">{escape(_cut(word.word))}</text>'
+            f'<text x="0" y="{height + 30:.1f}" font-size="11" fill="{_FAINT}">{word.score:.2f}</text></g>'
+        )
+    parts.append("</svg>")
+    rest = f" Tokens of the model's own add {regions.other:.2f}." if abs(regions.other) >= 0.005 else ""
+    matches = "The part of the picture that each word matches best, and what that adds"
+    caption = (
+        f"{'What each word adds' if regions.missing else matches} to the score of {regions.score:.2f}.{rest} "
+        f"{regions.missing}"
+    ).rstrip()
+    return Figure("".join(parts), title, caption)
+
+
+def _boxes(encoder: Encoder, count: int, image: Image | None) -> tuple[list[Box | None], str]:
+    """The place of each of the document's vectors, and why there is none for any of them."""
+    nowhere: list[Box | None] = [None] * count
+    if image is None:
+        return nowhere, _NO_PICTURE
+    encoder = encoder.for_role("document")  # a picture is read with other prompts as a query, so it has other vectors
+    try:
+        regions = np.reshape(encoder.image_regions(image), (-1, 4)) if hasattr(encoder, "image_regions") else None
+    except EncoderError:  # it joins vectors, so that none of them stands for one place
+        regions = None
+    if regions is None or not np.isfinite(regions).all(1).any():
+        return nowhere, _NO_PLACES
+    if len(regions) != count:
+        return nowhere, _OTHER_VECTORS.format(count, len(regions))
+    return [tuple(row) if np.isfinite(row).all() else None for row in regions.tolist()], ""
+
+
+def _pieces(encoder: Encoder, text: str, count: int) -> list[str] | None:
+    """What each vector of a text stands for; None where the model does not say, or says it of other vectors."""
+    if not hasattr(encoder, "text_pieces"):
+        return None
+    try:
+        [pieces] = encoder.text_pieces([text], "query")
+    except EncoderError:  # it joins vectors, so that none of them stands for one word
+        return None
+    return list(pieces) if len(pieces) == count else None
+
+
+def _nearest_words(spelled: Sequence[str], plain: Sequence[str]) -> list[int | None]:
+    owners: list[int | None] = []
+    position, rest = -1, ""
+    for piece in plain:
+        if piece and rest.startswith(piece):
+            rest = rest[len(piece) :]
+            owners.append(position)
+            continue
+        following = [later for later in range(position + 1, len(spelled)) if piece and spelled[later].startswith(piece)]
+        if following:
+            position = following[0]
+            rest = spelled[position][len(piece) :]
+        owners.append(position if following else None)
+    return owners
+
+
+def _plain(piece: str) -> str:
+    """A piece without the marks of tokenizers, in small letters."""
+    return "".join(piece.removeprefix("##").removesuffix("</w>").replace("▁", "").replace("Ġ", "").split()).casefold()
+
+
+def _key(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= 18 else f"{word[:17]}…"
+
+
+def _spoken(regions: WordRegions) -> str:
+    """The figure in words, for those who cannot see it."""
+    return "; ".join(f"“{word.word}” matches {spoken_place(word.boxes)}" for word in regions.words)
+
+
+def spoken_place(boxes: Sequence[Box]) -> str:
+    """Where boxes lie in a picture, in words."""
+    return " and ".join(dict.fromkeys(map(_place, boxes))) or "no place"
+
+
+def _place(box: Box) -> str:
+    left, top, right, bottom = box
+    x, y = (left + right) / 2, (top + bottom) / 2
+    names = [("top", "", "bottom")[min(int(y * 3), 2)], ("left", "", "right")[min(int(x * 3), 2)]]
+    return " ".join(name for name in names if name) or "centre"

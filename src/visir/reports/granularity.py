@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visir.evaluation.granularity import GranularityStudy, says
-from visir.evaluation.granularity_statistics import Mean
-from visir.reports.blocks import Code, Figure, Paragraph
-from visir.reports.page import Page, Section, write_page
-from visir.reports.svg import INK, MARKERS, SERIES, drawing, themed
+from visir.evaluation.granularity import GranularityStudy, Mean, says
+from visir.reports.page import Code, Figure, Page, Paragraph, Section, write_page
+from visir.reports.plots import INK, MARKERS, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table, between
 from visir.robustness.granularity import FEATURES, Profile
 

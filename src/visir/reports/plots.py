@@ -2,21 +2,215 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import html
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing
+from visir.evaluation.compare import Comparison
+from visir.evaluation.intervals import interval_of
+from visir.evaluation.significance import clusters_of
+from visir.records import Result
 from visir.reports.table import one_line
-from visir.reports.words import task_words
+from visir.reports.words import display, in_reading_order, task_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from visir.reports.plot import Plot
+
+
+# SVG in visir's style: the same input gives the same bytes, and the colours survive a colour-blind reader.
+
+INK, FAINT, GRID = "#444b55", "#7a828e", "#d5d9df"
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's colours, the darker ones first."""
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
+MARKERS = ("o", "s", "^", "D")
+_THEME = {
+    INK: "var(--plot-ink, #444b55)",
+    FAINT: "var(--plot-faint, #7a828e)",
+    GRID: "var(--plot-grid, #d5d9df)",
+    **{colour: f"var(--plot-{number}, {colour})" for number, colour in enumerate(SERIES, 1)},
+}
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "visir",
+    "font.family": ["sans-serif"],
+    "font.size": 10.0,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "white",
+    "path.simplify": True,
+    "text.usetex": False,
+    "text.parse_math": False,  # a "$" in a system's name is a dollar
+}
+
+
+def themed(plot: Figure, prefix: str, label: str) -> str:
+    """The plot as an inline fragment of SVG, whose colours are CSS variables of the page."""
+    # Texts take the page's font. The variables: `--plot-ink`, `--plot-faint`, `--plot-grid`, `--plot-1` … `--plot-6`.
+    return fragment(to_svg(plot), prefix, label)
+
+
+def fragment(svg: str, prefix: str, label: str) -> str:
+    """The SVG document of a plot as `themed` says."""
+    body = svg[svg.index("<svg") :]
+    for colour, variable in _THEME.items():
+        body = re.sub(re.escape(colour), variable, body, flags=re.IGNORECASE)
+    body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", body))
+    body = re.sub(r' id="([^"]+)"', lambda match: f' id="{prefix}-{match[1]}"' if match[1] in used else "", body)
+    body = re.sub(r"(url\(|href=\")#", rf"\g<1>#{prefix}-", body)
+    view = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) [\d.]+"', body)
+    # On a narrow screen a wide plot is scrolled: its letters stay readable.
+    sizes = f"min-width: {0.85 * float(view[1]):.0f}px; max-width: {1.4 * float(view[1]):.0f}px" if view else ""
+    size = f"{sizes}; stroke-linejoin: round; stroke-linecap: butt" if view else ""
+    head = f'<svg {view[0] if view else ""} style="{size}" role="img" aria-label="{html.escape(label)}">'
+    body = re.sub(r"^<svg[^>]*>", lambda _: head, body)
+    # matplotlib's own style sheet would apply to the whole page, and its coordinates go to a millionth of a point.
+    body = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
+    body = re.sub(r"font-family: [^;\"]+;? ?", "", body)
+    return re.sub(r' d="[^"]*"', lambda match: _shorter(match[0]), body).strip()
+
+
+@contextmanager
+def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Plot, Any]]:
+    """A plot in visir's style; matplotlib's own settings are back as they were afterwards."""
+    import matplotlib
+
+    from visir.reports.plot import Plot
+
+    settings = {**matplotlib.rcParamsDefault, **_SETTINGS}
+    with matplotlib.rc_context(settings):
+        figure = Plot(figsize=(width, height), layout="constrained")
+        figure.settings = settings
+        yield figure, figure.subplots(rows, columns)
+
+
+def to_svg(plot: Figure) -> str:
+    """The plot as an SVG document without a date."""
+    stream = io.StringIO()
+    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    plot.savefig(stream, format="svg", metadata=nothing, facecolor="none")
+    return stream.getvalue()
+
+
+def _shorter(path: str) -> str:
+    rounded = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", path)
+    return re.sub(r"\s+", " ", rounded)
+
+
+# Measures and their differences as dots with 95 % intervals.
+
+
+def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
+    """The measures of each task in percent, with 95 % intervals over images (or queries)."""
+    recall = result.protocol.recall
+    fractions = [name for name in result.measures if display(name).scale == 100]
+    named = [name for name in fractions if name.partition("@")[0] == recall] or fractions
+    chosen = in_reading_order([name for name in measures if name in fractions] if measures else named, result.protocol)
+    if not chosen:
+        raise VisirError(
+            f"{result.system}: no measure to draw.", hint=f"give some of measures=[…]: {', '.join(fractions) or 'none'}"
+        )
+    with drawing(5.8, 0.9 + 0.34 * len(chosen) * max(1, 0.6 * len(result.tasks))) as (figure, axes):
+        for number, task in enumerate(result.tasks):
+            shift = 0.22 * (number - (len(result.tasks) - 1) / 2)
+            for place, name in enumerate(chosen):
+                if name not in result.per_query[task].column_names:
+                    continue
+                values, units = result.values(task, name), clusters_of(result, task)
+                known = np.isfinite(values)
+                if not known.any():
+                    continue
+                values = values[known]
+                low, high = interval_of(values, None if units is None else units[known])
+                middle, colour = 100 * float(values.mean()), SERIES[number % len(SERIES)]
+                axes.plot([100 * low, 100 * high], [place + shift] * 2, color=colour, linewidth=1.6)
+                axes.plot(middle, place + shift, MARKERS[number % len(MARKERS)], color=colour, markersize=5.5)
+            axes.plot(
+                [], [], MARKERS[number % len(MARKERS)], color=SERIES[number % len(SERIES)], label=task_words(task)
+            )
+        axes.set_yticks(range(len(chosen)), [_name(name, recall) for name in chosen])
+        axes.set_ylim(len(chosen) - 0.5, -0.5)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("percent, with 95 % intervals")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(one_line(f"{result.system} on {result.protocol.collection}"), loc="left")
+        if len(result.tasks) > 1:
+            axes.legend(loc="best")
+        return figure
+
+
+def difference_dots(comparison: Comparison) -> Plot:
+    """The differences to the baseline in percentage points, with 95 % intervals; those that are significant are
+    filled."""
+    # Measures that are no fractions (ranks, gains) have another unit and are left out.
+    shown = [entry for entry in comparison.differences if display(entry.measure).scale == 100]
+    if not shown:
+        raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")
+    rows = list(dict.fromkeys((entry.task, entry.measure) for entry in shown))
+    systems = comparison.systems[1:]
+    with drawing(6.2, 0.9 + 0.34 * len(rows) * max(1, 0.6 * len(systems))) as (figure, axes):
+        for entry in shown:
+            number = systems.index(entry.system)
+            place = rows.index((entry.task, entry.measure)) + 0.22 * (number - (len(systems) - 1) / 2)
+            colour, marker = SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
+            if not isnan(entry.low):
+                axes.plot([100 * entry.low, 100 * entry.high], [place, place], color=colour, linewidth=1.6)
+            is_significant = entry.p_corrected < 0.05
+            axes.plot(
+                *(100 * entry.difference, place),
+                marker,
+                color=colour,
+                markersize=5.5,
+                fillstyle="full" if is_significant else "none",
+                markeredgewidth=1.4,
+            )
+        for number, system in enumerate(systems):
+            label = one_line(system)
+            axes.plot([], [], MARKERS[number % len(MARKERS)], color=SERIES[number % len(SERIES)], label=label)
+        axes.axvline(0, color=FAINT, linewidth=1)
+        axes.set_yticks(range(len(rows)), [f"{task_words(task)}  {measure}" for task, measure in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlabel("percentage points, 95 % intervals (filled: corrected p < 0.05)")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(one_line(f"against {comparison.systems[0]}"), loc="left")
+        if len(systems) > 1:
+            axes.legend(loc="best")
+        return figure
+
+
+def _name(measure: str, recall: str) -> str:
+    base, _, cutoff = measure.partition("@")
+    return f"R@{cutoff}" if base == recall and cutoff else measure
+
 
 _NO_MEASURES = ("second", "time", "rate", "lr", "temperature", "scale")
 _RANK_EDGES = (1, 2, 3, 6, 11, 21, 51, 101, 1001)

@@ -17,41 +17,53 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.evaluation.classification.files import CLASSIFICATION, PREDICTIONS, VALUES
+from visir.evaluation.classification.labelling import CLASSIFICATION, PREDICTIONS, VALUES
 from visir.evaluation.classification.result import Classification
 from visir.evaluation.granularity import GranularityStudy
 from visir.evaluation.probes import ProbeResult
 from visir.evaluation.stress.effect import Effect
-from visir.evaluation.stress.study import Stress
+from visir.evaluation.stress.stress import Stress
 from visir.records import Collection, Items
-from visir.reports.blocks import (
+from visir.reports.classification import best_key, classes_table, tidy_accuracies, write_classification_report
+from visir.reports.evaluation import grouping_labels
+from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
+from visir.reports.formats import to_csv
+from visir.reports.granularity import tidy_changes, tidy_means, write_granularity_report
+from visir.reports.page import (
     Block,
     Card,
     Cards,
     Definitions,
     Figure,
     Fold,
+    GalleryEntry,
     Group,
     Inline,
     Notice,
+    Page,
     Paragraph,
+    QueryGallery,
+    Section,
+    Strip,
+    Thumbnail,
+    Tile,
     inline,
     production,
+    thumbnails,
+    write_page,
 )
-from visir.reports.classification import best_key, classes_table, tidy_accuracies, write_classification_report
-from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
-from visir.reports.formats import to_csv
-from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
-from visir.reports.granularity import tidy_changes, tidy_means, write_granularity_report
-from visir.reports.label_sections import grouping_labels
-from visir.reports.page import Page, Section, write_page
+from visir.reports.plots import themed
 from visir.reports.probes import write_probe_report
 from visir.reports.shown import ShownItems, first_captions
-from visir.reports.stress_plots import degradation_bars, similarity_map
-from visir.reports.stress_tables import as_dict, effects_table, jaccard_table, per_query
-from visir.reports.svg import themed
+from visir.reports.stress_tables import (
+    as_dict,
+    degradation_bars,
+    effects_table,
+    jaccard_table,
+    per_query,
+    similarity_map,
+)
 from visir.reports.tables import card_table
-from visir.reports.thumbnails import Thumbnail, thumbnails
 from visir.reports.views import stress_by_label as by_label_view
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
@@ -236,7 +248,7 @@ def granularity_line(collection: Collection) -> str:
     """How fine-grained the captions are that were perturbed: the means of every feature, strictly counted."""
     # A system breaks more easily on captions that say little: there is less to fall back on. Cheap where the captions
     # were cut into words already, as most perturbations need.
-    from visir.evaluation.granularity_statistics import means
+    from visir.evaluation.granularity import means
     from visir.robustness.granularity import FEATURES, granularity
 
     features = means(granularity(collection, "strict"))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.blocks import Code, Figure, Paragraph, inline
-from visir.reports.page import Page, Section, write_page
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed
+from visir.reports.page import Code, Figure, Page, Paragraph, Section, inline, write_page
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed
 from visir.reports.table import Column, Table
 from visir.studies.shortcut_audit import Audit
 

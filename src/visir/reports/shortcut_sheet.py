@@ -13,10 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from visir.errors import VisirError
 from visir.records import Collection, Injected
-from visir.reports.blocks import Card, Cards, Inline, Paragraph, inline
-from visir.reports.page import Page, Section, write_page
-from visir.reports.thumbnails import Thumbnail
-from visir.shortcuts.previewing import PreviewPair
+from visir.reports.page import Card, Cards, Inline, Page, Paragraph, Section, Thumbnail, inline, write_page
+from visir.shortcuts.view import PreviewPair
 from visir.storage import new_file
 
 SUFFIXES = (".html", ".png")

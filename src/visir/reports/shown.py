@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,10 +13,42 @@ from PIL.Image import Image
 from visir.collections.images import ImageReader
 from visir.errors import CollectionError
 from visir.records import Collection, Items
-from visir.reports.blocks import Inline
-from visir.reports.gallery import Tile
-from visir.reports.thumbnails import Thumbnail, thumbnails
+from visir.reports.formats import to_html
+from visir.reports.page import Block, Inline, Thumbnail, Tile, thumbnails
 from visir.robustness.corruptions import spoilt
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+# What a notebook shows of an object: its blocks as one piece of HTML that needs nothing else.
+
+PICTURES = 24
+"""How many pictures are shown at most."""
+BUDGET = 240_000
+"""How many bytes all pictures of one output may take together."""
+
+
+def to_notebook(blocks: Sequence[Block], label: str) -> str:
+    """The blocks as HTML for the output of a notebook's cell; every text is escaped."""
+    return _environment().get_template("notebook.html.j2").render(blocks=blocks, label=label)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+    from markupsafe import Markup
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("visir.reports", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["html_table"] = lambda table: Markup(to_html(table))
+    return environment
+
 
 TEXT_LIMIT = 600
 """Characters of a text that are shown; product descriptions can be pages long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from visir.evaluation.comparison import Comparison
+from visir.evaluation.compare import Comparison
 from visir.evaluation.explaining import Explanation
 from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.published.judge import TOLERANCE, Judgement

@@ -10,9 +10,22 @@ import numpy as np
 from visir.encoders.checkpoints import ENCODER, read_description
 from visir.files import read_bytes
 from visir.reports import training_curves as curves
-from visir.reports.blocks import Block, Card, Cards, Code, Figure, Figures, Fold, Paragraph, inline, production
-from visir.reports.page import Page, Section, write_page
-from visir.reports.svg import themed
+from visir.reports.page import (
+    Block,
+    Card,
+    Cards,
+    Code,
+    Figure,
+    Figures,
+    Fold,
+    Page,
+    Paragraph,
+    Section,
+    inline,
+    production,
+    write_page,
+)
+from visir.reports.plots import themed
 from visir.reports.table import Cell, Column, Table
 from visir.reports.training_runs import TrainingRun, read_training_run
 from visir.reports.words import task_words

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import one_line
 from visir.reports.training_runs import TrainingRun
 

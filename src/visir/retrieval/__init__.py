@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from visir.retrieval.formats import read_run, write_run
     from visir.retrieval.index import Index
     from visir.retrieval.kinds import build_index, index_kinds, open_index
-    from visir.retrieval.multi_vector.alignment import alignment
-    from visir.retrieval.multi_vector.pooling import pool_tokens
+    from visir.retrieval.multi_vector.flat import alignment, pool_tokens
     from visir.retrieval.parts_index import add_parts
     from visir.retrieval.shard_runs import merge_shards
 
@@ -26,12 +25,12 @@ __getattr__, __dir__ = lazy(
     {
         "Index": "visir.retrieval.index",
         "add_parts": "visir.retrieval.parts_index",
-        "alignment": "visir.retrieval.multi_vector.alignment",
+        "alignment": "visir.retrieval.multi_vector.flat",
         "build_index": "visir.retrieval.kinds",
         "index_kinds": "visir.retrieval.kinds",
         "merge_shards": "visir.retrieval.shard_runs",
         "open_index": "visir.retrieval.kinds",
-        "pool_tokens": "visir.retrieval.multi_vector.pooling",
+        "pool_tokens": "visir.retrieval.multi_vector.flat",
         "read_run": "visir.retrieval.formats",
         "write_run": "visir.retrieval.formats",
     },

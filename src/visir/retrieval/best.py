@@ -13,8 +13,15 @@ from visir.progress import Progress
 from visir.records import Ties
 from visir.retrieval import few
 from visir.retrieval.pairs import score_places
-from visir.retrieval.scan import Answers, SearchState, exact_answers, scan, slack_of_double, slack_of_product
-from visir.retrieval.torch_device import TorchDevice
+from visir.retrieval.scan import (
+    Answers,
+    SearchState,
+    TorchDevice,
+    exact_answers,
+    scan,
+    slack_of_double,
+    slack_of_product,
+)
 from visir.retrieval.vectors import Side
 
 # The exact dense scan on a device of torch: products and selection there, exact scores on the cores.

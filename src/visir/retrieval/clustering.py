@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.retrieval.faiss_library import faiss_threads, load_faiss
+from visir.errors import require
 from visir.threads import cores
+
+# FAISS, imported when it is needed, and the number of its threads.
+
+
+def load_faiss(purpose: str) -> Any:
+    """Return the module."""
+    require("faiss", extra="hnsw", purpose=purpose)
+    import faiss
+
+    return faiss
+
+
+@contextlib.contextmanager
+def faiss_threads(faiss: Any, n: int) -> Iterator[None]:
+    """Let FAISS use `n` threads inside the block."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
 
 _BLOCK = 65_536
 _ROUNDS = 6

@@ -31,7 +31,7 @@ class IndexInfo:
     @property
     def place(self) -> str:
         """The table or collection and the address of an index on a server; "" of one that lies in its folder."""
-        from visir.retrieval.remote.collection_names import place_on_server
+        from visir.retrieval.remote.settings import place_on_server
 
         on_server = self.details.get("url") and self.details.get("collection")
         return place_on_server(self.details) if on_server else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from visir.errors import ConfigurationError, EmbeddingError, nearest
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
-from visir.retrieval.kind import Kind
+from visir.retrieval.settings import Kind
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
@@ -69,7 +69,7 @@ for _kind in (
         title="one product of two SciPy matrices: slow, and the truth of sparse search",
         exact=True,
         vectors="sparse",
-        module="visir.retrieval.sparse.oracle:OracleIndex",
+        module="visir.retrieval.sparse.scan:OracleIndex",
     ),
     Kind(
         name="qdrant",
@@ -86,7 +86,7 @@ for _kind in (
         title="inverted lists in Qdrant: embedded, or on a server or cluster by one setting (url)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.sparse:QdrantSparseIndex",
+        module="visir.retrieval.remote.dense:QdrantSparseIndex",
         extra="qdrant",
         packages=("qdrant_edge", "qdrant_client"),
     ),
@@ -105,7 +105,7 @@ for _kind in (
         title="sparse vectors in a PostgreSQL database with pgvector (url), all compared or by a graph (m)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.sparse:PgvectorSparseIndex",
+        module="visir.retrieval.remote.dense:PgvectorSparseIndex",
         extra="pgvector",
         packages=("psycopg",),
     ),
@@ -124,7 +124,7 @@ for _kind in (
         title="inverted lists on a Milvus server or cluster (url)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.sparse:MilvusSparseIndex",
+        module="visir.retrieval.remote.dense:MilvusSparseIndex",
         extra="milvus",
         packages=("pymilvus",),
     ),
@@ -149,7 +149,7 @@ for _kind in (
         title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
         exact=False,
         vectors="multi-vector",
-        module="visir.retrieval.remote.several:QdrantMultiIndex",
+        module="visir.retrieval.remote.hybrid:QdrantMultiIndex",
         beside=("qdrant-sparse", "qdrant"),
         extra="qdrant",
         packages=("qdrant_edge", "qdrant_client"),
@@ -256,7 +256,7 @@ def open_index(folder: str | Path) -> Index[Any]:
         >>> index.kind, index.info().documents
         ('exact', 2)
     """
-    from visir.retrieval.folder import IndexFolderError, read_index
+    from visir.retrieval.stored import IndexFolderError, read_index
 
     kind: str = read_index(Path(folder)).content["kind"]
     if kind not in KINDS:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.arrays import load_array
 from visir.errors import EmbeddingError
-from visir.mapped import release
+from visir.files import release
 from visir.parquet import read_columns
 from visir.records import (
     Embeddings,

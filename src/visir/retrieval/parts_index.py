@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from visir.retrieval.folder import IndexFolderError, check_new_index
 from visir.retrieval.rows import check_same_modality, check_same_model
+from visir.retrieval.stored import IndexFolderError, check_new_index
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
-    from visir.encoders.joined_parts import PartsSummary
+    from visir.encoders.parts_folder import PartsSummary
     from visir.retrieval.index import Index
-    from visir.retrieval.kind import Kind
+    from visir.retrieval.settings import Kind
 
 
 def index_of_parts(
     parts: Parts, kind: Kind, out: str | Path | None = None, **options: Any
 ) -> tuple[Index[Any], PartsSummary]:
     """Build an index of the vectors of all parts."""
-    from visir.encoders.joined_parts import check_finished, join_parts
+    from visir.encoders.parts_folder import check_finished, join_parts
 
     kind.check_settings(options)
     if out is not None:
@@ -70,7 +70,7 @@ def add_parts(index: Index[Any], parts: Parts | str | Path) -> tuple[int, PartsS
         >>> added, summary = add_parts(index, "s3://bucket/parts")  # doctest: +SKIP
     """
     from visir.encoders import Parts
-    from visir.encoders.joined_parts import check_finished, join_parts
+    from visir.encoders.parts_folder import check_finished, join_parts
 
     parts = Parts(parts) if isinstance(parts, str | Path) else parts
     check_same_modality("image", index.info().modality, f"{parts.place}: vectors by {parts.encoder.name}")

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.arrow import integer_array, numpy_integers
 from visir.display import counted
 from visir.errors import EmbeddingError
+from visir.parquet import integer_array, numpy_integers
 from visir.records import Embeddings, EncoderCard, Gallery, Modality, MultiVectorEmbeddings, SparseEmbeddings, strings
 from visir.records.columns import is_sorted
 from visir.retrieval.index import Vectors

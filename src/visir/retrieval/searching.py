@@ -38,7 +38,7 @@ from visir.records import (
     Vectors,
     strings,
 )
-from visir.records.arrays import as_array
+from visir.records.columns import as_array
 from visir.records.items import PLACES
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.depth import depth_fault

@@ -16,11 +16,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from visir.background_thread import BackgroundThread
 from visir.errors import ConfigurationError, require
 from visir.serving.logs import ServerLogHandler, ServiceLog
 from visir.serving.refusals import HttpError, busy
 from visir.serving.settings import FrontSettings
+from visir.threads import BackgroundThread
 
 if TYPE_CHECKING:
     import uvicorn

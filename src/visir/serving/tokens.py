@@ -22,8 +22,8 @@ from typing import Any
 from visir.errors import VisirError, nearest, raise_faults
 from visir.files import read_json
 from visir.storage import FolderKind, Manifest, changing
+from visir.storage.claims import check_local
 from visir.storage.disk import to_disk
-from visir.storage.locks import check_local
 
 SCOPES = ("search", "admin", "score")
 """Of a library: search and look; update and take out (it alone does not search). Of purchase scores: post events."""

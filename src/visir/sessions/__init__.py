@@ -30,19 +30,28 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.sessions.counts import LogCounts
-    from visir.sessions.definition import FLAGS, IDLE_MINUTES, REASONS
+    from visir.sessions.definition import (
+        ACTIONS,
+        COLUMNS,
+        COUNTED,
+        FLAGS,
+        IDLE_MINUTES,
+        REASONS,
+        LogMapping,
+        load_mapping,
+        preset,
+        presets,
+    )
     from visir.sessions.description import Characterisation, describe
     from visir.sessions.making import Sessions, make, sessionise
-    from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
     from visir.sessions.online.ab_test import AbTest, DecisionLog, ab_test, assign
     from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.predicting import predict
     from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
-    from visir.sessions.prediction.scoring import score
-    from visir.sessions.prediction.serving import serve
+    from visir.sessions.prediction.scoring import predict, score
+    from visir.sessions.prediction.service import serve
     from visir.sessions.prediction.training import train
     from visir.sessions.simulator import generate
+    from visir.sessions.table_labels import LogCounts
 
 __getattr__, __dir__ = lazy(
     __name__,
@@ -53,27 +62,27 @@ __getattr__, __dir__ = lazy(
         "make": "visir.sessions.making",
         "LiveScorer": "visir.sessions.prediction.live",
         "score": "visir.sessions.prediction.scoring",
-        "predict": "visir.sessions.prediction.predicting",
+        "predict": "visir.sessions.prediction.scoring",
         "PurchaseModel": "visir.sessions.prediction.purchase_model",
         "load_model": "visir.sessions.prediction.purchase_model",
-        "serve": "visir.sessions.prediction.serving",
+        "serve": "visir.sessions.prediction.service",
         "train": "visir.sessions.prediction.training",
         "generate": "visir.sessions.simulator",
         "AbTest": "visir.sessions.online.ab_test",
         "ab_test": "visir.sessions.online.ab_test",
         "DecisionLog": "visir.sessions.online.ab_test",
         "assign": "visir.sessions.online.ab_test",
-        "ACTIONS": "visir.sessions.mapping",
-        "COLUMNS": "visir.sessions.mapping",
-        "COUNTED": "visir.sessions.mapping",
-        "LogCounts": "visir.sessions.counts",
+        "ACTIONS": "visir.sessions.definition",
+        "COLUMNS": "visir.sessions.definition",
+        "COUNTED": "visir.sessions.definition",
+        "LogCounts": "visir.sessions.table_labels",
         "FLAGS": "visir.sessions.definition",
         "IDLE_MINUTES": "visir.sessions.definition",
-        "LogMapping": "visir.sessions.mapping",
+        "LogMapping": "visir.sessions.definition",
         "REASONS": "visir.sessions.definition",
-        "load_mapping": "visir.sessions.mapping",
-        "preset": "visir.sessions.mapping",
-        "presets": "visir.sessions.mapping",
+        "load_mapping": "visir.sessions.definition",
+        "preset": "visir.sessions.definition",
+        "presets": "visir.sessions.definition",
         "sessionise": "visir.sessions.making",
     },
 )

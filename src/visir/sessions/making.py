@@ -2,32 +2,205 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
 from visir.display import Displayed
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, nearest
 from visir.progress import Progress
-from visir.sessions.advice import advice
-from visir.sessions.bucket import PARTS, write_bucket
-from visir.sessions.counts import LogCounts, counts_document, remarks_of
-from visir.sessions.definition import IDLE_MINUTES, positive_minutes
-from visir.sessions.engine import duckdb_engine
+from visir.sessions.definition import (
+    EVENT_COLUMNS,
+    IDLE_MINUTES,
+    PLACE_COLUMNS,
+    LogMapping,
+    bounded_columns,
+    duplicates_sql,
+    late_sql,
+    load_mapping,
+    logins_sql,
+    places_sql,
+    positive_minutes,
+    preset,
+    presets,
+    repeats_sql,
+    sessions_sql,
+    timed_sql,
+)
 from visir.sessions.folder import SESSIONS, part_name, parts_of
-from visir.sessions.mapping import LogMapping, load_mapping, preset, presets
 from visir.sessions.reading import read_events, write_malformed
-from visir.sessions.source import log_files
+from visir.sessions.source import duckdb_engine, log_files
+from visir.sessions.sql import path_literal
+from visir.sessions.table_labels import EVENT_COUNTS, SESSION_COUNTS, LogCounts, counts_document, remarks_of
 from visir.storage import FolderChange, Scratch, new_folder, read_written_json
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
+
+
+# The sessions of one bucket of visitors: events in, three Parquet files and counts out.
+
+PARTS = ("sessions", "events", "rejected")
+
+_NUMBERED = ("visitor", "customer", "device", "location", "channel", "page", "action")
+_COLUMNS, _PLACES = ", ".join(EVENT_COLUMNS), ", ".join(PLACE_COLUMNS)
+_FILE = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"  # level 3 takes half as long again for 8 % less
+
+
+def write_bucket(
+    engine: DuckDBPyConnection, events: str, name: str, folder: Path, *, idle_minutes: float, zone: str
+) -> Counter[str]:
+    """Write the files `folder`/{sessions,events,rejected}/`name` of one bucket."""
+    # The tables it makes are temporary tables of this connection, which should be closed afterwards.
+    _load(engine, events)
+    total: Counter[str] = Counter()
+    _add(total, engine, "SELECT count(*) AS read FROM events")
+    engine.execute(f"CREATE TEMP TABLE timed AS {timed_sql('events')}")
+    engine.execute(f"CREATE TEMP TABLE duplicates AS {duplicates_sql('events', 'timed')}")
+    _reject(engine, total, folder / "rejected" / name)
+    _place(engine, idle_minutes)
+    engine.execute(f"CREATE TEMP TABLE sessions AS {sessions_sql('bounded', zone)} ORDER BY visitor, session")
+    for query, part in (
+        ("sessions", "sessions"),
+        (f"(SELECT {_COLUMNS}, {_PLACES} FROM bounded)", "events"),
+    ):
+        engine.execute(f"COPY {query} TO {path_literal(folder / part / name)} {_FILE}")
+    misplaced = "count(*) FILTER (WHERE arrival IS DISTINCT FROM placed) AS misplaced"
+    _add(total, engine, f"SELECT {EVENT_COUNTS}, {misplaced} FROM bounded")
+    _add(total, engine, f"SELECT {SESSION_COUNTS} FROM sessions")
+    if total.pop("misplaced"):
+        raise RuntimeError("events and their places are in two orders: please report this with the log")
+    return total
+
+
+def _load(engine: DuckDBPyConnection, events: str) -> None:
+    for column in _NUMBERED:
+        texts = f"SELECT DISTINCT {column} FROM {events} WHERE {column} IS NOT NULL ORDER BY {column}"
+        engine.execute(f"CREATE TEMP TYPE a_{column} AS ENUM ({texts})")
+    numbered = ", ".join(f"CAST({column} AS a_{column}) AS {column}" for column in _NUMBERED)
+    engine.execute(
+        f"CREATE TEMP TABLE events AS SELECT * REPLACE ({numbered}) FROM (SELECT {_COLUMNS}, reason FROM {events}) "
+        "ORDER BY visitor, time, arrival"
+    )
+
+
+def _reject(engine: DuckDBPyConnection, total: Counter[str], target: Path) -> None:
+    """Move events that are not accepted from the table `events` into a file."""
+    is_rejected = "reason IS NOT NULL OR arrival IN (SELECT arrival FROM duplicates)"
+    engine.execute(
+        f"CREATE TEMP TABLE rejected AS SELECT {_COLUMNS}, coalesce(reason, 'duplicate') AS reason FROM events "
+        f"WHERE {is_rejected} ORDER BY arrival"
+    )
+    engine.execute(f"COPY rejected TO {path_literal(target)} {_FILE}")
+    total.update(dict(engine.execute("SELECT reason, count(*) FROM rejected GROUP BY reason").fetchall()))
+    engine.execute(f"DELETE FROM events WHERE {is_rejected}")
+
+
+def _place(engine: DuckDBPyConnection, idle_minutes: float) -> None:
+    """Make the view `bounded`: the events left in `events`, with the `PLACE_COLUMNS`."""
+    engine.execute(f"CREATE TEMP TABLE late AS {late_sql('timed')}")
+    engine.execute(f"CREATE TEMP TABLE logins AS {logins_sql('timed', 'duplicates', idle_minutes=idle_minutes)}")
+    engine.execute(f"CREATE TEMP TABLE repeats AS {repeats_sql('events')}")
+    places = places_sql("timed", "duplicates", "late", "logins", "repeats", idle_minutes=idle_minutes)
+    engine.execute(
+        f"CREATE TEMP TABLE places AS SELECT arrival AS placed, {_PLACES} FROM ({places}) ORDER BY visitor, place"
+    )
+    engine.execute("DROP TABLE timed")
+    columns = bounded_columns("events", "places")
+    engine.execute(f"CREATE TEMP VIEW bounded AS SELECT {columns}, placed FROM events POSITIONAL JOIN places")
+
+
+def _add(total: Counter[str], engine: DuckDBPyConnection, query: str) -> None:
+    answer = engine.execute(query)
+    names = [column[0] for column in answer.description or ()]
+    total.update(dict(zip(names, answer.fetchall()[0], strict=True)))
+
+
+# What to look at after a log was read: signs that the mapping does not mean what the log says.
+
+EXAMPLES = 3
+_OLDEST = 1990
+_DIGITS = {10: "s", 13: "ms", 16: "us"}
+"""Digits of today's times since 1970 → their unit."""
+
+
+def advice(folder: str | Path, mapping: LogMapping, counts: LogCounts) -> list[str]:
+    """Sentences that name rows and words of the log, and the next action; empty where nothing is remarkable."""
+    if not counts.read:
+        return ["The log has no row: its files hold a head at most. Is it the right log?"]
+    folder = Path(folder)
+    sentences = []
+    if counts.rejected["no_time"]:
+        sentences += _unreadable_times(folder, mapping)
+    if counts.accepted:
+        sentences += _odd_times(folder, mapping)
+    if counts.flags["no_offset"] and counts.flags["no_offset"] < counts.accepted:
+        sentences.append(
+            f"{counts.flags['no_offset']:,} times have no offset and were read as UTC, the others have one: are all of "
+            'one clock? Where none has an offset, unit = "local" with time_zone reads a wall clock.'
+        )
+    if counts.flags["unknown_action"]:
+        sentences += _unknown_actions(folder, mapping)
+    if counts.accepted and not counts.purchases:
+        meant = [name for name, action in mapping.actions.items() if action == "order"]
+        words = f"{', '.join(map(repr, meant))} never occurs" if meant else 'no word means "order"'
+        sentences.append(f"No session has a purchase: {words}. Check [actions] of the mapping.")
+    return sentences
+
+
+def _unreadable_times(folder: Path, mapping: LogMapping) -> list[str]:
+    rows = ds.dataset(folder / "rejected").to_table(
+        columns=["arrival", "written_time"], filter=(pc.field("reason") == "no_time")
+    )
+    rows = rows.filter(pc.is_valid(rows["written_time"])).sort_by("arrival").slice(0, EXAMPLES).to_pylist()
+    if not rows:
+        return []
+    shown = ", ".join(f"row {row['arrival']:,}: {row['written_time']!r}" for row in rows)
+    units = {_unit(row["written_time"]) for row in rows} - {"", mapping.unit}
+    guess = f" They look like unit = {min(units)!r}. One log has one unit: convert what differs." if units else ""
+    return [f"Times that cannot be read with unit = {mapping.unit!r}: {shown}.{guess}"]
+
+
+def _unit(text: str) -> str:
+    """The unit that a time looks like; "" where that cannot be told."""
+    number = text.partition(".")[0]
+    if number.isdigit():
+        return _DIGITS.get(len(number), "")
+    return "iso" if re.match(r"\d{4}-\d\d-\d\d", text) else ""
+
+
+def _odd_times(folder: Path, mapping: LogMapping) -> list[str]:
+    batches = ds.dataset(folder / "sessions").to_batches(columns=["began", "ended"])
+    ends = [(pc.min(batch["began"]).as_py(), pc.max(batch["ended"]).as_py()) for batch in batches if len(batch)]
+    first, last = min(began for began, _ in ends), max(ended for _, ended in ends)
+    earliest, latest = (datetime.fromtimestamp(time / 1e6, UTC) for time in (first, last))
+    if earliest.year >= _OLDEST:
+        return []
+    rest = f", and until {latest:%Y-%m-%d}: are two units mixed?" if latest.year >= _OLDEST else ": is it right?"
+    return [f"With unit = {mapping.unit!r} the log begins on {earliest:%Y-%m-%d}{rest}"]
+
+
+def _unknown_actions(folder: Path, mapping: LogMapping) -> list[str]:
+    counts = Counter[str]()
+    for batch in ds.dataset(folder / "events").to_batches(columns=["unknown_action"]):
+        words = batch["unknown_action"].drop_null().value_counts().to_pylist()
+        counts.update({word["values"]: word["counts"] for word in words})
+    counted = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(f"{word!r} ({count:,})" for word, count in counted[:EXAMPLES])
+    more = f" and {len(counted) - EXAMPLES} more" if len(counted) > EXAMPLES else ""
+    near = nearest(counted[0][0], list(mapping.actions)) if mapping.actions else "[actions] is empty"
+    return [f'Words that [actions] does not name count as "other": {shown}{more}. For the first: {near}.']
 
 
 # Sessions of a log of any size, in bounded memory: the definition, run bucket by bucket.

@@ -17,10 +17,8 @@ import orjson
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.files import iter_lines, open_binary
 from visir.progress import Progress
-from visir.sessions.definition import events_sql, rows_sql
-from visir.sessions.engine import without_query
-from visir.sessions.mapping import DELIMITERS, LogMapping
-from visir.sessions.source import arrival_sql, table_sql
+from visir.sessions.definition import DELIMITERS, LogMapping, events_sql, rows_sql
+from visir.sessions.source import arrival_sql, table_sql, without_query
 from visir.sessions.sql import parquet_table, path_literal, source_literal
 from visir.storage import Scratch
 

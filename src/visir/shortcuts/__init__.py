@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.shortcuts.digits import Digits, load_digits, resolve
-    from visir.shortcuts.previewing import preview
-    from visir.shortcuts.stamp import Stamp
-    from visir.shortcuts.view import inject, plain, reassigned
+    from visir.shortcuts.stamp import Digits, Stamp, load_digits, resolve
+    from visir.shortcuts.view import inject, plain, preview, reassigned
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "Digits": "visir.shortcuts.digits",
-        "load_digits": "visir.shortcuts.digits",
-        "preview": "visir.shortcuts.previewing",
+        "Digits": "visir.shortcuts.stamp",
+        "load_digits": "visir.shortcuts.stamp",
+        "preview": "visir.shortcuts.view",
         "audit": "visir.studies.shortcut_audit",  # named, not imported: that room is further down the road
-        "resolve": "visir.shortcuts.digits",
+        "resolve": "visir.shortcuts.stamp",
         "Stamp": "visir.shortcuts.stamp",
         "reassigned": "visir.shortcuts.view",
         "inject": "visir.shortcuts.view",

@@ -12,8 +12,7 @@ from visir.display import Columnar, Plotted, brief, quoted
 from visir.records import Collection, SparseEmbeddings
 from visir.sparse.encoder import SparseEncoder
 from visir.sparse.explaining import Explained, is_file, sparse_encoder
-from visir.sparse.matched import Match, matched
-from visir.sparse.top_terms import encode_part
+from visir.sparse.top_terms import Match, encode_part, matched
 
 
 @dataclass(frozen=True, repr=False)

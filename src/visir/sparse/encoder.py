@@ -25,7 +25,7 @@ from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.model_names import one_of
+from visir.encoders.models.hub import one_of
 from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
@@ -48,8 +48,8 @@ from visir.records import (
     strings,
 )
 from visir.sparse.expansion import Variant
-from visir.sparse.head import EPSILON, SparseHead
 from visir.sparse.kernels import candidates, hidden_exact, weigh_own, weigh_rows
+from visir.sparse.language_model import EPSILON, SparseHead
 from visir.sparse.vocabulary import TOKENIZER_FILE, TextTerms, Tokenizer
 from visir.storage import FolderKind, new_folder, read_checked
 from visir.threads import spread_parts

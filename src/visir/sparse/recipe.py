@@ -21,7 +21,7 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class HeadSettings(Settings):
-    """The projection head; see `visir.sparse.head.SparseHead`."""
+    """The projection head; see `visir.sparse.language_model.SparseHead`."""
 
     width: Count = 768  # ω
     # Which may be active: "all" that are usable, as in the chapter, or those that so many training captions have: 1

@@ -14,30 +14,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_there
 from visir.encoders.encoding import encode_dense, is_stored
 from visir.encoders.loading import load
+from visir.encoders.store import check_there
 from visir.encoders.towers.base import Inputs
 from visir.errors import ConfigurationError, EncoderError
-from visir.launched import launched
 from visir.records import Collection
 from visir.sparse.encoder import LAYOUT, SparseEncoder, write_files
 from visir.sparse.expansion import Expansion, ExpansionSample, Variant, allowed
-from visir.sparse.head import SparseHead
 from visir.sparse.kernels import count, fill, own_logits, products, slopes, spread_slopes
-from visir.sparse.language_model import WordEmbeddings, words_of
+from visir.sparse.language_model import SparseHead, WordEmbeddings, words_of
 from visir.sparse.recipe import SparseRecipe, TermChoice, read_sparse_recipe
 from visir.sparse.vocabulary import TextTerms, Tokenizer, load_tokenizer
-from visir.threads import spread_parts
-from visir.training.batches import steps_per_epoch
+from visir.threads import launched, spread_parts
 from visir.training.checkpoint import Checkpoint
 from visir.training.data import Splits, image_rows_of, split_for_training
 from visir.training.fit import FitResult, Report
 from visir.training.inputs.base import EpochRandom, Side, TrainingBatch
 from visir.training.keywords import SPARSE_KEYWORDS, RecipeChanges
 from visir.training.learner import Learner
+from visir.training.loop import Precision, steps_per_epoch
 from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.precision import Precision
 from visir.training.processes import Processes
 from visir.training.recipe import expand
 from visir.training.resolving import RecipeKind

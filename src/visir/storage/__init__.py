@@ -19,15 +19,13 @@ link, and never in a folder that held something before visir made it.
 
 from visir.storage.change import FolderChange
 from visir.storage.checked import LateCheck, check_folder, check_written, digest_once, read_checked, read_written_json
-from visir.storage.claims import is_begun
+from visir.storage.claims import is_begun, locked, locked_or
 from visir.storage.creation import check_new_file, check_new_folder, check_place, new_file, new_folder, write_new
+from visir.storage.disk import check_version
 from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_own_folders
-from visir.storage.locks import locked, locked_or
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
 from visir.storage.scratch import Scratch, sweep
-from visir.storage.shared import SharedFolder
-from visir.storage.store import ContentStore
-from visir.storage.versions import check_version
+from visir.storage.shared import ContentStore, SharedFolder
 
 __all__ = [
     "MANIFEST",

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from visir.errors import NO_ROOM
 from visir.storage.change import FolderChange
-from visir.storage.claims import is_begun
+from visir.storage.claims import check_local, is_begun, is_held
 from visir.storage.disk import UMASK, check_writable, disk_faults, is_mount, to_disk
 from visir.storage.folder import NOT_KNOWN_FILES, some_of
-from visir.storage.locks import check_local, is_held
 from visir.storage.manifest import LOG, MANIFEST, FolderError, FolderKind, Manifest
 from visir.storage.removal import files_below
 from visir.storage.scratch import NEW, OLD, PREFIX, Scratch, check_alone, sweep, take_place

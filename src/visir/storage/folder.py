@@ -13,9 +13,8 @@ from pathlib import Path
 
 from visir.errors import VisirError
 from visir.storage.change import NOT_KNOWN, FolderChange
-from visir.storage.claims import Claims, has_log, is_begun
+from visir.storage.claims import Claims, has_log, is_begun, make_folder
 from visir.storage.disk import disk_faults
-from visir.storage.locks import make_folder
 from visir.storage.manifest import LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
 from visir.storage.removal import files_below, mode_of, remove_files
 

@@ -21,8 +21,8 @@ import orjson
 from visir.errors import VisirError
 from visir.files import digest_of
 from visir.fingerprint import hash_json
+from visir.storage.disk import check_version
 from visir.storage.removal import check_name, files_below, mode_of, remove_files
-from visir.storage.versions import check_version
 from visir.threads import usable_cores
 
 MANIFEST = "visir.json"

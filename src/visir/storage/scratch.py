@@ -22,10 +22,9 @@ from typing import Any, TypeGuard
 
 from visir.errors import VisirError
 from visir.files import digest_of
-from visir.storage.claims import Claims, has_log, read_facts
+from visir.storage.claims import Claims, check_local, has_log, hold_if_free, is_held, make_folder, read_facts, release
 from visir.storage.disk import exchange, to_disk
 from visir.storage.folder import remove_folder
-from visir.storage.locks import check_local, hold_if_free, is_held, make_folder, release
 from visir.storage.manifest import LOG, MANIFEST, FolderError, Manifest, read_manifest
 from visir.storage.removal import files_below, mode_of, remove_empty_folders, remove_files
 

@@ -9,15 +9,122 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from visir.errors import VisirError
+from visir.files import cache_directory
+from visir.storage.change import FolderChange
+from visir.storage.checked import digest_once
+from visir.storage.claims import has_log, is_begun, make_folder
 from visir.storage.creation import move_to_new
 from visir.storage.disk import UMASK, disk_faults, to_disk
-from visir.storage.locks import make_folder
-from visir.storage.manifest import FolderError
+from visir.storage.folder import changing, recover, remove_folder
+from visir.storage.manifest import MANIFEST, FolderError, FolderKind, Manifest
 from visir.storage.removal import remove_files
+
+# A store: entries found by a key of their content, each a folder of its own.
+
+
+class ContentStore:
+    """A folder of entries of one kind, each under a key over everything that determines its content.
+
+    An entry counts when it has its manifest; until then it is a folder that a killed writer's successor goes on with.
+    A store can be deleted at any time.
+
+    Args:
+        kind: What the entries are.
+        root: Where they lie; by default the folder of this name in the user's cache (`VISIR_CACHE`).
+    """
+
+    def __init__(self, kind: FolderKind, root: str | Path | None = None, *, name: str = "") -> None:
+        self.kind = kind
+        self.root = Path(root) if root is not None else cache_directory() / (name or kind.name)
+
+    def path(self, key: str) -> Path:
+        """Where the entry of a key lies, or will. Entries of another version of the kind are not looked at."""
+        return self.root / f"v{self.kind.version}" / key[:2] / key
+
+    def find(self, key: str, *, hashed: Callable[[str], bool] = lambda name: True) -> Manifest | None:
+        """The manifest of a sound entry; None where there is none. A damaged one is put aside, with a warning.
+
+        Args:
+            key: Of the content.
+            hashed: Whether the bytes of a file of this name are looked at in any case. Of others it is the size and the
+                time: only one that was changed after the manifest, which is written last, is read.
+        """
+        path = self.path(key)
+        if not (path / MANIFEST).is_file():
+            return None
+        written, latest = (path / MANIFEST).stat().st_mtime_ns, 0
+
+        def looked_at(name: str) -> bool:
+            nonlocal latest
+            changed = (path / name).stat().st_mtime_ns
+            latest = max(latest, changed)
+            return changed > written or hashed(name)
+
+        try:
+            manifest = Manifest.read(path, self.kind)
+            faults = manifest.faults(path, hashed=looked_at, digest=digest_once)
+        except VisirError as fault:
+            faults = [fault.message]
+        if not faults:
+            if latest > written:  # a copied cache, or a file that was only touched: it is read once, not every time
+                with contextlib.suppress(OSError):
+                    os.utime(path / MANIFEST, ns=(latest, latest))
+            if has_log(path):  # its writer was killed after the last step, and no other will come
+                with contextlib.suppress(VisirError):
+                    recover(path, self.kind)
+            return manifest
+        self.put_aside(key, faults[0])
+        return None
+
+    def put_aside(self, key: str, reason: str) -> None:
+        """Rename a damaged entry: what is not as it was written is not visir's to remove.
+
+        Where it cannot be renamed (the cache is read only), that is said in the warning, and it stays unused.
+        """
+        path, number = self.path(key), 1
+        while (place := path.with_name(f"{path.name}.damaged-{number}")).exists():
+            number += 1
+        try:
+            path.rename(place)
+        except FileNotFoundError:
+            return
+        except OSError as fault:
+            outcome = f"it is not used, and cannot be renamed ({fault.strerror})"
+        else:
+            outcome = f"it is made again. The damaged one is {place}"
+        warnings.warn(f"{path}: damaged ({reason}); {outcome}", stacklevel=3)
+
+    @contextlib.contextmanager
+    def writing(self, key: str, *, waiting: str, resume: bool = True) -> Iterator[FolderChange]:
+        """Be the only writer of an entry; another process that wants the same waits, and then finds it done.
+
+        Args:
+            key: Of the content.
+            waiting: Said on standard error while another process writes it.
+            resume: Go on from what a killed writer left.
+        """
+        make_folder(self.path(key).parent, elsewhere="VISIR_CACHE=FOLDER")
+        self._put_unknown_aside(key)
+        with changing(self.path(key), self.kind, busy=waiting, resume=resume, trusted=True) as change:
+            yield change
+
+    def _put_unknown_aside(self, key: str) -> None:
+        """Rename an entry that no record names (a cleaner took its log): nobody can name another folder in a store."""
+        path = self.path(key)
+        is_held = path.is_dir() and any(path.iterdir())
+        if is_held and not is_begun(path, trusted=True) and not (path / MANIFEST).is_file():  # in this order
+            self.put_aside(key, "no record says what is in it")
+
+    def remove(self, key: str) -> None:
+        """Remove an entry. What is memory-mapped somewhere stays readable there (not on Windows)."""
+        remove_folder(self.path(key))
+
 
 _COPIED_AT_ONCE = 1 << 22
 

@@ -45,7 +45,7 @@ class DualEncoderTrial(TrainingTrial):
         return cls(values["name"], Recipe.model_validate(values["recipe"]), values["evaluations"], values["split"])
 
     def _is_measured(self, folder: Path) -> bool:
-        from visir.evaluation.result_files import is_result
+        from visir.evaluation.results import is_result
 
         return (folder / TRIAL_FILE).is_file() and all(is_result(folder / label) for label in self.evaluations)
 
@@ -56,8 +56,7 @@ class DualEncoderTrial(TrainingTrial):
 
     def _measure(self, folder: Path, collection: Collection, encoder: Encoder) -> None:
         from visir.evaluation.evaluate import evaluate
-        from visir.evaluation.result_files import is_result
-        from visir.evaluation.results import save
+        from visir.evaluation.results import is_result, save
         from visir.shortcuts import inject
 
         for label, shortcuts in self.evaluations.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from visir.errors import ConfigurationError
 from visir.fingerprint import hash_json
 from visir.studies.experiment import ExperimentContext
-from visir.studies.shortcut_setups import WITH, WITHOUT
+from visir.studies.shortcut_audit import WITH, WITHOUT
 from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import Settings
 from visir.training.shipped import find_recipe

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief
-from visir.errors import ConfigurationError, raise_faults
+from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.files import read_bytes
 from visir.records.shortcuts import MOST_BITS
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
-from visir.studies.shortcut_setups import BASELINE, WITH, WITHOUT, setup_trial
 from visir.training.keywords import KEYWORDS, RecipeChanges
-from visir.training.recipe import Recipe
+from visir.training.recipe import Recipe, expand
 from visir.training.resolving import TOWERS
+from visir.training.shortcuts import ShortcutSettings
+
+# The four setups of thesis section 4.3, each as one training with its evaluations.
+
+WITHOUT, WITH = "without", "with"
+"""Labels of evaluations: of the split as it is, and of the split with the shortcuts of the training."""
+BASELINE, UNIQUE, ALONE = "baseline", "unique", ("images", "captions")
+
+
+def setup_trial(recipe: Recipe, setup: str, seed: int) -> DualEncoderTrial:
+    """`recipe` in one setup, evaluated without shortcuts and, where it was trained with some, also with them."""
+    # - "baseline": I, no shortcuts
+    # - "unique": II
+    # - "images", "captions": III, unique shortcuts on one modality alone. The thesis evaluates it without any; with
+    #   them says whether a model has learnt less, or merely misses the stamp.
+    # - "bits3": IV, 3 bits
+    # Other settings of the recipe's `[shortcuts]` are taken over. Every setup of a recipe has a folder of its own name,
+    # so that the audit and the figure share their trainings.
+    usual = recipe.shortcuts or ShortcutSettings()
+    changes: dict[str, dict[str, Any]] = {
+        UNIQUE: {"kind": "unique", "bits": 0, "on": "both"},
+        **{modality: {"kind": "unique", "bits": 0, "on": modality} for modality in ALONE},
+    }
+    number = setup.removeprefix("bits")
+    if number != setup and number.isdecimal():
+        changes[setup] = {"kind": "bits", "bits": int(number)}
+    if setup != BASELINE and setup not in changes:
+        raise ConfigurationError(
+            f"there is no setup {setup!r}.", hint=nearest(setup, [BASELINE, *changes, "bits3"]), code="no-setup"
+        )
+    settings = None if setup == BASELINE else usual.model_copy(update=changes[setup])
+    evaluations: dict[str, str | None] = {WITHOUT: None}
+    if settings is not None:
+        evaluations[WITH] = str(settings.record())
+    return DualEncoderTrial(
+        f"{setup}/seed{seed}", recipe.model_copy(update={"seed": seed, "shortcuts": settings}), evaluations
+    )
+
 
 BITS = (0, 2, 4, 6, 8, 10)
 
@@ -107,3 +147,50 @@ def audit(
             for label in (WITHOUT, WITH)
         ),
     )
+
+
+# Data and weights that experiments need and visir does not include: where each belongs, and where to get it.
+
+FILE = Path(__file__).parent / "data_requirements.toml"
+
+
+@dataclass(frozen=True)
+class DataRequirement:
+    """A data set, or the weights of a model."""
+
+    name: str  # the name that studies use
+    description: str  # what it is, in words
+    instructions: str  # what to download, and where to put it
+    path: str = ""  # the file or folder that must exist; "$VISIR_DATA" in it stands for the directory of real data
+    model: str = ""  # instead of a path: a name on the Hugging Face hub, which must lie in the hub's cache
+
+    @property
+    def is_available(self) -> bool:
+        """Whether it is on this machine now."""
+        if self.path:
+            return Path(expand(self.path)).exists()
+        from importlib.util import find_spec
+
+        if find_spec("huggingface_hub") is None:
+            return False
+        from huggingface_hub import try_to_load_from_cache
+
+        return isinstance(try_to_load_from_cache(self.model, "config.json"), str)
+
+    def __str__(self) -> str:
+        where = expand(self.path) if self.path else f"{self.model} in the cache of the Hugging Face hub"
+        return f"{self.description}: {where} is not there. {expand(self.instructions)}"
+
+
+@cache
+def data_requirements() -> dict[str, DataRequirement]:
+    """All requirements by name."""
+    entries = tomllib.loads(read_bytes(FILE).decode())
+    return {name: DataRequirement(name, **entry) for name, entry in entries.items()}
+
+
+def data_requirement(name: str) -> DataRequirement:
+    """A requirement by name."""
+    if name not in data_requirements():
+        raise ConfigurationError(f"{FILE.name}: nothing is called {name!r}.", hint=nearest(name, data_requirements()))
+    return data_requirements()[name]

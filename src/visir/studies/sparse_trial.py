@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.measures import DEFAULT_MEASURES
-from visir.evaluation.result_files import is_result
-from visir.evaluation.results import Evaluation, load_evaluation, save
+from visir.evaluation.results import Evaluation, is_result, load_evaluation, save
 from visir.parquet import read_table
 from visir.records import Collection, SparseEmbeddings
 from visir.sparse.recipe import SparseRecipe

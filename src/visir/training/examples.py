@@ -15,28 +15,33 @@ from torch import Tensor
 
 from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_there
 from visir.encoders.encoding import is_stored
 from visir.encoders.forms import as_dense
 from visir.encoders.models.views import ImageViews
 from visir.encoders.models.with_whole import WithWhole
-from visir.encoders.towers.base import LENGTHS, Backbone, Inputs, PromptInputs
-from visir.encoders.towers.gru import GRUBackbone
-from visir.encoders.towers.set_tower import PRESENT, VECTORS, WHOLE, SetTower
-from visir.encoders.towers.words import END, START, UNKNOWN
+from visir.encoders.store import check_there
+from visir.encoders.towers.base import LENGTHS, PRESENT, VECTORS, WHOLE, Backbone, Inputs, PromptInputs, SetTower
+from visir.encoders.towers.gru import END, START, UNKNOWN, GRUBackbone
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.progress import Progress
 from visir.records import Collection, Modality, MultiVectorEmbeddings, TokenVectors
 from visir.robustness.perturb import perturb_texts
 from visir.shortcuts.view import plain, reassigned, with_texts
-from visir.training.backbones import ModelSide
-from visir.training.build import TrainingModel
+from visir.training.build import ModelSide, TrainingModel
 from visir.training.data import Splits, image_rows_of
 from visir.training.hard_negatives import Negatives, SwappedNegatives
-from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
+from visir.training.inputs.base import (
+    PROMPTS,
+    VIEWS,
+    WORDS,
+    EpochRandom,
+    InputSource,
+    TrainingExamples,
+    VectorSource,
+    uniform,
+)
 from visir.training.inputs.negatives import HardNegatives, Mined, Swapped
 from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.positional_random import PROMPTS, VIEWS, WORDS, uniform
 from visir.training.inputs.shortcuts import (
     Assignments,
     EndedTargets,
@@ -46,7 +51,6 @@ from visir.training.inputs.shortcuts import (
     StampedPictures,
     evaluated_texts,
 )
-from visir.training.inputs.vectors import VectorSource
 from visir.training.mining import mined_over, plain_words, search
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages

@@ -14,7 +14,7 @@ from visir.training.inputs.negatives import Mined
 from visir.training.objectives.base import Losses, VectorPairs
 
 if TYPE_CHECKING:
-    from visir.training.precision import Precision
+    from visir.training.loop import Precision
 
 E = TypeVar("E", bound=TrainingData)
 

@@ -3,27 +3,211 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, distributed
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from visir.encoders.towers.base import Inputs, to_device
-from visir.errors import VisirError
-from visir.training.batches import Share
+from visir.errors import ConfigurationError, VisirError
 from visir.training.inputs.base import Side, TrainingBatch, TrainingData
 from visir.training.learner import Learner
 from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
-from visir.training.precision import Precision
 from visir.training.processes import Processes
+
+# Memory: what a process took at most, and what a forward pass keeps for the backward pass.
+
+
+def peak_memory() -> dict[str, int]:
+    """Bytes that this process has held at most so far: "process" (where the system tells), "cuda" (where there is
+    one)."""
+    # A child's count begins with what its parent held when it was forked.
+    peaks: dict[str, int] = {}
+    if sys.platform != "win32":
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peaks["process"] = peak if sys.platform == "darwin" else 1024 * peak  # bytes there, kilobytes elsewhere
+    if torch.cuda.is_initialized():
+        peaks["cuda"] = torch.cuda.max_memory_allocated()
+    return peaks
+
+
+def kept_bytes(forward: Callable[[], object], weights: Iterable[Tensor]) -> int:
+    """Bytes of the tensors that `forward` leaves for its backward pass, `weights` (which are there anyway) not
+    counted."""
+    # Counted through `torch.autograd.graph.saved_tensors_hooks`, so whatever the modules are. A tensor that is kept by
+    # several operations counts once.
+    weight_storages = {weight.untyped_storage().data_ptr() for weight in weights}
+    sizes: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weight_storages:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        alive = forward()  # held until all is counted: freed memory would be used again under the same address
+    del alive
+    return sum(sizes.values())
+
+
+# Mixed precision: the towers' forward pass in half the bits, everything else in float32.
+
+Name = Literal["float32", "bfloat16", "float16"]
+
+
+class Precision:
+    """How the towers compute."""
+
+    # "float32": as the weights are. "bfloat16", "float16": matrix products in it (`torch.autocast`), the weights, their
+    # moments, the vectors' norms and the objective in float32. float16 has a narrow range, so its losses are scaled up
+    # before the backward pass (Micikevicius et al. 2018, section 3.2); steps whose gradient overflows are passed over
+    # and the scale is halved, which happens at the beginning of a training. float16 needs CUDA.
+
+    def __init__(self, name: Name, device: torch.device) -> None:
+        if name == "float16" and device.type != "cuda":
+            raise ConfigurationError(
+                f'precision: "float16" needs CUDA, and this trains on {device.type!r}.',
+                hint='precision = "bfloat16" computes here too',
+                code="float16-needs-cuda-trains",
+            )
+        self.name, self.device = name, device
+        self.is_scaled = name == "float16"
+        self._scaler = torch.amp.GradScaler(device.type, enabled=self.is_scaled)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context of the towers' forward pass."""
+        if self.name == "float32":
+            return torch.autocast(self.device.type, enabled=False)
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
+
+    def widen(self, vectors: Tensor) -> Tensor:
+        """Half-precision numbers in float32; others as they are."""
+        return vectors.float() if vectors.dtype.itemsize < 4 else vectors
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss as it enters the backward pass."""
+        return self._scaler.scale(loss)
+
+    def unscale(self, optimiser: torch.optim.Optimizer) -> None:
+        """Bring the gradients back to their own scale."""
+        if self.is_scaled:
+            self._scaler.unscale_(optimiser)
+
+    def step(self, optimiser: torch.optim.Optimizer) -> None:
+        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
+        self._scaler.step(optimiser)
+        self._scaler.update()
+
+    @property
+    def factor(self) -> float:
+        """What losses are multiplied by."""
+        return self._scaler.get_scale()
+
+    @property
+    def advice(self) -> str:
+        """The end of a hint after numbers ran out of range."""
+        return '; or precision = "bfloat16", whose range is that of float32' if self.is_scaled else ""
+
+    def state(self) -> dict[str, Any]:
+        """What must be kept so that a training goes on exactly: plain values, empty unless losses are scaled."""
+        return self._scaler.state_dict()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Put back what `state` gave."""
+        if self.is_scaled:
+            self._scaler.load_state_dict(state)
+
+
+# Batches: every caption once per epoch, with its image; and how a batch is shared and cut.
+
+Rows = NDArray[np.int64]
+
+
+def batches_of_epoch(
+    captions: int, size: int, *, seed: int, epoch: int, anchors: Rows | None = None, per_image: int = 1
+) -> list[Rows]:
+    """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches."""
+    # The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
+    # sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
+    # anchors: (captions,) the image of each; needed for `per_image`.
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(captions)
+    if per_image > 1 and anchors is not None:
+        order = _grouped(order, anchors[order], per_image, generator)
+    return np.array_split(order, math.ceil(captions / size))
+
+
+def _grouped(order: Rows, anchors: Rows, size: int, generator: np.random.Generator) -> Rows:
+    """The rows in groups of at most `size` of one anchor; the groups in random order."""
+    by_anchor = np.argsort(anchors, kind="stable")
+    _, first, counts = np.unique(anchors[by_anchor], return_index=True, return_counts=True)
+    place = np.arange(len(order)) - np.repeat(first, counts)  # within the captions of an anchor, in shuffled order
+    starts = np.flatnonzero(place % size == 0)
+    group = np.cumsum(place % size == 0) - 1
+    rank = generator.permutation(len(starts))
+    grouped: Rows = order[by_anchor][np.argsort(rank[group], kind="stable")]
+    return grouped
+
+
+def steps_per_epoch(captions: int, size: int, accumulate: int = 1) -> int:
+    """How many updates an epoch has, each over at most `accumulate` batches of at most `size` captions."""
+    return math.ceil(math.ceil(captions / size) / accumulate)
+
+
+def steps_of_epoch(
+    captions: int,
+    size: int,
+    accumulate: int,
+    *,
+    seed: int,
+    epoch: int,
+    anchors: Rows | None = None,
+    per_image: int = 1,
+) -> list[list[Rows]]:
+    """The batches of each update of an epoch (see `batches_of_epoch`); their numbers differ by at most one."""
+    batches = batches_of_epoch(captions, size, seed=seed, epoch=epoch, anchors=anchors, per_image=per_image)
+    cuts = np.array_split(np.arange(len(batches)), steps_per_epoch(captions, size, accumulate))
+    return [[batches[number] for number in cut] for cut in cuts]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A batch as one of several processes sees it."""
+
+    rows: Rows  # of the whole batch, in order
+    sizes: tuple[int, ...]  # how many of them each process takes, one after the other
+    own: int  # how many of this process's rows count
+    # The rows that go through this process's towers, cut; never empty. A process for which nothing is left (a batch of
+    # fewer captions than processes) takes the batch's first caption, and none of it counts.
+    chunks: tuple[Rows, ...]
+    is_cut: bool  # whether the rows of some process, this one or another, go through the towers in several chunks
+
+    @classmethod
+    def of(cls, rows: Rows, *, process: int = 0, processes: int = 1, chunk: int | None = None) -> Share:
+        """The contiguous share of `process` (from 0), in chunks of nearly equal size, at most `chunk`."""
+        parts = np.array_split(rows, processes)
+        mine = parts[process] if len(parts[process]) else rows[:1]
+        chunks = np.array_split(mine, math.ceil(len(mine) / chunk) if chunk else 1)
+        is_cut = chunk is not None and len(parts[0]) > chunk  # the first is the longest
+        return cls(rows, tuple(map(len, parts)), len(parts[process]), tuple(chunks), is_cut)
+
+    def first(self, process: int) -> int:
+        """Where in the batch the rows of a process begin."""
+        return sum(self.sizes[:process])
+
 
 # Gradients averaged over the processes, in messages that travel while the backward pass computes the next ones.
 

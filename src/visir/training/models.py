@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.encoders.known_models import models as known_models
-from visir.encoders.known_models import named_like
+from visir.encoders.families import facts_of_folder, named_like
+from visir.encoders.families import models as known_models
 from visir.encoders.loading import family_named, require_packages
-from visir.encoders.model_facts import facts_of_folder
-from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.models.joined import JoinedTexts
 from visir.encoders.models.model_files import find_model
 from visir.encoders.models.sentence import find
+from visir.encoders.models.small import BagOfWords
 from visir.encoders.models.views import ImageViews
 from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.pretrained_backbone import LATE_INTERACTION, not_tunable

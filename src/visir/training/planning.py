@@ -15,18 +15,15 @@ from torch.nn import functional
 
 from visir.display import Displayed
 from visir.encoders.models.with_whole import WithWhole
-from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.set_tower import PRESENT, VECTORS, WHOLE, SetTower
+from visir.encoders.towers.base import PRESENT, VECTORS, WHOLE, Inputs, SetTower
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality, TokenVectors
-from visir.training.backbones import ModelSide
-from visir.training.batches import steps_per_epoch
-from visir.training.build import TrainingModel, build_model
+from visir.training.build import ModelSide, TrainingModel, build_model
 from visir.training.data import Splits, open_splits
 from visir.training.examples import check_pictures
 from visir.training.inputs.pixels import KEPT_BYTES
 from visir.training.keywords import KEYWORDS, RecipeChanges
-from visir.training.memory import kept_bytes, peak_memory
+from visir.training.loop import kept_bytes, peak_memory, steps_per_epoch
 from visir.training.objectives.base import VectorPairs
 from visir.training.optimiser import build_optimiser
 from visir.training.processes import Processes

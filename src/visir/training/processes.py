@@ -13,7 +13,7 @@ from torch import Tensor, distributed
 
 from visir.encoders.devices import pick_device
 from visir.errors import ConfigurationError, VisirError, require
-from visir.launched import launched
+from visir.threads import launched
 
 T = TypeVar("T")
 

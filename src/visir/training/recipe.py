@@ -14,8 +14,7 @@ from visir.files import data_directory
 from visir.training.hard_negatives import Negatives
 from visir.training.layers import Change
 from visir.training.objectives import WITH_NEGATIVES, Auxiliary, Contrastive
-from visir.training.objectives.infonce import InfoNCESettings
-from visir.training.objectives.multi_positive import MultiPositiveSettings
+from visir.training.objectives.infonce import InfoNCESettings, MultiPositiveSettings
 from visir.training.settings import Settings, read_settings
 from visir.training.shipped import OWN, base_of
 from visir.training.shortcuts import ShortcutSettings

@@ -18,33 +18,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.encoders.base import Encoder
-from visir.encoders.broken import check_there
 from visir.encoders.checkpoints import Layout
 from visir.encoders.composed import files as combiner_files
-from visir.encoders.composed.combiner import Combiner, CombinerSpec
+from visir.encoders.composed.combiner import Combiner, CombinerEncoder, CombinerSpec
 from visir.encoders.composed.files import LAYOUT, write_files
-from visir.encoders.composed.trained import CombinerEncoder
 from visir.encoders.encoding import encode_items, is_stored
 from visir.encoders.forms import as_dense
 from visir.encoders.item_parts import part_of_items
 from visir.encoders.models import adapter_files, tower_files
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Inputs, Tower
-from visir.encoders.towers.head import HeadSpec
+from visir.encoders.store import check_there
+from visir.encoders.towers.base import HeadSpec, Inputs, Tower
 from visir.errors import CollectionError, ConfigurationError, ImageError
 from visir.records import Collection, Items, Modality, Task, TaskFile, TaskSet
 from visir.training.build import build_model
 from visir.training.checkpoint import Checkpoint
 from visir.training.data import open_splits
-from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples, check_pictures
-from visir.training.fit import FitResult, Report
-from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
-from visir.training.inputs.positional_random import NEGATIVES, uniform
-from visir.training.inputs.vectors import VectorSource
+from visir.training.fit import DualEncoder, FitResult, Report
+from visir.training.inputs.base import NEGATIVES, EpochRandom, InputSource, TrainingExamples, VectorSource, uniform
 from visir.training.keywords import RecipeChanges
 from visir.training.models import ModelLoader
-from visir.training.objectives.best_matches import best_matches
+from visir.training.objectives.infonce import best_matches
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.processes import Processes
 from visir.training.recipe import CombinerSettings, Recipe, expand

@@ -45,7 +45,7 @@ def _with_one_place(prompt: str) -> str:
 
 
 class HeadShape(Settings):
-    """One head; see `visir.encoders.towers.head.HeadSpec`.
+    """One head; see `visir.encoders.towers.base.HeadSpec`.
 
     VSE++ has one linear layer (`hidden = []`), the LTD baseline two layers with a ReLU (`hidden = [d]`,
     `activation = "relu"`, `layer_norm = false`).

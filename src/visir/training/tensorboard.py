@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import orjson
 
 from visir.errors import require
-from visir.training.curve import Epoch
 from visir.training.folder import STATE_FILE
 from visir.training.state import load_state
-from visir.training.step_log import STEPS_FILE, Step
+from visir.training.step_log import STEPS_FILE, Epoch, Step
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from visir.display import Plotted, Tabular
 from visir.encoders.checkpoints import ENCODER, read_description
 from visir.errors import EncoderError
-from visir.training.curve import Epoch, TrainingCurve
+from visir.training.step_log import Epoch, TrainingCurve
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder

@@ -22,21 +22,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.base import Inputs, PromptInputs, Tower
 from visir.errors import ConfigurationError
-from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
-from visir.training.curve import Epoch, Running
 from visir.training.folder import TrainingFolder
 from visir.training.inputs.base import EpochRandom, TrainingBatch, TrainingData
 from visir.training.inputs.negatives import HardNegatives
 from visir.training.learner import E, Learner
-from visir.training.loop import Loop, StepPosition
+from visir.training.loop import Loop, Precision, Share, StepPosition, steps_of_epoch, steps_per_epoch
 from visir.training.optimiser import build_optimiser, moments, parameters_of, restore_moments
-from visir.training.precision import Precision
 from visir.training.processes import Processes
 from visir.training.recipe import Averaging, Schedule
 from visir.training.regime import Regime
 from visir.training.settings import with_new_keys
 from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
-from visir.training.step_log import Step
+from visir.training.step_log import Epoch, Running, Step
 
 # Batches made ahead of the model: threads, in order, with bounded memory.
 

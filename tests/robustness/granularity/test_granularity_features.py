@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tagged import tagged
 
 from visir.robustness.granularity.registry import FEATURES
-from visir.robustness.granularity.senses import all_senses
-from visir.robustness.granularity.tokens import TokenColumns
+from visir.robustness.granularity.tokens import TokenColumns, all_senses
 from visir.robustness.language.wordnet import wordnet
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.errors import MissingPackageError
-from visir.robustness.language import inflection
-from visir.robustness.language.inflection import inflect_like
+from visir.robustness.language import tagged_captions
+from visir.robustness.language.tagged_captions import inflect_like
 from visir.robustness.language.tagset import PENN
 
 pytest.importorskip("lemminflect")
@@ -55,7 +55,7 @@ def test_any_text_has_a_form(lemma: str, example: str, tag: str) -> None:
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    inflection._inflected.cache_clear()
+    tagged_captions._inflected.cache_clear()
     found = importlib.util.find_spec
     monkeypatch.setattr("visir.errors.find_spec", lambda name: None if name == "lemminflect" else found(name))
     assert inflect_like("hound", "dog", "NN1") == "hound"  # nothing to inflect
@@ -67,7 +67,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("lemma", ["", " ", "_", "__", "_off", "off_"])
-@pytest.mark.parametrize("tag", sorted(inflection._FORMS))
+@pytest.mark.parametrize("tag", sorted(tagged_captions._FORMS))
 def test_a_lemma_of_blanks_stays_as_it_is(lemma: str, tag: str) -> None:
     form = inflect_like(lemma, "dogs", tag)
     assert form.strip() or not lemma.strip("_ ")
@@ -78,7 +78,7 @@ def test_a_lemma_of_blanks_stays_as_it_is(lemma: str, tag: str) -> None:
 @given(
     lemma=st.text(st.sampled_from("ab sz_-'’.éß中\u200b\t\n0Ie\u0301🎈"), max_size=8),
     example=st.text(max_size=4),
-    tag=st.sampled_from(sorted(inflection._FORMS)),
+    tag=st.sampled_from(sorted(tagged_captions._FORMS)),
 )
 def test_odd_words_have_a_form(lemma: str, example: str, tag: str) -> None:
     words = len(lemma.replace("_", " ").split())

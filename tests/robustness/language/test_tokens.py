@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.files import read_lines
-from visir.robustness.language.tokens import token_spans
+from visir.robustness.language.tagset import token_spans
 
 
 def tokens(text: str) -> list[str]:

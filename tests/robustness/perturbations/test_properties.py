@@ -96,7 +96,7 @@ def test_distractions_add_one_piece(name: str, statement: str, text: str) -> Non
 @few
 @given(text=TEXTS)
 def test_synonyms_change_one_token(name: str, text: str) -> None:
-    from visir.robustness.language.tokens import token_spans
+    from visir.robustness.language.tagset import token_spans
 
     out = once(name, text)
     assert out == text or any(

@@ -21,7 +21,7 @@ from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturb import perturb_texts
 from visir.robustness.perturbations import PERTURBATIONS
 from visir.robustness.perturbations.order import trigrams
-from visir.robustness.perturbations.released_tokens import nltk_tokens, spacy_tokens
+from visir.robustness.perturbations.released import nltk_tokens, spacy_tokens
 from visir.robustness.perturbations.synonyms import any_synonym
 from visir.robustness.random_stream import RandomStream
 
@@ -135,7 +135,7 @@ def test_nouns_and_adjectives_are_shuffled_among_spacys_tokens(logs: Path, colle
 def test_what_stays_in_place_is_what_our_tagger_says(logs: Path, name: str, least: float) -> None:
     """Share of the tokens that ought to stay and do: the rest are words that the authors' tagger takes for others."""
     from visir.robustness.language.tagging import cut
-    from visir.robustness.perturbations.released_tokens import penn_tags
+    from visir.robustness.perturbations.released import penn_tags
 
     stays = ought = 0
     for caption, after in zip(cut(queries(logs, "f30k", "none")).sentences(), queries(logs, "f30k", name), strict=True):

@@ -7,8 +7,7 @@ from outcomes import one, outcomes
 
 from refusals import refused
 from visir.errors import VisirError
-from visir.robustness.perturbations.keyboards import neighbours
-from visir.robustness.perturbations.typos import is_letter, places
+from visir.robustness.perturbations.typos import is_letter, neighbours, places
 from visir.robustness.random_stream import RandomStream
 
 

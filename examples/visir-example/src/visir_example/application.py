@@ -1,5 +1,5 @@
 """An application: what it adds to the command line."""
 
-from visir.applications import Application, Verb
+from visir.plugins import Application, Verb
 
 APPLICATION = Application("colours", verbs=(Verb("colours", "visir_example.cli:colours", after="evaluate"),))

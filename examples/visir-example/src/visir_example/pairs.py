@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
+from visir.collections.sources import Format
 from visir.files import read_lines
 
 

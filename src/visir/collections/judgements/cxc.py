@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from visir.collections.descriptor import JudgementFormat, Option, one_of
 from visir.collections.judgements.judged import COCO_HINT, Judged, Judging
 from visir.collections.readers.names import coco_id
 from visir.collections.readers.sniffing import head
+from visir.collections.sources import JudgementFormat, Option, one_of
 from visir.errors import CollectionError, raise_faults
 from visir.files import read_lines
 from visir.records import Collection

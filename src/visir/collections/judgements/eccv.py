@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.collections.descriptor import JudgementFormat, Option
 from visir.collections.judgements.judged import COCO_HINT, Judged, Judging
+from visir.collections.sources import JudgementFormat, Option
 from visir.errors import CollectionError, nearest
 from visir.files import find_file, read_json
 from visir.records import Collection

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from visir.collections.descriptor import JudgementFormat, Option
 from visir.collections.judgements.judged import Judged, Judging
 from visir.collections.readers.sniffing import head, plain_name
+from visir.collections.sources import JudgementFormat, Option
 from visir.errors import CollectionError, raise_faults
 from visir.files import find_file, read_lines
 from visir.records import Collection

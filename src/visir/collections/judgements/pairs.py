@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.collections.descriptor import JudgementFormat, Option, one_of
 from visir.collections.judgements.judged import Judged
 from visir.collections.qrels_reading import read_qrels
 from visir.collections.readers.delimited import is_text_table
 from visir.collections.readers.sniffing import head, plain_name
+from visir.collections.sources import JudgementFormat, Option, one_of
 from visir.errors import CollectionError
 from visir.records import JUDGEMENTS, Collection, Qrels, show_id_forms
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers.abo_listings import TEXTS, ListingCounts, listing_files, read_listings
-from visir.collections.readers.names import whole
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts, whole
 from visir.collections.readers.rows import read_rows
+from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, nearest
 
 PUBLISHED = {"listings": 147_702, "images in images.csv": 398_212}

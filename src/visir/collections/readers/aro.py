@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
-from visir.collections.descriptor import Format, Option, one_of
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
+from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.sniffing import plain_stem
+from visir.collections.sources import Format, Option, one_of
 
 _CAPTIONS = ("true_caption", "false_caption")
 _BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
@@ -20,7 +20,7 @@ def read(path: Path, *, crop: str = "yes", missing: Missing = "drop") -> ChoiceD
     """Read `visual_genome_relation.json` and `visual_genome_attribution.json`, and files of order."""
     # Of a picture of Visual Genome only the box of the item is shown to the model, as in the paper. A file of order has
     # `image`, `correct_caption` and `hard_text_1` to `hard_text_4` in each record. The paper's code makes these
-    # captions at random when it runs; `visir.robustness.order_choices.order_choices` makes such a task of any
+    # captions at random when it runs; `visir.robustness.perturb.order_choices` makes such a task of any
     # collection.
     # The label "category" is the name of the file; "relation" and "attributes" are what an item is about.
     files = record_files(path, _fits)

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.readers.composed import add_query, files_like, ids_in, reference_option, rows_of
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts
 from visir.collections.readers.sniffing import has_key, json_head, plain_stem
+from visir.collections.sources import Format, Option, one_of
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError
 from visir.files import read_json

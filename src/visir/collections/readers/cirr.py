@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from visir.collections.descriptor import Format
 from visir.collections.readers.composed import (
     add_query,
     check_documents,
@@ -15,7 +14,8 @@ from visir.collections.readers.composed import (
     reference_option,
     rows_of,
 )
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts
+from visir.collections.sources import Format
 from visir.collections.task_draft import TaskSetDraft
 from visir.files import read_json
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.readers.names import identifier, split_in
 from visir.collections.readers.sniffing import has_key, json_head, plain_stem
+from visir.collections.sources import Format, Option
 from visir.errors import CollectionError
 from visir.files import read_json
 

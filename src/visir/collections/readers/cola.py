@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
-from visir.collections.descriptor import Format
-from visir.collections.readers.choice_files import MISSING, record_files
+from visir.collections.readers.choice_table import MISSING, record_files
 from visir.collections.readers.sniffing import json_head
 from visir.collections.readers.winoground import MEASURES
+from visir.collections.sources import Format
 from visir.files import read_json
 
 _FIRST = re.compile(rb'\[\s*\[\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]+"\s*\]')

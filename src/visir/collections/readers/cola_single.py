@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.collections.descriptor import Format
 from visir.collections.readers.sniffing import json_head, plain_name
+from visir.collections.sources import Format
 from visir.collections.task_draft import TaskDraft
 from visir.files import read_json
-from visir.records.task_file import TASK_CANDIDATES
+from visir.records.task import TASK_CANDIDATES
 
 MEASURES = ("map",)
 _NAME = re.compile(r"COLA_singleobjects_benchmark_\w+\.json")

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from visir.collections.descriptor import Option, one_of
 from visir.collections.draft import SourceDraft
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import identifier
 from visir.collections.readers.sniffing import plain_name
+from visir.collections.sources import Option, one_of
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError
 from visir.files import read_json

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from visir.collections.archives import ZipArchive, check_member_size
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import walk
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts
+from visir.collections.sources import Format, Option, one_of
 from visir.collections.tar_headers import TAR_FAULTS, TARS, TarHeaders, remedy_of
 from visir.collections.tar_notes import END_REMEDY, GOES_ON, tar_notes
 from visir.display import counted

@@ -8,10 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
-from visir.collections.readers.names import SPLITS
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import SPLITS, compare_counts
+from visir.collections.sources import Format, Option, one_of
 from visir.display import counted
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json

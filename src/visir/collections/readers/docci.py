@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts
 from visir.collections.readers.rows import RowFault, json_lines
 from visir.collections.readers.sniffing import has_key, head
+from visir.collections.sources import Format
 
 NAMES = ("docci_descriptions.jsonlines", "docci_descriptions.jsonl")
 PUBLISHED = {"images of train": 9_647, "images of test": 5_000}

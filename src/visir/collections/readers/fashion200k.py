@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts
+from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError
 from visir.files import read_lines
 from visir.records import JUDGEMENTS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.readers.names import image_id, read_array
 from visir.collections.readers.sniffing import json_head, plain_name, plain_stem
+from visir.collections.sources import Format, Option
 from visir.errors import CollectionError
 from visir.files import find_file, read_json
 

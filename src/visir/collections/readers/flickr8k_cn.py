@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers.flickr_tokens import TokenLines, split_lists
 from visir.collections.readers.sniffing import head, plain_name
+from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError
 from visir.files import read_lines
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, raise_faults
 from visir.records import Collection, TaskFile, TaskSet
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.held_pictures import held_under
 from visir.collections.readers.idx_files import read_idx
+from visir.collections.sources import Format, Option
 from visir.errors import CollectionError
 from visir.files import find_file
 

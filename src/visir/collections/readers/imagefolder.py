@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.columns import first_columns
@@ -12,6 +11,7 @@ from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import read_rows
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
+from visir.collections.sources import Format
 from visir.display import counted
 from visir.errors import CollectionError
 

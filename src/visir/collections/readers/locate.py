@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import TarArchive, open_archive
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
-from visir.collections.found_notes import found_note
 from visir.collections.readers.names import escaped
 from visir.collections.tar_notes import tar_notes
+from visir.collections.task_draft import found_note
 from visir.display import cut_path
 from visir.errors import CollectionError
 from visir.remote import local_path

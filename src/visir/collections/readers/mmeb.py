@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from visir.collections.descriptor import Format, Option, one_of
-from visir.collections.readers.choice_files import has_columns, records
+from visir.collections.readers.choice_table import has_columns, records
 from visir.collections.readers.locate import relative
 from visir.collections.readers.sniffing import plain_stem
+from visir.collections.sources import Format, Option, one_of
 from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.errors import CollectionError, nearest
-from visir.records.task_file import TASK_CANDIDATES
+from visir.records.task import TASK_CANDIDATES
 
 MEASURES = ("precision@1",)
 GROUPS: dict[str, tuple[str, str]] = {

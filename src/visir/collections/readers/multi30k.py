@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers.sniffing import plain_name
+from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError
 from visir.files import read_lines
 

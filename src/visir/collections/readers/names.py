@@ -3,15 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from visir.arrays import ArrayFileError, array_of_bytes
+from visir.collections.draft import SourceDraft
 from visir.collections.readers.sniffing import plain_name
+from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_bytes, read_lines
+
+# What a distribution's makers say is in it, held against what a copy holds.
+
+
+def compare_counts(draft: SourceDraft, published: Mapping[str, int], counts: Mapping[str, int]) -> None:
+    """Note in the collection's source which counts differ from the published ones; nothing where all agree."""
+    # It is a note and not a fault: a part of a distribution is a good collection, only not the one of the papers.
+    pairs = [(name, counts[name], count) for name, count in published.items() if counts[name] != count]
+    if pairs:
+        listing = ", ".join(f"{_counted(count_here, name)} (published: {count:,})" for name, count_here, count in pairs)
+        draft.notes.append(f"not the full distribution: {listing}")
+
+
+def _counted(number: int, name: str) -> str:
+    """A count of "images of train": "1 image of train"."""
+    noun, of, split = name.partition(" of ")
+    return f"{counted(number, noun)}{of}{split}"
+
+
+# What an image has only one of, where several rows are of one image: its split, its class.
+
+
+@dataclass
+class ValuePerImage:
+    """Joins what the rows of an image say of it. An empty cell says nothing; two different values are a fault."""
+
+    draft: SourceDraft  # takes the faults
+    # By image and column the first value that is not empty, and its place.
+    values: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
+    # The columns that differ between the rows of an image without a fault, and where they do first.
+    of_captions: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, image: str, column: str, value: Any, place: str, *, several: bool = False) -> Any:
+        """The value of an image, without white space at its ends."""
+        value = value.strip() if isinstance(value, str) else value
+        if value is None or value == "":
+            return self.values.get((image, column), (value,))[0]
+        first, first_place = self.values.setdefault((image, column), (value, place))
+        if first != value and several:
+            self.of_captions.setdefault(column, f"{image}, {first_place} and {place}")
+        elif first != value:
+            self.draft.fault(
+                f"{image}: {column} {first!r} in {first_place}, but {value!r} in {place}; an image has one"
+            )
+        return first
+
 
 _COCO = re.compile(r"^(?:COCO_(?:train|val|test)20\d\d_)?(\d{12})(?:\.\w+)?$")
 SPLITS = {

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 from visir.collections.archives import TarArchive, open_archive
-from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import (
     HEIF,
@@ -20,6 +19,7 @@ from visir.collections.picture_kinds import (
 )
 from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
+from visir.collections.sources import Format
 from visir.collections.tar_notes import tar_notes
 from visir.errors import CollectionError
 from visir.storage import MANIFEST

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
-from visir.collections.descriptor import Format
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
+from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.sniffing import plain_stem
+from visir.collections.sources import Format
 
 COCO = "the pictures are COCO's val2017, http://images.cocodataset.org/zips/val2017.zip"
 _RIGHT = ("caption",)

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from visir.collections.cells import pictures_in_cells
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
+from visir.collections.inspect import pictures_in_cells
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers import columns as usual
 from visir.collections.readers.columns import first_columns, one_column
 from visir.collections.readers.delimited import TextLayout, first_cells, is_text_table, text_layout
-from visir.collections.readers.names import SPLITS
+from visir.collections.readers.names import SPLITS, ValuePerImage
 from visir.collections.readers.rows import is_table, read_rows
 from visir.collections.readers.sniffing import plain_name, plain_stem
-from visir.collections.readers.value_per_image import ValuePerImage
+from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (

@@ -6,21 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from visir.collections.cells import PictureCells
-from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.inspect import PictureCells
 from visir.collections.readers.locate import relative
 from visir.collections.readers.rows import OnFault, read_rows
-from visir.collections.readers.task_files import PartFile, TaskFiles, find_parts, looks_like_task
 from visir.collections.readers.task_reader import (
     IMAGES,
     ITEM_IDS,
     PARTS,
     TEXTS,
+    PartFile,
+    TaskFiles,
     TaskPart,
     TaskReader,
     TaskTable,
+    find_parts,
+    looks_like_task,
     split_name,
 )
+from visir.collections.sources import Format, Option, one_of
 from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.errors import CollectionError, nearest, raise_faults
 

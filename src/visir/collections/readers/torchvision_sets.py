@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.held_pictures import encoded_picture, held_under
+from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, VisirError, nearest, require
 from visir.files import data_directory, user_path
 from visir.options import parse_pairs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts
+from visir.collections.sources import Format
 from visir.files import read_text
 
 PUBLISHED = {"images": 1_000}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
-from visir.collections.descriptor import Format, Option
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
+from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.sniffing import plain_stem
+from visir.collections.sources import Format, Option
 
 VOTES = 2
 """The paper counts items of which at least two of three people chose the caption, and not the foil."""

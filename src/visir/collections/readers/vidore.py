@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from visir.collections.cells import PictureCells, pictures_in_cells
-from visir.collections.descriptor import Format
+from visir.collections.inspect import PictureCells, pictures_in_cells
 from visir.collections.readers import task_folder
 from visir.collections.readers.columns import sniffed_columns
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import identifier
 from visir.collections.readers.rows import read_rows
+from visir.collections.sources import Format
 from visir.collections.task_draft import TaskDraft
 
 QUERY_IDS, PAGE_IDS = ("query-id", "query_id"), ("corpus-id", "corpus_id")

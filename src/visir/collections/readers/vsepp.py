@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.readers.names import SPLITS, image_id, read_ids, whole
+from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, nearest
 from visir.files import find_file, read_json, read_lines
 

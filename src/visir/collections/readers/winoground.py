@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from visir.collections.cells import pictures_in_cells
 from visir.collections.choice_draft import ChoiceDraft, Missing
-from visir.collections.descriptor import Format
-from visir.collections.picture_fragments import FRAME
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
+from visir.collections.inspect import pictures_in_cells
+from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.locate import relative
 from visir.collections.readers.sniffing import head, plain_name, plain_stem
+from visir.collections.segments import FRAME
+from visir.collections.sources import Format
 
 MEASURES = ("all_first", "item_score", "group_score")
 """Accuracy of single choices; both choices of a direction (text score, image score); all four (group score)."""

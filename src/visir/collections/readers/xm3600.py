@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.readers.published import compare_counts
+from visir.collections.readers.names import compare_counts
 from visir.collections.readers.rows import RowFault, json_lines
 from visir.collections.readers.sniffing import has_key, head
+from visir.collections.sources import Format
 
 KEY, LOCALE = "image/key", "image/locale"
 PUBLISHED = {"images": 3_600, "languages": 36}

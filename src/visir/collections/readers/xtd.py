@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
 from visir.collections.readers.names import image_id
 from visir.collections.readers.sniffing import plain_name
+from visir.collections.sources import Format
 from visir.files import read_lines
 
 _NAMES = "test_image_names.txt"

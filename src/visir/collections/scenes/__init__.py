@@ -10,11 +10,22 @@ drawn and painted), `animals`, `vehicles`, `things`, `companions`, `flyers`, `la
 """
 
 from visir.collections.scenes.composed import ComposedQuery, compose, composed_scenes
-from visir.collections.scenes.facts import FACTS, Fact, Role, Scene, change_one, fact_names, sample_scene
+from visir.collections.scenes.facts import (
+    FACTS,
+    Claim,
+    Fact,
+    Role,
+    Scene,
+    change_one,
+    claims_of,
+    clearly_differ,
+    fact_names,
+    holds,
+    sample_scene,
+)
 from visir.collections.scenes.generate import RELEVANCE, SCHEME, location, read_location, render_location, scenes
 from visir.collections.scenes.language import KINDS, TELLS, Caption, describe, ways_to_say
 from visir.collections.scenes.render import render
-from visir.collections.scenes.truth import Claim, claims_of, clearly_differ, holds
 
 __all__ = [
     "FACTS",

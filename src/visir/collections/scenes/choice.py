@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from visir.collections.scenes.contrasts import Contrast, contrasts, paraphrase
-from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
 from visir.collections.scenes.languages import GRAMMARS
+from visir.collections.scenes.palette import Draws
 from visir.collections.task_draft import Side, TaskDraft
 from visir.records import TaskFile, TaskSet
 

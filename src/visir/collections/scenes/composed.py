@@ -18,11 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from visir.collections.scenes.draws import Draws
-from visir.collections.scenes.facts import BY_NAME, Scene, fact_names, sample_scene
+from visir.collections.scenes.facts import BY_NAME, Scene, clearly_differ, fact_names, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
 from visir.collections.scenes.language import article, plural, ways_to_say
-from visir.collections.scenes.truth import clearly_differ
+from visir.collections.scenes.palette import Draws
 from visir.collections.task_draft import TaskDraft
 from visir.records import IMAGE, TaskFile
 

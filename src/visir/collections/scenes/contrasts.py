@@ -23,11 +23,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-from visir.collections.scenes.draws import Draws
-from visir.collections.scenes.facts import BY_NAME, Scene
+from visir.collections.scenes.facts import BY_NAME, Claim, Scene, claims_of, clearly_differ
 from visir.collections.scenes.language import TELLS
 from visir.collections.scenes.languages.grammar import RELATIONS, SIDES, Grammar, Side, Thing
-from visir.collections.scenes.truth import Claim, claims_of, clearly_differ
+from visir.collections.scenes.palette import Draws
 
 Maker = Callable[[Scene, Draws, Grammar], "Contrast | None"]
 SHARED = ("colour", "place", "subject")

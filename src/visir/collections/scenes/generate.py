@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import (
     BY_NAME,
     CAPTIONS_PER_SCENE,
@@ -22,6 +21,7 @@ from visir.collections.scenes.facts import (
 )
 from visir.collections.scenes.language import KINDS, TELLS, Caption, article, plural, sentence, ways_to_say
 from visir.collections.scenes.languages import GRAMMARS
+from visir.collections.scenes.palette import Draws
 from visir.collections.scenes.render import LARGEST, SMALLEST, render
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.records import Collection

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visir.encoders.towers.base import Inputs, Tower
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.base import Encoder
+from visir.encoders.composed.apart import ReadsApart
+from visir.encoders.composed.rule import OPTION
+from visir.encoders.devices import pick_device
+from visir.encoders.forms import as_dense, one_each
+from visir.encoders.inputs import Pixels
+from visir.encoders.models.precision import inference, to_vectors
+from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
+from visir.errors import EncoderError
+from visir.fingerprint import hash_json
+from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors
 
 
 @dataclass(frozen=True)
@@ -75,3 +89,138 @@ class Combiner(Tower):
         added = self.output(self.dropout(functional.relu(self.hidden(joined))))
         vectors: Tensor = added + share * text + (1 - share) * image
         return vectors
+
+
+# A trained combiner over frozen encoders, as an encoder of texts, images, and both.
+
+KIND = "combiner"
+SIDES: tuple[Modality, Modality] = ("image", "text")
+_BLOCK = 8192
+
+
+class CombinerEncoder(ReadsApart):
+    """Texts with images through the combiner; images and texts alone through its heads, in the same space."""
+
+    # The store keeps the vectors of the frozen encoders, so another combiner encodes nothing again.
+
+    reads: tuple[Modality, ...] = ("text", "image")
+    batch_size = 128
+
+    def __init__(
+        self,
+        combiner: Combiner,
+        base_encoders: Mapping[Modality, Encoder],
+        *,
+        name: str = KIND,
+        device: str | None = None,
+        weights: str | None = None,
+    ) -> None:
+        for side, head in (("image", combiner.spec.image), ("text", combiner.spec.text)):
+            width = base_encoders[side].dimension  # type: ignore[index]
+            if head.inputs != width:
+                raise EncoderError(
+                    f"{name}: its {side} head takes {head.inputs} values; the encoder of {side}s gives {width}.",
+                    hint="name the encoder that it was trained over",
+                    code="head-takes-values",
+                )
+        self.device = pick_device(device)
+        self.combiner = combiner.to(self.device).eval()
+        self.base_encoders = dict(base_encoders)
+        self.dimension = combiner.spec.image.outputs
+        self.modalities = frozenset({"image", "text", "text+image"})
+        self.distinguishes_roles = any(encoder.distinguishes_roles for encoder in self.base_encoders.values())
+        cards = {side: encoder.card for side, encoder in self.base_encoders.items()}
+        self.card = EncoderCard(
+            name=name,
+            family=KIND,
+            weights=weights and hash_json({KIND: weights, **{side: card.fingerprint for side, card in cards.items()}}),
+            image_preprocessing=cards["image"].image_preprocessing,
+            text_preprocessing={**cards["text"].text_preprocessing, OPTION: KIND},
+            dtype=cards["image"].dtype,
+        )
+
+    def encoder_of(self, part: Modality) -> Encoder:
+        """See `ReadsApart`."""
+        return self.base_encoders[part]
+
+    def for_role(self, role: Role) -> CombinerEncoder:
+        """The same over the frozen encoders in this role."""
+        if not self.distinguishes_roles:
+            return self
+        encoder = copy(self)
+        encoder.base_encoders = {side: base.for_role(role) for side, base in self.base_encoders.items()}
+        return encoder
+
+    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of texts, or of images, from those of their frozen encoder."""
+        head = self.combiner.head if modality == "image" else self.combiner.text_head
+        return self._blocks(lambda rows: head(self._tensor(vectors[rows])), len(vectors))
+
+    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
+        """The same, as embeddings."""
+        vectors = self.project(embeddings.modality, as_dense(embeddings).vectors)
+        return Embeddings(embeddings.modality, embeddings.ids, vectors, self.card, origin=embeddings.origin)
+
+    def join(
+        self,
+        ids: pa.StringArray,
+        vectors: Mapping[Modality, Vectors],
+        rows: Mapping[Modality, NDArray[np.int64]],
+        role: Role,
+    ) -> Vectors:
+        """See `ReadsApart`. An item that has one of the two alone has the vector of that."""
+        dense = {side: np.asarray(as_dense(part).vectors) for side, part in vectors.items()}
+        joined = np.zeros((len(ids), self.dimension), np.float32)
+        whole = all(side in rows for side in SIDES)
+        both = np.flatnonzero(np.all([rows[side] >= 0 for side in SIDES], axis=0)) if whole else np.empty(0, np.int64)
+        if len(both):
+            sides = {side: dense[side][rows[side][both]] for side in SIDES}
+            joined[both] = self.join_batch(sides["text"], sides["image"])
+        for side, own in rows.items():
+            others = [rows[other] < 0 for other in rows if other != side]
+            alone = np.flatnonzero((own >= 0) & (np.all(others, axis=0) if others else True))
+            joined[alone] = self.project(side, dense[side][own[alone]])
+        return Embeddings("text+image", ids, joined, self.card)
+
+    def join_batch(self, text: NDArray[np.float32] | None, image: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        """See `ReadsApart`."""
+        assert text is not None and image is not None
+        return self._blocks(
+            lambda rows: self.combiner({"text": self._tensor(text[rows]), "image": self._tensor(image[rows])}),
+            len(text),
+        )
+
+    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n images."""
+        return self.project("image", self._base("image", self.base_encoders["image"].embed_images(batch)))
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n texts."""
+        return self.project("text", self._base("text", self.base_encoders["text"].embed_texts(texts)))
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n texts of one length."""
+        return self.project("text", self._base("text", self.base_encoders["text"].embed_texts_alike(texts)))
+
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n texts with their images."""
+        text = self._base("text", self.base_encoders["text"].embed_texts(texts))
+        return self.join_batch(text, self._base("image", self.base_encoders["image"].embed_images(batch)))
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the encoder of texts does it."""
+        return self.base_encoders["text"].truncate(texts, ending)
+
+    def _base(self, side: Modality, vectors: Any) -> NDArray[np.float32]:
+        return one_each(vectors, self.base_encoders[side].label)
+
+    def _tensor(self, rows: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.array(rows, np.float32)).to(self.device)
+
+    def _blocks(self, vectors_of: Callable[[slice], Tensor], count: int) -> NDArray[np.float32]:
+        result = np.empty((count, self.dimension), np.float32)
+        with inference():
+            for start in range(0, count, _BLOCK):
+                rows = slice(start, min(start + _BLOCK, count))
+                result[rows] = to_vectors(vectors_of(rows))
+        return result

@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
-from visir.encoders.composed.combiner import Combiner, CombinerSpec
-from visir.encoders.composed.trained import KIND, SIDES, CombinerEncoder
+from visir.encoders.composed.combiner import KIND, SIDES, Combiner, CombinerEncoder, CombinerSpec
 from visir.encoders.models.tower_files import check_base_encoder
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError

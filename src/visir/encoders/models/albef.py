@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from visir.encoders.models.fusion_config import BERT, Sizes, merged, whole_numbers
 from visir.encoders.models.fusion_encoder import FusionEncoder, FusionSource, load_fusion
 from visir.encoders.models.fusion_model import FusionFamily
-from visir.encoders.models.model_names import positive_number
+from visir.encoders.models.hub import positive_number
 from visir.errors import EncoderError
 
 VIT: Mapping[str, Any] = {

@@ -15,7 +15,7 @@ from PIL import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.bag_of_words import words
+from visir.encoders.models.small import words
 from visir.errors import EncoderError
 from visir.records import EncoderCard
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.devices import INT8
-from visir.encoders.models.forward import inference, to_vectors
+from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.text_network import LARGEST_DIFFERENCE, difference_of
 from visir.errors import EncoderError, VisirError, require
 from visir.fingerprint import hash_json

@@ -21,14 +21,13 @@ from torch.nn.utils.rnn import pad_sequence
 from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.captions import find_vocabulary
-from visir.encoders.models.forward import inference, to_vectors
 from visir.encoders.models.fusion_config import Sizes, read_config, scalars
-from visir.encoders.models.fusion_model import UNUSED, FusionFamily, FusionModel
-from visir.encoders.models.fusion_towers import FusionImageTower, FusionTextTower
+from visir.encoders.models.fusion_model import UNUSED, FusionFamily, FusionImageTower, FusionModel, FusionTextTower
+from visir.encoders.models.hub import positive_number, template_of
 from visir.encoders.models.model_files import loading
-from visir.encoders.models.model_names import positive_number, template_of
+from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, random_weights
+from visir.encoders.models.small import find_vocabulary
 from visir.encoders.towers.base import to_device
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, raise_faults

@@ -6,10 +6,12 @@ with a processor that knows their prompts. They are found by that, so a new one 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from copy import copy
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +20,261 @@ from PIL.Image import Image
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.forward import inference, to_vectors
-from visir.encoders.models.image_places import Boxes
+from visir.encoders.models.hub import one_of, positive_number, template_of
+from visir.encoders.models.image_places import Boxes, token_places
 from visir.encoders.models.model_files import ModelFiles, loading
-from visir.encoders.models.model_names import one_of, positive_number, template_of
-from visir.encoders.models.retrieval_processor import BACKENDS, Inputs, RetrievalProcessor
+from visir.encoders.models.precision import inference, to_vectors
+from visir.encoders.models.processor_values import backend_of, processor_values
+from visir.encoders.models.token_pieces import token_pieces
+from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.models.transformers_weights import load_model
-from visir.encoders.truncation import TextLimit
+from visir.encoders.truncation import TextLimit, truncate_texts
+from visir.errors import EncoderError, ImageError, TextError, VisirError
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch import Tensor
+
+
+# The processor of a late-interaction model of `transformers`: photos and texts to what the model reads.
+
+Inputs = dict[str, "Tensor"]
+BACKENDS = ("torchvision", "pil")
+"""The two implementations of image preprocessing: first the one that `AutoProcessor` takes, and most models ran on."""
+_PADDED = {"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "position_ids"}
+"""The inputs that have a value for each token: the last axis is padded."""
+EXAMPLE = (640, 480)
+"""The size of the picture whose number of vectors is on the card."""
+
+
+class RetrievalProcessor:
+    """Pictures and texts as the model's own processor prepares them: prompts, augmentation tokens and masks
+    included."""
+
+    # Processors of the ColPali family have `process_images` and `process_queries`. NeoMME's has a chat template that is
+    # told the task, so its texts have two roles.
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        backend: str,
+        template: str,
+        positions: int,
+        max_length: int | None = None,
+        image_tokens: int | None = None,
+    ) -> None:
+        from transformers import AutoImageProcessor, AutoProcessor
+
+        self._processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
+        for part in ("image_processor", "tokenizer"):
+            if not hasattr(self._processor, part):
+                raise EncoderError(
+                    f"{folder}: there is no processor for pictures and texts in this folder.",
+                    hint="save it beside the model: processor.save_pretrained(folder)",
+                )
+        if backend != BACKENDS[0]:
+            self._processor.image_processor = AutoImageProcessor.from_pretrained(
+                folder, backend=backend, trust_remote_code=False
+            )
+        self.backend = backend_of(self._processor.image_processor)
+        if self.backend != backend:
+            name = type(self._processor.image_processor).__name__
+            raise EncoderError(
+                f"{folder}: {name} cannot run on {backend!r}.",
+                hint=f"?processor={self.backend}",
+                code="encoder-cannot-run",
+            )
+        if image_tokens is not None:
+            _limit_pixels(folder, self._processor.image_processor, image_tokens)
+        self.tokenizer: Any = self._processor.tokenizer
+        self.template = template
+        self.has_roles = not hasattr(self._processor, "process_queries")
+        # A fast tokenizer changes its state in place, and fails when two threads do so.
+        self._lock = threading.Lock()
+        room = positions - max(self._prompt_length(role) for role in ("query", "document"))
+        if max_length is not None and max_length > room:
+            raise EncoderError(
+                f"{folder}: max_length={max_length} is more than the {room} tokens that this model has room for.",
+                hint=f"at most {room}",
+                code="max-length-more",
+            )
+        self.limit = max_length or room
+        """How many tokens of a text are read, without the prompt."""
+
+    @property
+    def image_processor(self) -> Any:
+        """The part for pictures."""
+        return self._processor.image_processor
+
+    @property
+    def image_token(self) -> int:
+        """The id of the token that stands for a piece of a picture."""
+        return int(self._processor.image_token_id)
+
+    def image(self, image: Image) -> Inputs:
+        """What the model reads of one upright RGB picture, as a batch of one. Thread-safe."""
+        try:
+            with self._lock:
+                if self.has_roles:
+                    inputs = self._processor(images=[image], return_tensors="pt")
+                else:
+                    inputs = self._processor.process_images(images=[image])
+        except VisirError:
+            raise
+        except (ValueError, ZeroDivisionError, RuntimeError) as fault:
+            first = next(iter(str(fault).splitlines()), type(fault).__name__)
+            raise ImageError(
+                f"an image of {image.width} × {image.height} pixels cannot be taken by "
+                f"{type(self.image_processor).__name__}: {first}",
+                hint="crop it, or set it aside (--skip-broken)",
+                code="image-pixels-cannot-taken",
+            ) from fault
+        return {name: value for name, value in inputs.items() if name != "labels"}
+
+    def texts(self, texts: Sequence[str], role: Role) -> Inputs:
+        """What the model reads of n texts, padded to the longest."""
+        check_no_marks(texts, self.tokenizer.convert_ids_to_tokens(self.image_token))
+        with self._lock:
+            return self._texts(self._cut([self.template.replace("{}", text) for text in texts]), role)
+
+    def collate(self, prepared: Sequence[Mapping[str, Tensor]]) -> Inputs:
+        """One batch of pictures that were prepared one by one: as the processor makes it of all at once."""
+        import torch
+
+        side, width = self.tokenizer.padding_side, max(inputs["input_ids"].shape[1] for inputs in prepared)
+        batch: Inputs = {}
+        for name in prepared[0]:
+            values = [inputs[name] for inputs in prepared]
+            if name in _PADDED:
+                filling = int(self.tokenizer.pad_token_id) if name == "input_ids" else 0
+                values = [_pad(value, width - value.shape[-1], value.ndim - 1, side, filling) for value in values]
+                batch[name] = torch.cat(values, 1 if name == "position_ids" and values[0].ndim == 3 else 0)
+            else:
+                if len({value.shape[1:] for value in values}) > 1:  # as many patches or tiles as the picture needs
+                    most = max(value.shape[1] for value in values)
+                    values = [_pad(value, most - value.shape[1], 1, "right", 0) for value in values]
+                batch[name] = torch.cat(values)
+        return batch
+
+    def text_limit(self) -> TextLimit:
+        """The limit, and how many tokens a text has, those of the prompt left out."""
+        return TextLimit(self.limit, self._counts)
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut word by word from their end where f"{text} {ending}" would be cut. Thread-safe."""
+        return truncate_texts(texts, ending, self.text_limit().fits, limit=self.limit)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each token stands for, as text."""
+        return token_pieces(self.tokenizer, ids)
+
+    def places(self, image: Image, *, only_image: bool) -> Boxes:
+        """(t, 4) the places of the tokens of one upright picture; `only_image`: without those of the prompt."""
+        inputs = self.image(image)
+        ids = inputs["input_ids"][0].tolist()
+        boxes = token_places(image, self.tokenizer.convert_ids_to_tokens(ids), inputs, self._processor)
+        return boxes[[token == self.image_token for token in ids]] if only_image else boxes
+
+    def image_values(self) -> dict[str, Any]:
+        """Everything that is done to a picture, as plain values, for the card."""
+        from PIL import Image as images
+
+        blank = images.new("RGB", EXAMPLE)
+        tokens = self.image(blank)["input_ids"]
+        prompt = getattr(self._processor, "visual_prompt_prefix", None)
+        if prompt is None:
+            prompt = self._processor.prepare_inputs_layout(images=[blank])[1][0]
+        return {
+            **processor_values(self.image_processor, self.backend),
+            "prompt": prompt,
+            "vectors": f"{tokens.shape[1]} for {EXAMPLE[0]} × {EXAMPLE[1]} pixels",
+        }
+
+    def text_values(self) -> dict[str, Any]:
+        """Everything that is done to a text, as plain values, for the card. `{}` is its place in the prompt."""
+        prompts = {role: self._rendered("{}", role) for role in ("query", "document")}
+        return {
+            "tokenizer": type(self.tokenizer).__name__.removesuffix("Fast"),
+            "vocabulary": vocabulary_hash(self.tokenizer),
+            "template": self.template,
+            "prompt": prompts if self.has_roles else prompts["query"],
+            "max_length": self.limit,
+            "padding": f"longest, {self.tokenizer.padding_side}",
+        }
+
+    def _texts(self, texts: list[str], role: Role) -> Inputs:
+        if not self.has_roles:
+            return dict(self._processor.process_queries(text=texts))  # their authors know texts as queries only
+        conversations = [[{"role": "user", "content": [{"type": "text", "text": text}]}] for text in texts]
+        return dict(
+            self._processor.apply_chat_template(
+                conversations,
+                task=role,
+                tokenize=True,
+                return_dict=True,
+                processor_kwargs={"padding": True, "return_tensors": "pt"},
+            )
+        )
+
+    def _cut(self, texts: list[str]) -> list[str]:
+        encoded = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [
+            text if len(offsets) <= self.limit else text[: offsets[self.limit - 1][1]]
+            for text, offsets in zip(texts, encoded["offset_mapping"], strict=True)
+        ]
+
+    def _counts(self, texts: Sequence[str]) -> list[int]:
+        filled = [self.template.replace("{}", text) for text in texts]
+        with self._lock:
+            return token_counts(self.tokenizer, filled, special=False)
+
+    def _prompt_length(self, role: Role) -> int:
+        return int(self._texts([""], role)["input_ids"].shape[1])
+
+    def _rendered(self, text: str, role: Role) -> str:
+        return str(self.tokenizer.decode(self._texts([text], role)["input_ids"][0]))
+
+
+def check_no_marks(texts: Sequence[str], mark: str, kind: str = "picture") -> None:
+    """Raise `TextError` for a text that has the mark of a picture in it: the model would wait for the picture."""
+    for text in texts:
+        if mark in text:
+            shown = text if len(text) < 60 else f"{text[:57]}…"
+            raise TextError(
+                f"the text {shown!r} has {mark} in it, which stands for a {kind} in this model.",
+                hint=f"take it out, or write it apart: {mark[0]} {mark[1:]}",
+                code="text-stands-model",
+            )
+
+
+def _limit_pixels(folder: Path, processor: Any, tokens: int) -> None:
+    """Let pictures be scaled to at most so many tokens, each a square of merged patches."""
+    if not hasattr(processor, "merge_size"):
+        raise EncoderError(
+            f"{folder}: image_tokens={tokens}: the number of tokens of a picture is fixed by this model's code.",
+            hint="leave image_tokens out; models of the Qwen-VL family have as many as the picture needs",
+            code="image-tokens-number-tokens",
+        )
+    pixels = tokens * (int(processor.patch_size) * int(processor.merge_size)) ** 2
+    least = int(processor.size["shortest_edge"])  # these are areas, whatever their names say
+    if pixels < least:
+        fewest = -(-least // (pixels // tokens))
+        raise EncoderError(f"{folder}: image_tokens={tokens} is too few.", hint=f"at least {fewest}")
+    processor.size = {**dict(processor.size), "longest_edge": pixels}
+
+
+def _pad(value: Tensor, missing: int, axis: int, side: str, filling: int) -> Tensor:
+    import torch
+
+    if missing == 0:
+        return value
+    shape = list(value.shape)
+    shape[axis] = missing
+    padding = torch.full(shape, filling, dtype=value.dtype)
+    return torch.cat([value, padding] if side == "right" else [padding, value], axis)
+
 
 VECTORS = ("all", "image")
 """Which vectors of a picture count: all that the model computes, as published; or without those of the prompt."""

@@ -15,8 +15,8 @@ import torch
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.foreign import check_configurations, check_openclip
+from visir.encoders.models.hub import template_of
 from visir.encoders.models.model_files import loading
-from visir.encoders.models.model_names import template_of
 from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
 from visir.encoders.models.pretrained_towers import (
     PretrainedTowersEncoder,
@@ -27,7 +27,7 @@ from visir.encoders.models.pretrained_towers import (
     temperature,
 )
 from visir.encoders.models.tokens import check_vocabulary
-from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.towers.pretrained_backbone import PretrainedTower
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json

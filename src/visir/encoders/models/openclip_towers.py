@@ -25,7 +25,7 @@ from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.models.text_tokens import FastTokens, TokenRules
 from visir.encoders.models.tokens import inputs_of_tokenizer, token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.towers.pretrained_backbone import PretrainedTower
 from visir.encoders.truncation import TextLimit, truncate_texts
 from visir.files import read_json
 from visir.records import Modality

@@ -22,10 +22,10 @@ from visir.encoders.devices import COMPILED
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import faults_named
 from visir.encoders.models.compiled_towers import CompiledTowers
-from visir.encoders.models.forward import begin_vectors, inference, no_vectors, stacked, to_vectors
+from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
 from visir.encoders.models.text_side import TextSide, side_of_tower
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.towers.pretrained_backbone import PretrainedTower
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality

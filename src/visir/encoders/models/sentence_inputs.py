@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.image_processors import check_sliver
+from visir.encoders.models.late_interaction import check_no_marks
 from visir.encoders.models.processor_values import processor_values
-from visir.encoders.models.retrieval_processor import check_no_marks
 from visir.errors import ImageError
 from visir.records import Modality
 

@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from visir.encoders.models.dual_families import positions
-from visir.encoders.models.model_code import other_repositories
-from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
-from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of
+from visir.encoders.models.hub import CODE_OPTIONS, positive_number, refuse_code, template_of
+from visir.encoders.models.model_files import (
+    ModelFiles,
+    loading,
+    no_progress_bar,
+    other_repositories,
+    read_configuration,
+    read_modules,
+)
 from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
 from visir.encoders.models.sentence_inputs import message_values, takes_messages
 from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
 from visir.encoders.models.tokens import check_saved_tokenizer, check_vocabulary
+from visir.encoders.models.towers import positions
 from visir.errors import EncoderError, nearest
 from visir.options import with_option
 from visir.records import EncoderCard, Role

@@ -17,7 +17,7 @@ TEXT_INPUTS: Registry[str] = Registry("kind of inputs of a text network")
 
 TEXT_INPUTS.add("tokens", "visir.encoders.models.text_tokens:FastTokens")
 TEXT_INPUTS.add("siglip", "visir.encoders.models.text_pieces:SiglipPieces")
-TEXT_INPUTS.add("words", "visir.encoders.models.bag_of_words:WordInputs")
+TEXT_INPUTS.add("words", "visir.encoders.models.small:WordInputs")
 TEXT_INPUTS.add("joined", "visir.encoders.models.text_inputs:JoinedInputs")
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from visir.encoders.base import Encoder
 from visir.encoders.models.text_inputs import JoinedInputs, TextInputs
-from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.towers.pretrained_backbone import PretrainedTower
 
 _KNOWN = ("torch", "transformers", "sentence_transformers", "open_clip", "visir")
 """Packages whose modules may be traced. Code that comes with a model runs by its user's word alone, also where it could

@@ -15,9 +15,7 @@ from visir.encoders.checkpoints import Layout, load_part, read_description, save
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.models.towers import KIND, SIDES, TowersEncoder
 from visir.encoders.models.trained_tower import build_tower, describe_tower
-from visir.encoders.towers.base import Tower, own_backbone
-from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.set_tower import SetTower
+from visir.encoders.towers.base import Head, HeadSpec, SetTower, Tower, own_backbone
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json

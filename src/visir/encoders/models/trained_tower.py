@@ -12,10 +12,8 @@ import torch
 from visir.encoders.models.pretrained_towers import no_checkpointing
 from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.towers.adapted_backbone import merged_tower
-from visir.encoders.towers.base import Backbone, Inputs, Tower, own_backbone
-from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
-from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.towers.base import Backbone, Head, HeadSpec, Inputs, Tower, own_backbone
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, PretrainedTower
 from visir.encoders.truncation import TextLimit
 from visir.records import Modality
 from visir.registry import Registry
@@ -32,7 +30,7 @@ BACKBONES: Registry[str] = Registry("kind of backbone")
 """Kind to "module:class"; imported when asked for, because a ResNet needs torchvision and a GRU does not."""
 
 BACKBONES.add("resnet", "visir.encoders.towers.resnet:ResNetBackbone")
-BACKBONES.add("small-cnn", "visir.encoders.towers.small_cnn:SmallCNNBackbone")
+BACKBONES.add("small-cnn", "visir.encoders.towers.resnet:SmallCNNBackbone")
 BACKBONES.add("gru", "visir.encoders.towers.gru:GRUBackbone")
 BACKBONES.add("pretrained", "visir.encoders.towers.pretrained_backbone:PretrainedBackbone")
 

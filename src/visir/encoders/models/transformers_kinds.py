@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from visir.encoders.models.dual_families import FAMILIES
 from visir.encoders.models.tower_families import FAMILIES as TOWERS
+from visir.encoders.models.towers import FAMILIES
 from visir.records import Modality
 
 TIMM = "timm_wrapper"

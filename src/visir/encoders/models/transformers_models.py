@@ -13,10 +13,16 @@ from typing import Any
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import ADAPTER_FILE
-from visir.encoders.models import adapter_folder, late_interaction, sentence, sentence_multi_vector
-from visir.encoders.models.model_code import other_repositories
-from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors, read_configuration
-from visir.encoders.models.model_names import CODE_OPTIONS, refuse_code, trusted_code
+from visir.encoders.models import adapter_files, late_interaction, sentence, sentence_multi_vector
+from visir.encoders.models.hub import CODE_OPTIONS, refuse_code, trusted_code
+from visir.encoders.models.model_files import (
+    ModelFiles,
+    find_model,
+    loading,
+    only_errors,
+    other_repositories,
+    read_configuration,
+)
 from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
 from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
 from visir.encoders.models.transformers_refusals import incomplete, refused
@@ -62,7 +68,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         require("sentence_transformers", extra="text", purpose=f"the sentence-transformers model {name}")
         return sentence.load_family(f"st:{name}", device, dtype, revision)
     if (files.folder / ADAPTER_FILE).is_file() and not (files.folder / "config.json").is_file():
-        return adapter_folder.load_adapter(name, files, device, dtype)
+        return adapter_files.load_adapter(name, files, device, dtype)
     config = _configuration(bare, files)
     files.hash_while_importing()
     if (retriever := late_interaction.retrieval_class(config)) is not None:
@@ -71,7 +77,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     _, options = split_options(name, OPTIONS, error=EncoderError)
     options = {key: value for key, value in options.items() if key not in CODE_OPTIONS}
     kind = _kind(name, bare, config, files)
-    reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_encoder")
+    reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_towers")
     load: Callable[..., Encoder] = import_module(reader).load
     return load(name, kind, files, options, device=device, dtype=dtype)
 

@@ -6,12 +6,134 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from visir.errors import ConfigurationError
-from visir.evaluation.classification.clip_prompts import PREFIX, clip_prompts
+from visir.errors import ConfigurationError, nearest
 from visir.files import is_there, read_json, read_lines
+
+# The class names and templates of CLIP (Radford et al., 2021), by the name of the data set.
+
+PREFIX = "clip/"
+_FILE = Path(__file__).with_name("clip_prompts.json")
+_OTHER_NAMES = {
+    "dtd": "describabletextures",
+    "fer2013": "facialemotionrecognition2013",
+    "pcam": "patchcamelyon",
+    "pets": "oxfordpets",
+    "oxfordiiitpet": "oxfordpets",
+    "renderedsst2": "sst2",
+    "aircraft": "fgvcaircraft",
+    "cars": "stanfordcars",
+    "voc2007": "pascalvoc2007",
+    "imagenet1k": "imagenet",
+    "clevrclassification": "clevrcounts",
+}
+"""Other names of the same data sets, those of torchvision among them."""
+
+
+@dataclass(frozen=True)
+class ClipPrompts:
+    """What CLIP used for one data set."""
+
+    name: str  # as it is called here: "clip/food101"
+    # The names of each class, in the order of the data set; a few classes have several names.
+    classes: tuple[tuple[str, ...], ...]
+    templates: tuple[str, ...]  # the templates, with {} where the class name stands
+
+
+def clip_names() -> list[str]:
+    """The names of all lists: "clip/birdsnap", …"""
+    return [PREFIX + name for name in _lists()]
+
+
+def clip_prompts(name: str) -> ClipPrompts:
+    """The lists of a data set."""
+    own = list_name(name.removeprefix(PREFIX))
+    if own is None:
+        raise ConfigurationError(
+            f"unknown list {name!r} of class names and templates",
+            hint=f"{nearest(name, clip_names())}; known: {', '.join(clip_names())}",
+        )
+    return _lists()[own]
+
+
+def list_name(data_set: str) -> str | None:
+    """The name of the list for a data set: "OxfordIIITPet" → "oxfordpets"; None where CLIP has none."""
+    lists = _lists()
+    if data_set.lower() in lists:
+        return data_set.lower()
+    plain = "".join(character for character in data_set.lower() if character.isalnum())
+    plain = {"imagenet7": "imagenet-7"}.get(plain, plain)
+    plain = _OTHER_NAMES.get(plain, plain)
+    return plain if plain in lists else None
+
+
+@lru_cache(maxsize=1)
+def _lists() -> dict[str, ClipPrompts]:
+    content = read_json(_FILE)
+    lists = {}
+    for name, entry in content.items():
+        classes = entry["classes"] or content["imagenet"]["classes"]
+        names = tuple((names,) if isinstance(names, str) else tuple(names) for names in classes)
+        lists[name] = ClipPrompts(PREFIX + name, names, tuple(entry["templates"]))
+    return lists
+
+
+# Templates: sentences with a gap for the name of a class.
+
+PLAIN = "a photo of a {}."
+"""The template of the plain reading."""
+_GAP = re.compile(r"\{\w*\}")
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Templates and where they come from."""
+
+    name: str  # "clip/imagenet", a file, or "own"
+    texts: tuple[str, ...]  # the templates
+
+    def __str__(self) -> str:
+        if len(self.texts) == 1:
+            return f"{self.texts[0]!r}" + (f" ({self.name})" if self.name != "own" else "")
+        return f"{len(self.texts)} templates of {self.name}" if self.name != "own" else f"{len(self.texts)} templates"
+
+
+def templates_of(given: Any) -> Templates:
+    """The templates that somebody names or writes."""
+    if isinstance(given, Templates):
+        return given
+    if isinstance(given, Path) or (isinstance(given, str) and not _GAP.search(given)):
+        if isinstance(given, str) and given.startswith(PREFIX):
+            return Templates(clip_prompts(given).name, clip_prompts(given).templates)
+        if not is_there(given) or not Path(given).is_file():
+            raise ConfigurationError(
+                f"{given}: neither a template nor a file of templates.",
+                hint="a template has a gap for the class: 'a photo of a {}.'; lists of CLIP: clip/imagenet, …",
+                code="neither-template-nor-file",
+            )
+        texts: Sequence[Any] = [line.strip() for line in read_lines(given) if line.strip()]
+        return _checked(str(given), texts)
+    return _checked("own", [given] if isinstance(given, str) else list(given))
+
+
+def filled(template: str, name: str) -> str:
+    """A template with a class name in its gap."""
+    return _GAP.sub(lambda gap: name, template)
+
+
+def _checked(name: str, texts: Sequence[Any]) -> Templates:
+    if not texts:
+        raise ConfigurationError(f"{name}: no templates.", hint=f"for example {PLAIN!r}")
+    for text in texts:
+        gaps = len(_GAP.findall(text)) if isinstance(text, str) else 0
+        if gaps != 1:
+            wrong = "no gap for the class" if gaps == 0 else "several gaps"
+            raise ConfigurationError(f"template {text!r}: {wrong}.", hint=f"for example {PLAIN!r}")
+    return Templates(name, tuple(dict.fromkeys(texts)))
+
 
 _NUMBERED = re.compile(r"^\d+(?:[._]+| - )(?=\D)")
 _WORDNET_ID = re.compile(r"^n\d{8}$")

@@ -15,19 +15,45 @@ from visir.collections.readers.rows import is_table
 from visir.display import counted
 from visir.encoders.sources import is_picture
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults, require
-from visir.evaluation.classification.accuracy import Codes, Predictions, judged
-from visir.evaluation.classification.class_names import ClassNames, free_names, resolve_names, written_names
-from visir.evaluation.classification.clip_prompts import PREFIX, list_name
-from visir.evaluation.classification.features import Features
-from visir.evaluation.classification.labelling import PictureLabels, label_pictures
-from visir.evaluation.classification.result import Classification, Key
-from visir.evaluation.classification.shot_probe import FIXED, STRENGTHS, probe_scores
-from visir.evaluation.classification.shots import first_of_each, shuffled_by_class
-from visir.evaluation.classification.templates import PLAIN, Templates, templates_of
-from visir.evaluation.classification.tip_adapter import ALPHA, ALPHAS, BETA, BETAS, SCALE, tip_scores
-from visir.evaluation.classification.truth import CAPTION, LabelledPictures, find_truth
-from visir.evaluation.classification.tuning import FOLDS, VALIDATION_SHOTS, Matrix, Shots, Tuning, check_tuning
-from visir.evaluation.classification.zero_shot import cosines, unit
+from visir.evaluation.classification.class_names import (
+    PLAIN,
+    PREFIX,
+    ClassNames,
+    Templates,
+    free_names,
+    list_name,
+    resolve_names,
+    templates_of,
+    written_names,
+)
+from visir.evaluation.classification.labelling import (
+    CAPTION,
+    LabelledPictures,
+    PictureLabels,
+    find_truth,
+    label_pictures,
+)
+from visir.evaluation.classification.result import Classification, Codes, Key, Predictions, judged
+from visir.evaluation.classification.tip_adapter import (
+    ALPHA,
+    ALPHAS,
+    BETA,
+    BETAS,
+    FIXED,
+    FOLDS,
+    SCALE,
+    STRENGTHS,
+    VALIDATION_SHOTS,
+    Matrix,
+    Shots,
+    Tuning,
+    check_tuning,
+    first_of_each,
+    probe_scores,
+    shuffled_by_class,
+    tip_scores,
+)
+from visir.evaluation.classification.zero_shot import Features, cosines, unit
 from visir.evaluation.sources import check_open_options
 from visir.progress import Progress
 from visir.records import Collection, Items

@@ -2,15 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.errors import ConfigurationError, nearest, require
 from visir.evaluation.classification.tip_training import trained_keys
-from visir.evaluation.classification.tuning import Codes, Matrix, Shots
+from visir.evaluation.probes import expected_warnings
+
+# Few shots: which training pictures a draw takes.
+
+Rows = NDArray[np.int64]
+
+
+def shuffled_by_class(ids: Sequence[str], codes: Rows, classes: int, seed: int, draw: int) -> list[Rows]:
+    """The rows of each class in a random order: the first k of them are the k shots of a draw."""
+    # So the shots of 2 are among those of 4, and curves over shots compare like with like. The order follows from the
+    # ids and the seed alone, and not from the order of the rows.
+    # ids: (n,) the pictures.
+    # codes: (n,) the class of each.
+    keys = np.array([_key(seed, draw, identifier) for identifier in ids], "S16")
+    order = np.argsort(keys, kind="stable")
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    return np.split(by_class, np.cumsum(np.bincount(codes, minlength=classes))[:-1])
+
+
+def first_of_each(rows: Sequence[Rows], count: int | None, skip: int = 0) -> Rows:
+    """The first few rows of each class, class by class; None takes all."""
+    end = None if count is None else skip + count
+    return np.concatenate([of_class[skip:end] for of_class in rows]) if rows else np.zeros(0, np.int64)
+
+
+def folds_of_shots(codes: Rows, most: int) -> Rows:
+    """(n,) the fold of each shot: the shots of each class in turn, so every fold has about as many of each class."""
+    # codes: (n,) the class of each shot, in the order of the draw.
+    folds = np.empty(len(codes), np.int64)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        folds[rows] = np.arange(len(rows)) % most
+    return folds
+
+
+def _key(seed: int, draw: int, identifier: str) -> bytes:
+    return hashlib.blake2b(f"{seed}\0{draw}\0{identifier}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+# What the settings of a few-shot classifier are chosen on: never on the pictures that are measured.
+
+Tuning = Literal["auto", "validation", "cross-validation", "fixed", "clip"]
+FOLDS = 4
+"""Of a cross-validation on the shots; with fewer shots, as many as there are."""
+VALIDATION_SHOTS = 4
+"""Validation pictures of each class are at most as many as the shots, and at most so many (as CoOp has it)."""
+
+Matrix = NDArray[np.float32]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shots:
+    """The training pictures of one draw, and what settings are chosen on."""
+
+    vectors: Matrix  # (n, d) of the shots
+    codes: Codes  # (n,) their classes
+    classes: int  # how many classes there are
+    validation: Matrix | None = None  # (m, d) of validation pictures; None to cross-validate on the shots
+    validation_codes: Codes | None = None  # (m,) their classes
+    tuned: bool = True  # whether settings are chosen; otherwise they are fixed
+
+    def parts(self) -> Iterator[tuple[Matrix, Codes, Matrix, Codes]]:
+        """(fitted, classes, judged, classes) of each part on which settings are tried; none where they are fixed."""
+        if not self.tuned:
+            return
+        if self.validation is not None and self.validation_codes is not None:
+            yield self.vectors, self.codes, self.validation, self.validation_codes
+            return
+        most = int(np.bincount(self.codes).max(initial=0))
+        folds = folds_of_shots(self.codes, min(FOLDS, most)) if most > 1 else np.zeros(0, np.int64)
+        for fold in range(min(FOLDS, most) if most > 1 else 0):
+            out = folds == fold
+            # A class of which nothing is left cannot be predicted under any setting.
+            judged = out & np.isin(self.codes, self.codes[~out])
+            if judged.any():
+                yield self.vectors[~out], self.codes[~out], self.vectors[judged], self.codes[judged]
+
+
+def check_tuning(tuning: str) -> None:
+    """Raise `ConfigurationError` for an unknown way of tuning."""
+    if tuning not in get_args(Tuning):
+        raise ConfigurationError(
+            f"unknown tuning {tuning!r}", hint=nearest(tuning, get_args(Tuning)), code="unknown-tuning"
+        )
+
+
+# The linear probe on few shots: logistic regression over frozen vectors.
+
+STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0)
+"""scikit-learn's C on unit vectors, from a strong penalty to a weak one."""
+FIXED = 10.0
+"""C where it is not chosen: with one shot and no validation pictures."""
+STEPS = 1_000
+_CLIP_GRID = np.logspace(-6, 6, 97)
+_CLIP_COARSE = 16
+
+
+def probe_scores(shots: Shots, pictures: Matrix, *, clip: bool = False) -> tuple[NDArray[np.float32], str]:
+    """Fit a probe to shots and score pictures with it."""
+    # Multinomial logistic regression with an L2 penalty (scikit-learn's, by L-BFGS, at most 1,000 steps). C is the one
+    # of `STRENGTHS` with the highest likelihood on the validation pictures, or on held-out shots.
+    # CLIP's reading (Radford et al. 2021, appendix A.3): C is searched from 1e-6 to 1e6 by accuracy, first at seven
+    # places and then by halves around the best, to eight steps per decade; the probe is fitted anew to shots and
+    # validation pictures. It takes vectors as the model gives them, and not of length 1.
+    # pictures: (n, d) vectors.
+    # Returns: (n, classes) scores, -inf for classes without shots; and the C, as text.
+    require("sklearn", extra="classification", purpose="a linear probe")
+    with expected_warnings():
+        strength = _clip_strength(shots) if clip else _strength(shots)
+        vectors, codes = shots.vectors, shots.codes
+        if clip and shots.validation is not None and shots.validation_codes is not None:
+            vectors = np.concatenate([vectors, shots.validation])
+            codes = np.concatenate([codes, shots.validation_codes])
+        return _Line(vectors, codes, strength).scores(pictures, shots.classes), f"C = {strength:g}"
+
+
+class _Line:
+    """A fitted probe."""
+
+    # The solution lies in the span of the fitted vectors, because the penalty is on the weights' length. So where there
+    # are fewer vectors than dimensions, it is sought in that span: the same solution, in a fraction of the time.
+
+    def __init__(self, vectors: Matrix, codes: Codes, strength: float, line: Any = None) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        self.basis = np.linalg.qr(vectors.T.astype(np.float64))[0] if len(vectors) < vectors.shape[1] else None
+        self.codes, self.line = np.unique(codes), line or LogisticRegression(max_iter=STEPS, warm_start=True)
+        self.vectors, self.labels = self._inside(vectors), codes
+        self.refit(strength)
+
+    def refit(self, strength: float) -> None:
+        """Fit it with another strength, from where it is."""
+        if len(self.codes) > 1:
+            self.line.set_params(C=strength).fit(self.vectors, self.labels)
+
+    def scores(self, pictures: Matrix, classes: int) -> NDArray[np.float32]:
+        """(n, classes) the log-odds of each class."""
+        scores = np.full((len(pictures), classes), -np.inf, np.float32)
+        if len(self.codes) == 1:
+            scores[:, self.codes] = 0
+            return scores
+        decided = self.line.decision_function(self._inside(pictures))
+        scores[:, self.codes] = np.stack([-decided, decided], axis=1) if decided.ndim == 1 else decided
+        return scores
+
+    def likelihood(self, pictures: Matrix, codes: Codes) -> float:
+        """The mean log-likelihood of the right classes."""
+        if len(self.codes) == 1:
+            return 0.0
+        chances = self.line.predict_proba(self._inside(pictures))
+        chances = chances[np.arange(len(codes)), np.searchsorted(self.codes, codes)]
+        return float(np.log(np.maximum(chances, 1e-30)).mean())
+
+    def _inside(self, vectors: Matrix) -> NDArray[np.floating[Any]]:
+        return vectors if self.basis is None else vectors @ self.basis
+
+
+def _strength(shots: Shots) -> float:
+    """The C with the highest likelihood."""
+    likelihoods = np.zeros(len(STRENGTHS))
+    parts = 0
+    for fitted, codes, judged, judged_codes in shots.parts():
+        known = np.isin(judged_codes, codes)
+        if not known.any():
+            continue
+        parts += 1
+        line = _Line(fitted, codes, STRENGTHS[0])
+        for place, strength in enumerate(STRENGTHS):
+            line.refit(strength)  # each C starts from the previous solution
+            likelihoods[place] += line.likelihood(judged[known], judged_codes[known])
+    return STRENGTHS[int(likelihoods.argmax())] if parts else FIXED
+
+
+def _clip_strength(shots: Shots) -> float:
+    """The C with the highest accuracy, by CLIP's search."""
+    parts = list(shots.parts())
+    if not parts:
+        return FIXED
+    accuracies: dict[int, float] = {}
+
+    def accuracy(place: int) -> float:
+        if place not in accuracies:
+            hits = total = 0
+            for fitted, codes, judged, judged_codes in parts:
+                scores = _Line(fitted, codes, _CLIP_GRID[place]).scores(judged, shots.classes)
+                hits += int((scores.argmax(axis=1) == judged_codes).sum())
+                total += len(judged_codes)
+            accuracies[place] = hits / total
+        return accuracies[place]
+
+    best = max(range(0, len(_CLIP_GRID), _CLIP_COARSE), key=accuracy)
+    step = _CLIP_COARSE // 2
+    while step:
+        near = [place for place in (best, best - step, best + step) if 0 <= place < len(_CLIP_GRID)]
+        best = max(near, key=accuracy)
+        step //= 2
+    return float(_CLIP_GRID[best])
+
 
 ALPHA, BETA = 1.0, 5.5
 """The settings of the paper, where they are not chosen."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from visir.display import Displayed, brief
-from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.material import Reading
 from visir.evaluation.explaining.searching import Combined
 from visir.evaluation.explaining.trial import OTHER, Trials
 from visir.evaluation.published.judge import Digits, Judgement, judge_one

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.evaluation.explaining.lists import RankedLists
+from visir.evaluation.explaining.material import Reading
 from visir.evaluation.explaining.parts import Part
-from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.score_matrix import ScoreMatrix
 from visir.evaluation.explaining.world import Places
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.published.judge import LABEL, decimals_of
 
 Numbers = NDArray[np.float64]
 
@@ -51,3 +55,67 @@ def known_ranks(scored: RankedLists | ScoreMatrix, part: Part, reading: Reading,
     highest = lowest if is_known else highest[np.lexsort((highest, row))]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(part.weights)))]).astype(np.int64)
     return KnownRanks(lowest, highest, offsets, part.weights, part.sizes, standings.has_ties)
+
+
+# How easily digits fit by accident, and what chance reaches.
+
+MOST_ACCIDENTS = 0.05
+"""Up to this expected number of accidental fits, a reading is named."""
+_TAIL = 1e-4
+_SPREAD = 0.03
+"""Relative spread of a value that is no recall, between readings near one another."""
+
+
+def chance_of_fit(values: Mapping[str, float], queries: int, decimals: int, scale: float = 100.0) -> float:
+    """The highest chance that another reading gives all printed digits of one task."""
+    chance, before = 1.0, 0.0
+    recalls = sorted((int(match[1]), value) for label, value in values.items() if (match := LABEL.fullmatch(label)))
+    unit = 10.0**-decimals
+    for _, value in recalls:
+        share = min(max(value / scale, 0.0), 1.0)
+        left = max(1 - before, 0.0)
+        rest = min(max((share - before) / left, 0.0), 1.0) if left > 0 else 0.0
+        variance = queries * left * rest * (1 - rest)
+        chance *= _at_most(max(1.0, queries * unit / scale), variance)
+        before = max(before, share)
+    for label, value in values.items():
+        if LABEL.fullmatch(label) or (label == "rsum" and len(recalls) == len(RSUM_CUTOFFS)):
+            continue
+        step = 10.0 ** -decimals_of(label, decimals)
+        chance *= min(1.0, step / (2.5 * max(_SPREAD * abs(value), step)))
+    return chance
+
+
+def _at_most(window: float, variance: float) -> float:
+    """The chance of a window of counts around the most likely one."""
+    return min(1.0, window / math.sqrt(2 * math.pi * (variance + 0.16)))
+
+
+def is_near(ours: float, published: float, queries: int, unit: float, scale: float = 100.0) -> bool:
+    """Whether a value is as near the printed one as another sample of queries would give: three standard errors."""
+    share = min(max(published / scale, 0.0), 1.0)
+    spread = scale * math.sqrt(max(share * (1 - share), 1 / queries) / queries)
+    return abs(ours - published) <= 3 * spread + unit
+
+
+def interval_of_chance(ranks: KnownRanks, k: int, samples: int) -> tuple[float, float]:
+    """Between which values, in percent, hit@k of random rankings lies, but for one case in 5,000."""
+    gallery = max(ranks.sizes)
+    expected = float(ranks.weights @ (1 - (1 - min(k / gallery, 1.0)) ** ranks.positives))
+    least = min(k / gallery, 1.0)
+    return 100 * _quantile(_TAIL, samples, least) / samples, 100 * _quantile(1 - _TAIL, samples, expected) / samples
+
+
+def _quantile(level: float, samples: int, share: float) -> int:
+    """The least count whose binomial distribution function reaches a level."""
+    if share >= 1:
+        return samples
+    mass = math.exp(samples * math.log1p(-share))
+    if mass == 0:  # far from 0: the normal distribution will do
+        spread = math.sqrt(samples * share * (1 - share))
+        return round(samples * share + (4 if level > 0.5 else -4) * spread)
+    count, total = 0, mass
+    while total < level and count < samples:
+        mass *= (samples - count) / (count + 1) * share / (1 - share)
+        count, total = count + 1, total + mass
+    return count

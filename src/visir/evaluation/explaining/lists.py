@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.evaluation.explaining.parts import Part
-from visir.evaluation.explaining.standings import REORDERED, Standings
+from visir.evaluation.explaining.score_matrix import REORDERED, Standings
 from visir.evaluation.explaining.world import Places, World
 from visir.records import SIDES, Run
 

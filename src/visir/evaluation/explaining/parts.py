@@ -12,8 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.evaluation.captions import Choice as CaptionsOfImages
-from visir.evaluation.explaining.material import GIVE, NotComputable
-from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.material import GIVE, NotComputable, Reading
 from visir.evaluation.explaining.world import Places, World
 from visir.records import SIDES
 

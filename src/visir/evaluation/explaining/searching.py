@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
-from visir.evaluation.explaining.accidents import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
 from visir.evaluation.explaining.axes import LINKS
-from visir.evaluation.explaining.bench import searched_by
-from visir.evaluation.explaining.candidates import USUAL_TIES, singles, tiers
-from visir.evaluation.explaining.reading import PAIR_COST, Reading
+from visir.evaluation.explaining.bench import USUAL_TIES, searched_by, singles, tiers
+from visir.evaluation.explaining.known_ranks import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
+from visir.evaluation.explaining.material import PAIR_COST, Reading
 from visir.evaluation.explaining.trial import ReadingTrial, Trials
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL

@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.evaluation.explaining.accidents import is_near
 from visir.evaluation.explaining.bench import RANK_AXES, Bench
-from visir.evaluation.explaining.known_ranks import KnownRanks
-from visir.evaluation.explaining.material import NotComputable
-from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.known_ranks import KnownRanks, is_near
+from visir.evaluation.explaining.material import NotComputable, Reading
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published.judge import (

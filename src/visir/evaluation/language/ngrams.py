@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.models.bag_of_words import words
+from visir.encoders.models.small import words
 from visir.errors import ConfigurationError
 
 _BEGIN, _END, _UNKNOWN = "<s>", "</s>", "<unk>"

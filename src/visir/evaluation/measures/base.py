@@ -89,7 +89,7 @@ class Measure:
         unit: "fraction" in [0, 1], "rank" from 1, or "gain".
         aggregate: How the values of the queries become one number.
         joined: Of measures of items: whether all queries of an item in the same "task", or in "all" tasks, must be
-            right. `compute` gives the value of a single query (`visir.evaluation.joined_queries`).
+            right. `compute` gives the value of a single query (`visir.evaluation.folds`).
     """
 
     name: str

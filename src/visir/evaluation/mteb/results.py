@@ -14,7 +14,7 @@ from typing import Any
 
 from visir.display import Displayed, brief
 from visir.errors import VisirError
-from visir.evaluation.mteb.meta import model_name
+from visir.evaluation.mteb.model import model_name
 from visir.files import json_bytes, read_text
 from visir.storage import write_new
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed, brief, counted
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.resampling import interval, resampled_sums
-from visir.evaluation.significance import FEW_UNITS, NO_INTERVAL, TestName, paired_test
+from visir.evaluation.significance import FEW_UNITS, NO_INTERVAL, TestName, interval, paired_test, resampled_sums
 from visir.records import Corrupted, Result, Run
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from visir.errors import RunError
 from visir.evaluation.brittleness_runs import Log, evaluate_log, read
 from visir.evaluation.stress.effect import ConditionOutcome
-from visir.evaluation.stress.study import Stress, assemble
+from visir.evaluation.stress.stress import Stress, assemble
 from visir.records import PLAIN, Recall
 from visir.robustness.perturbations import PERTURBATIONS
 

@@ -9,9 +9,8 @@ from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, nearest
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.encoder import EncoderSystem
-from visir.evaluation.systems.given import FORMS
 from visir.evaluation.systems.runs import RunSystem, by_task
-from visir.evaluation.systems.vectors import VectorSystem
+from visir.evaluation.systems.vectors import FORMS, VectorSystem
 from visir.records import Run, Vectors
 from visir.retrieval.vectors import Similarity
 

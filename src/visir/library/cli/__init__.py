@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from visir.cli.verbs import group
-from visir.library.cli.check import check
-from visir.library.cli.duplicates import duplicates
-from visir.library.cli.facets import facets
-from visir.library.cli.info import info
-from visir.library.cli.make import make
+from visir.library.cli.make import check, info, make, update, watch
 from visir.library.cli.search import search_in_library
-from visir.library.cli.serve import serve
-from visir.library.cli.token import app as token
-from visir.library.cli.update import update, watch
+from visir.library.cli.serve import app as token
+from visir.library.cli.serve import duplicates, facets, serve
 
 app = group(
     "library",

@@ -18,7 +18,7 @@ from visir.display import counted, named
 
 if TYPE_CHECKING:
     from visir.library import UpdateReport
-    from visir.library.index_places import IndexPlace
+    from visir.library.layout import IndexPlace
 
 LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
 NameOption = Annotated[str | None, name_option("what the library is called. Default: the folder's name")]
@@ -48,7 +48,7 @@ _ENOUGH = re.compile(rf"{LIMIT_VARIABLE}=(\d+)")
 
 def update_once(folder: Path, source: str | None, **options: Any) -> None:
     """Make the library, or bring it up to date, and print what happened."""
-    from visir.library.index_places import places_of
+    from visir.library.layout import places_of
     from visir.library.updating import update
 
     before = places_of(folder)
@@ -77,7 +77,7 @@ def _announce_other_model(folder: Path, model: str | None) -> None:
 
 def _print_places(folder: Path, before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> None:
     """Print where the indexes lie, where a server is left or gone to, and what is needed there."""
-    from visir.library.index_places import kinds_here, removals
+    from visir.library.layout import kinds_here, removals
     from visir.retrieval.remote.addresses import needed_later
 
     if before != after and any(place.on_server for place in (*before.values(), *after.values())):

@@ -17,8 +17,8 @@ from visir.library.results import count_in_words
 from visir.terminal import one_line
 
 if TYPE_CHECKING:
-    from visir.library.cli.terminal_pictures import GraphicsProtocol
-    from visir.library.item import Item
+    from visir.library.check import Item
+    from visir.library.cli.search import GraphicsProtocol
     from visir.library.query import Query
     from visir.library.results import ResultPage
     from visir.library.searcher import Searcher
@@ -36,7 +36,7 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
     import sys
 
     from visir.collections.readers.gc_paused import gc_paused
-    from visir.library.cli.terminal_pictures import graphics_protocol
+    from visir.library.cli.search import graphics_protocol
     from visir.library.query import Query
     from visir.library.searcher import Searcher
 
@@ -94,7 +94,7 @@ def _caption(item: Item) -> str:
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
     """From item to the words that matched, where words had a part in the answer."""
-    from visir.sparse.matched import in_words
+    from visir.sparse.top_terms import in_words
 
     if page.system in (None, "dense"):
         return {}
@@ -156,7 +156,7 @@ def _print_pictures(
     import sys
 
     from visir.collections.images import decode
-    from visir.library.cli.terminal_pictures import draw_image
+    from visir.library.cli.search import draw_image
     from visir.terminal import trusted
 
     typer.echo(one_line(title))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.classify import Days, Folder, Name, make_token, token_group
 from visir.cli.options import (
     COMPUTE,
     AllowHostOption,
@@ -26,6 +28,9 @@ from visir.cli.options import (
     TokensOption,
 )
 from visir.cli.verbs import examples, streams
+from visir.display import counted, cut
+from visir.library.cli.parts import LibraryFolder
+from visir.library.query_help import QUERY_HELP
 
 
 @examples(
@@ -125,3 +130,107 @@ def serve(
         typer.echo(f"visir serves {names} at {address} (ready after {seconds:.0f} s; Ctrl+C stops it)")
 
     serve(settings, host, port, ready, log=log, callback=lambda message: log.write("info", "start", message=message))
+
+
+# `visir library token`: who may search, and who may change.
+
+
+def new(
+    folder: Folder,
+    name: Name,
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", help="What is allowed: search or admin. Repeatable. Default: search.")
+    ] = None,
+    days: Days = None,
+) -> None:
+    """Make a token and show it, this once; the folder holds its hash only. Default scope: search."""
+    make_token(folder, name, scope or ["search"], days)
+
+
+app = token_group("visir library serve", "who may search, and who may change", new)
+
+
+# `visir library duplicates`: the same file, or the same picture, more than once.
+
+
+@examples(
+    "visir library duplicates photos.visir",
+)
+def duplicates(
+    library: LibraryFolder,
+    near: Annotated[
+        int | None, typer.Option(min=0, max=128, help="Bits of 256 in which near duplicates may differ.")
+    ] = None,
+) -> None:
+    """List copies, and pictures that nearly look the same.
+
+    List files of equal content, and pictures that nearly look the same (resized, recompressed).
+    """
+    from visir.library.duplicates import duplicates
+    from visir.library.perceptual_hash import NEAR
+    from visir.library.snapshot import LibrarySnapshot
+
+    most = NEAR if near is None else near
+    with LibrarySnapshot.open(library) as opened:
+        groups = duplicates(opened.database, near=most)
+        near_groups = [[item.files[0].path for item in opened.items(items)] for items in groups.near]
+        output.answer({"exact": groups.exact, "near": near_groups, "bits": most})
+        output.line(f"exact: {counted(len(groups.exact), 'groups')} of files with the same content")
+        for group in groups.exact:
+            output.line("  " + "\n  ".join(group) + "\n")
+        output.line(
+            f"near: {counted(len(groups.near), 'groups')} of pictures that differ in at most {most} of 256 bits"
+        )
+        for paths in near_groups:
+            output.line("  " + "\n  ".join(paths) + "\n")
+
+
+# `visir library facets`: how many items have each brand, lie in each category, cost how much.
+
+_WIDEST = 80
+"""Longer values are cut in the table that is printed; `--json` has them whole."""
+
+
+@examples(
+    "visir library facets shop.visir",
+    "visir library facets shop.visir --where 'price < 50' --field brand",
+    "visir library facets shop.visir 'red dress under 50'",
+)
+def facets(
+    library: LibraryFolder,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="Count what these words find. Default: everything.")
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="CONDITION", help='A condition: "price < 50" … Repeatable.')
+    ] = None,
+    category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"])] = None,
+    field: Annotated[
+        list[str] | None, typer.Option(metavar="FIELD", help="Only this field. Repeatable. Default: those that group.")
+    ] = None,
+) -> None:
+    """Count how many items have each brand, lie in each category, cost how much.
+
+    A field is counted without the conditions on itself, so that other choices can be compared; it says so.
+    """
+    from rich.table import Table
+
+    from visir.library.layout import check_first_update_done
+    from visir.library.searcher import Searcher
+
+    check_first_update_done(library)
+    with Searcher.open(library, once=True) as searcher:
+        opened = searcher.library
+        counted = searcher.facets({"text": text, "where": where or (), "category": category}, field)
+        output.answer({"library": opened.name, **counted.to_dict()})
+        table = Table("field", "value", "items", show_edge=False)
+        for facet in counted.facets:
+            for place, value in enumerate(facet.values):
+                table.add_row("" if place else facet.field, cut(value.label, _WIDEST), f"{value.count:,}")
+            if facet.left_out:
+                table.add_row("", f"(without {' and '.join(map(str, facet.left_out))})", "")
+            if facet.more:
+                table.add_row("", f"and {facet.more:,} more", "")
+        output.rich_table(table)
+        means = {"all": "", "found": " found", "ranked": " ranked"}[counted.of]
+        output.note(f"{counted.total:,} of {len(opened):,} {opened.card.unit}{means}")

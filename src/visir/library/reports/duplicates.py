@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from visir.library.duplicate_pictures import DuplicatePictures
+from visir.library.duplicates import DuplicatePictures
 from visir.library.reports.tiles import tile
-from visir.reports.blocks import Block, Bullets, Paragraph
-from visir.reports.gallery import Strip
+from visir.reports.page import Block, Bullets, Paragraph, Strip
 
 _GROUPS = 8
 

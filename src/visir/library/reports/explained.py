@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from visir.library.explained import ExplainedPicture
+from visir.library.explain import ExplainedPicture
 from visir.library.reports.tiles import thumbnail
-from visir.reports.alignment import region_figure
-from visir.reports.blocks import Block, Paragraph
+from visir.reports.examples import region_figure
+from visir.reports.page import Block, Paragraph
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 

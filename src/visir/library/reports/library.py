@@ -9,8 +9,7 @@ import pyarrow as pa
 from visir.library.library import Library
 from visir.library.models import NO_MODEL
 from visir.library.reports.tiles import tile
-from visir.reports.blocks import Block, Paragraph, inline
-from visir.reports.gallery import Strip
+from visir.reports.page import Block, Paragraph, Strip, inline
 from visir.reports.views.parts import facts, some_rows
 
 SHOWN = 12

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from visir.library.hits import LibraryPicture
+from visir.library.ranking import LibraryPicture
 from visir.library.reports.tiles import tile
-from visir.reports.blocks import Block
-from visir.reports.gallery import Strip
+from visir.reports.page import Block, Strip
 
 
 def blocks(picture: LibraryPicture) -> list[Block]:

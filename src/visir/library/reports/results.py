@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from visir.library.hits import LibraryResults
+from visir.library.ranking import LibraryResults
 from visir.library.reports.tiles import tile
-from visir.reports.blocks import Block, Paragraph
-from visir.reports.gallery import Strip
-from visir.reports.notebook import PICTURES
+from visir.reports.page import Block, Paragraph, Strip
+from visir.reports.shown import PICTURES
 from visir.reports.views.parts import facts
 
 _COLUMNS = {"rank": pa.int64(), "score": pa.float64(), "id": pa.string(), "name": pa.string(), "path": pa.string(),

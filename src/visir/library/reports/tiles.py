@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import io
 
-from visir.library.hits import LibraryHit, LibraryPicture
-from visir.reports.gallery import Tile
-from visir.reports.thumbnails import Thumbnail
+from visir.library.ranking import LibraryHit, LibraryPicture
+from visir.reports.page import Thumbnail, Tile
 
 
 def tile(picture: LibraryPicture, *, side: int = 168) -> Tile:

@@ -13,11 +13,10 @@ from pydantic.json_schema import models_json_schema
 
 from visir.collections.budget import DECODING
 from visir.library.service import wire
-from visir.library.service.errors import refusal_of
-from visir.library.service.metrics import Metrics
 from visir.library.service.registry import LibraryRegistry
+from visir.library.service.responses import refusal_of
 from visir.library.service.routers import about, admin, items, search
-from visir.library.service.settings import ServiceSettings
+from visir.library.service.settings import Metrics, ServiceSettings
 from visir.serving.front import Guarded, guard
 from visir.serving.logs import ServiceLog
 from visir.version import __version__

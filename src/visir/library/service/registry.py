@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.library.layout import LibraryCard
-from visir.library.service.errors import refusal_of
-from visir.library.service.metrics import Metrics
-from visir.library.service.responses import ItemCards, library_path, results_json
-from visir.library.service.settings import ServiceSettings
+from visir.library.service.responses import ItemCards, library_path, refusal_of, results_json
+from visir.library.service.settings import Metrics, ServiceSettings
 from visir.progress import quiet
 from visir.serving.logs import ServiceLog
 from visir.serving.refusals import HttpError, busy, not_found
@@ -28,7 +26,7 @@ from visir.threads import cores, one_blas_thread_from_now
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.library.item import Item
+    from visir.library.check import Item
     from visir.library.query import Query
     from visir.library.snapshot import LibrarySnapshot
 
@@ -523,7 +521,7 @@ class LibraryHandle:
     def remove(self, item: str) -> int:
         """Take an item out of the library, for good; the photo stays. The generation without it."""
         # `HttpError` (404) when there is none, (409) while an update is under way, here or in another process.
-        from visir.library.removal import remove
+        from visir.library.watch import remove
 
         self.item(item)
         busy = HttpError(409, "an update is under way.", hint="try again when it is done")

@@ -18,14 +18,14 @@ from starlette.requests import ClientDisconnect, Request
 from visir.collections.budget import DECODING
 from visir.collections.images import TooLargeError, header, opened
 from visir.errors import ImageError
-from visir.library.filters import FieldCondition
+from visir.library.facets import FieldCondition
 from visir.library.query import Query
 from visir.library.service.wire import ConditionList, SearchBody
 from visir.serving.front import check_kind
 from visir.serving.refusals import HttpError, busy, from_validation
 
 if TYPE_CHECKING:
-    from visir.library.prepared_image import PreparedImage
+    from visir.library.pictures import PreparedImage
     from visir.library.service.registry import LibraryHandle
     from visir.library.service.settings import ServiceSettings
 

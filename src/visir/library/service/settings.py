@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.serving.metrics import SECONDS, FrontMetrics
 from visir.serving.settings import FrontSettings, is_alone, suited_to_host
 
 VERB = "visir library serve"
@@ -99,3 +101,56 @@ def settings_of_host(
     faults = [f"{name}: {nearest(name, ServiceSettings.__dataclass_fields__)}" for name in sorted(unknown)]
     raise_faults(ConfigurationError, "no such settings of a service", faults, hint=f"see {VERB} --help")
     return ServiceSettings(libraries, **suited)
+
+
+# What the service of libraries counts and measures, for Prometheus.
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Metrics(FrontMetrics):
+    """Beside what every service counts:"""
+
+    # - `visir_batch_size{library}`, `visir_queue_length{library}`
+    # - `visir_stage_seconds{library, stage}`: encode, search, … of each batch
+    # - `visir_items{library}`, `visir_generation{library}`
+    # - `visir_unconfirmed_seconds{library}`: since what is served was last found on disk
+
+    def __init__(self) -> None:
+        from prometheus_client import Gauge, Histogram
+
+        super().__init__()
+        registry: dict[str, Any] = {"registry": self.registry}
+        self._sizes = Histogram(
+            "visir_batch_size", "Searches answered together.", ["library"], buckets=_SIZES, **registry
+        )
+        self._stages = Histogram(
+            "visir_stage_seconds", "Stages of each batch.", ["library", "stage"], buckets=SECONDS, **registry
+        )
+        self._queue = Gauge("visir_queue_length", "Searches that wait.", ["library"], **registry)
+        self._items = Gauge("visir_items", "Pictures that can be found.", ["library"], **registry)
+        self._generation = Gauge("visir_generation", "Grows with every update.", ["library"], **registry)
+        self._unconfirmed = Gauge(
+            "visir_unconfirmed_seconds", "Since what is served was found on disk.", ["library"], **registry
+        )
+        self._size: Callable[[str], Any] = cache(self._sizes.labels)
+        self._stage: Callable[[str, str], Any] = cache(self._stages.labels)
+
+    def batch(self, library: str, size: int, stages: Mapping[str, float]) -> None:
+        """One batch was answered."""
+        self._size(library).observe(size)
+        for stage, seconds in stages.items():
+            self._stage(library, stage).observe(seconds)
+
+    def waiting(self, library: str, length: Callable[[], float]) -> None:
+        """Call `length` for the queue's length at each scrape."""
+        self._queue.labels(library).set_function(length)
+
+    def holds(self, library: str, items: int, generation: int) -> None:
+        """What a library holds now."""
+        self._items.labels(library).set(items)
+        self._generation.labels(library).set(generation)
+
+    def unconfirmed(self, library: str, seconds: Callable[[], float]) -> None:
+        """Call `seconds` for the age of what is served at each scrape."""
+        self._unconfirmed.labels(library).set_function(seconds)

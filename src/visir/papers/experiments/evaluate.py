@@ -3,25 +3,204 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
+from visir.errors import VisirError, nearest
+from visir.evaluation.published.plain import Figure, plotted
 from visir.fingerprint import hash_json
-from visir.papers.published_values import nearest_reading, values_of
-from visir.papers.query_draws import query_draws
+from visir.papers.experiments.train import SparseHeadExperiment
+from visir.papers.published_values import nearest_reading, query_draws, values_of
 from visir.records import Collection
+from visir.robustness.granularity import Profile
 from visir.storage import FolderKind, changing
-from visir.studies.experiment import Experiment, ExperimentContext, Measurement
+from visir.studies.experiment import Draws, Experiment, ExperimentContext, Measurement, unit_means
 from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 from visir.training.settings import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+# Count the features of a collection's captions: Table 1 of the brittleness paper.
+
+
+class CountExperiment(Experiment):
+    """How fine-grained captions are (`visir granularity`)."""
+
+    experiment: Literal["count"] = "count"
+    source: str  # the collection
+    split: str | None = "test"  # the split whose captions count
+    captions: str = "first 5"  # which captions of each image count
+    profile: Profile = "paper"  # how features are counted; "paper" as in the table
+
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
+        return f"granularity of {self.source}, {self.captions} captions"
+
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        from visir.collections import open_collection
+        from visir.evaluation.granularity import granularity as study
+
+        with context.locks.process:
+            collection = open_collection(expand(self.source))
+            result = study(collection, profiles=[self.profile], split=self.split, captions=self.captions)
+        values = {mean.feature: mean.mean for mean in result.means[0][self.profile]}
+        counted = result.counted[0][self.profile]
+        provenance = {"collection": counted.name, "fingerprint": counted.fingerprint[:12]}
+        draws = unit_means(counted.images.to_pylist(), counted.values)
+        return Measurement(values, provenance, {**dict(result.protocol), "profile": self.profile}, draws=draws)
+
+
+# Read the numbers behind a plotted figure: whether what the paper says of it is true of its own numbers.
+
+
+class PlottedExperiment(Experiment):
+    """One pair of bars of thesis Figure 4.5, or one training of LTD Figure 2: the authors' numbers."""
+
+    # These numbers are quoted; nothing is measured.
+
+    experiment: Literal["plotted"] = "plotted"
+    figure: Figure  # which figure
+
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
+        return f"the authors' numbers behind {self.figure}"
+
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        values = plotted(self.figure)
+        if (self.system, self.collection) not in values:
+            systems = [system for system, collection in values if collection == self.collection]
+            raise VisirError(
+                f"{self.figure} has no {self.system!r} on {self.collection!r}.", hint=nearest(self.system, systems)
+            )
+        provenance = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
+        return Measurement(values[self.system, self.collection], provenance)
+
+
+# Work a table out of another printed one: the losses of Table 4 of the brittleness paper from thesis Table 5.3.
+
+_PLAIN = "rsum"
+
+
+class LossesExperiment(Experiment):
+    """The mean over models of the share of rsum that a perturbation takes, in percent, from printed rsums."""
+
+    # It shows whether two published tables fit together; nothing is measured. Labels that are means of several
+    # perturbations in one table and single ones in the other (typos) are left out.
+
+    experiment: Literal["losses"] = "losses"
+    # A published table of retrieval results that has, for each model on `collection`, the label "rsum" and labels of
+    # perturbations.
+    table: str
+
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
+        return f"losses in percent, from the printed rsums of {self.table}"
+
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        from visir.evaluation.published import load
+
+        rows = [row.values["t2i"] for row in load(self.table).rows if row.collection == self.collection]
+        if not rows:
+            raise VisirError(
+                f"{self.table} has nothing on {self.collection}.", hint=", ".join(load(self.table).collections)
+            )
+        labels = set(rows[0]) - {_PLAIN} if context.row is None else set(rows[0]) & set(context.row.values["t2i"])
+        values = {
+            f"t2i {label}": statistics.fmean(100 * (1 - row[label] / row[_PLAIN]) for row in rows)
+            for label in rows[0]
+            if label in labels
+        }
+        return Measurement(values, {"system": f"{len(rows)} models, by the authors", "collection": self.collection})
+
+
+# The heaviest terms of example images and captions: Table 3.4 of the thesis.
+
+K = 10
+"""How many terms the table shows of each."""
+
+
+class TermsExperiment(SparseHeadExperiment):
+    """The ten heaviest terms of examples, and the share of them that captions of the image contain."""
+
+    # Labels: "caption exact@10" and "image exact@10", the share of the ten heaviest terms that are among the words of
+    # any caption of the image, in percent, over the whole test split. Thesis eq. 3.2 uses the words of one caption;
+    # here all captions of the image count, and images are measured too: an image has no words of its own, and what one
+    # caption leaves out another may say. The table itself has words only.
+
+    experiment: Literal["terms"] = "terms"
+    # Captions of the collection that are shown with their images; by default the first captions of `count` test images,
+    # evenly spaced.
+    examples: tuple[str, ...] = ()
+    count: int = 3  # how many images, where no examples are named
+
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        from visir.encoders import load
+        from visir.evaluation.sparse_measures import exact_at
+        from visir.sparse.encoder import SparseEncoder
+        from visir.sparse.top_terms import encode_part, top_terms_of_captions, top_terms_of_images
+        from visir.studies.trial import CHECKPOINT
+        from visir.training.data import open_whole
+
+        trial, out = self.trained(context)
+        with context.locks.process:
+            encoder = load(str(trial.folder(out) / CHECKPOINT))
+            assert isinstance(encoder, SparseEncoder), "a checkpoint of sparsify"
+            opened = open_whole(trial.recipe.data)
+            part = opened.split(trial.split)
+            captions_of_image: dict[str, list[str]] = {}
+            for row in part.captions.select(["image_id", "text"]).to_pylist():
+                captions_of_image.setdefault(row["image_id"], []).append(row["text"])
+            values: dict[str, float] = {}
+            draws: dict[str, Draws] = {}
+            for label, modality, images in (
+                ("caption", "text", part.captions["image_id"].to_pylist()),
+                ("image", "image", part.images["id"].to_pylist()),
+            ):
+                own = encoder.tokenizer.terms([" ".join(captions_of_image.get(image, [])) for image in images])
+                vectors = encode_part(encoder, opened, part, modality)  # type: ignore[arg-type]
+                exact = {f"{label} exact@{K}": 100 * exact_at(vectors, own, K)}
+                values |= {name: float(shares.mean()) for name, shares in exact.items()}
+                draws |= unit_means(images, exact)
+            words: dict[str, str] = {}
+            captions = self._examples(opened, part)
+            shown = opened.keep_images(pc.is_in(opened.images["id"], captions["image_id"].combine_chunks()))
+            texts = top_terms_of_captions(encoder, opened, shown, captions["id"].to_pylist(), K)
+            pictures = {picture.title: picture for picture in top_terms_of_images(encoder, opened, shown, K)}
+            for row in captions.to_pylist():
+                words[f"caption: {row['text']}"] = " ".join(term for term, _ in texts[row["id"]].terms)
+                words[f"image: {row['text']}"] = " ".join(term for term, _ in pictures[row["image_id"]].terms)
+        protocol = trial.evaluation(out).result.protocol
+        provenance = self.provenance(trial, protocol)
+        return Measurement(values, provenance, dict(protocol.card()), words=words, draws=draws)
+
+    def _examples(self, opened: Collection, part: Collection) -> pa.Table:
+        """The rows of the captions that are shown."""
+        import numpy as np
+
+        if not self.examples:
+            images = part.images["id"].to_pylist()
+            chosen = np.unique(np.linspace(0, len(images) - 1, self.count).round().astype(int))
+            rows = [part.captions["image_id"].to_pylist().index(images[position]) for position in chosen]
+            return part.captions.take(rows)
+        texts = opened.captions["text"].to_pylist()
+        missing = [text for text in self.examples if text not in texts]
+        if missing:
+            raise VisirError(f"{opened.name} has no caption {missing[0]!r}.", hint="name captions as they stand there")
+        return opened.captions.take([texts.index(text) for text in self.examples])
 
 
 # A small X-VLM for generated scenes: the two-stage model of smoke runs, trained in a minute or two.
@@ -56,7 +235,7 @@ def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
     # The folder has the same files as the authors' releases: the checkpoint, its configuration, and a vocabulary, here
     # of the words of the captions.
     from visir.collections import open_collection
-    from visir.encoders.models.captions import plain_caption
+    from visir.encoders.models.small import plain_caption
     from visir.training.recipe import expand
 
     config, checkpoint = folder / "configs" / "Retrieval.json", folder / CHECKPOINT_FILE
@@ -87,10 +266,9 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
     from torch import nn
 
     from visir.collections.images import ImageReader
-    from visir.encoders.models.captions import find_vocabulary
     from visir.encoders.models.fusion_config import BERT, Sizes
-    from visir.encoders.models.fusion_model import FusionModel
-    from visir.encoders.models.fusion_towers import FusionImageTower, FusionTextTower
+    from visir.encoders.models.fusion_model import FusionImageTower, FusionModel, FusionTextTower
+    from visir.encoders.models.small import find_vocabulary
     from visir.encoders.models.xvlm import FAMILY
 
     files, reader = find_vocabulary("small X-VLM", None, checkpoint), ImageReader(train)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from visir.papers.comparison import StudyComparison
 from visir.papers.reports.papers import scale_blocks
 from visir.papers.reports.tables import values_table
-from visir.reports.blocks import Block
+from visir.papers.verdicts import StudyComparison
+from visir.reports.page import Block
 from visir.reports.table import Table
 from visir.reports.views.parts import facts
 

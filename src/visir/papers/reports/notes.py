@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from visir.display import counted
-from visir.papers.comparison import StudyComparison
+from visir.papers.verdicts import StudyComparison
 
 DATA = {
     "same": "The data is that of the table. A value within 5 % of the printed one is reproduced (thesis 2.5.3)",

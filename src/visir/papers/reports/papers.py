@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from visir.papers.comparison import StudyComparison
 from visir.papers.registries import DRAWINGS
 from visir.papers.reports.tables import provenance_rows, summary_table, tables_of, values_table, words_table
 from visir.papers.running import STUDIES
 from visir.papers.status import STATES, StudyStatus
-from visir.reports.blocks import (
+from visir.papers.verdicts import StudyComparison
+from visir.reports.formats import to_csv, to_latex, to_markdown
+from visir.reports.page import (
     Block,
     Bullets,
     Card,
@@ -22,12 +23,13 @@ from visir.reports.blocks import (
     Fold,
     Group,
     Inline,
+    Page,
     Paragraph,
+    Section,
     inline,
+    page_bytes,
 )
-from visir.reports.formats import to_csv, to_latex, to_markdown
-from visir.reports.page import Page, Section, page_bytes
-from visir.reports.svg import themed
+from visir.reports.plots import themed
 from visir.reports.table import Column, Table
 from visir.storage import put
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import one_line
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.papers.reports.papers import scale_fold
 from visir.papers.status import StudyStatus
-from visir.reports.blocks import Block, Fold, Paragraph
+from visir.reports.page import Block, Fold, Paragraph
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.papers.surface import StudyList
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.table import Column, Table
 
 

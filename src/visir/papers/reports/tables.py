@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from visir.papers.comparison import StudyComparison, ValueComparison
 from visir.papers.published_values import published_words
 from visir.papers.reports.notes import notes_of
 from visir.papers.status import STATES, StudyStatus
-from visir.papers.verdicts import tree
+from visir.papers.verdicts import StudyComparison, ValueComparison, tree
 from visir.reports.table import Cell, Column, Table
 from visir.studies.curve_labels import measure_of, point_of
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from visir.cli.verbs import group
-from visir.products.cli.evaluate import evaluate
-from visir.products.cli.infer import infer
-from visir.products.cli.judgements import judgements
-from visir.products.cli.landing import landing
-from visir.products.cli.search import search
-from visir.products.cli.train import train
+from visir.products.cli.evaluate import evaluate, judgements, landing
+from visir.products.cli.train import infer, search, train
 
 app = group(
     "products",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from visir.cli import output
-from visir.cli.headings import heading
 from visir.cli.options import (
+    CountOption,
+    DeviceOption,
     DryRunOption,
     FoldsOption,
     FormatOption,
@@ -19,13 +22,19 @@ from visir.cli.options import (
     ResumeOption,
     SetOption,
     SkipBrokenOption,
+    options_of,
     out_option,
+    single_or_all,
 )
-from visir.cli.recipes import EpochsOption
-from visir.products.cli.source import opened
+from visir.cli.train import EpochsOption
+from visir.cli.verbs import heading
+from visir.products.cli.evaluate import Source, opened
 
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe
+    from visir.products.text_search import ProductAnswer
+    from visir.retrieval.fusion import Fusion
+
 
 _DEFAULT = "clip-ita"
 
@@ -72,17 +81,17 @@ def train(
 ) -> None:
     """Train a model that finds products by the name of a category; their encoders stay as they are.
 
-    The products of one fold are left out and a tenth of the others choose the epoch (`visir.products.split`), so that
+    The products of one fold are left out and a tenth of the others choose the epoch (`visir.products.task`), so that
     `visir products evaluate` can test the model with products it has never seen. One model per fold and setting.
     """
     if show:
         _print_recipes()
         return
-    from visir.cli.epochs import EpochLines, print_epochs
-    from visir.encoders.broken import check_there, reads_pictures
+    from visir.cli.train import EpochLines, print_epochs
+    from visir.encoders.store import check_there, reads_pictures
     from visir.errors import ConfigurationError
-    from visir.products.fold_training import categories_recipe, default_folder, held_out
-    from visir.products.fold_training import train as run
+    from visir.products.training import categories_recipe, default_folder, held_out
+    from visir.products.training import train as run
     from visir.training.recipe import expand
 
     if catalogue is None:
@@ -122,10 +131,135 @@ def _print_recipes() -> None:
 
 
 def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
-    from visir.cli.epochs import print_steps
+    from visir.cli.train import print_steps
     from visir.products.training import COMMAND
     from visir.training.checkpoint import recipe_text
 
     output.line(recipe_text(recipe, COMMAND))
     print_steps(recipe, products)
     output.line(f"would write: {out}")
+
+
+# `visir products infer`: categories for products that have none.
+
+
+def infer(
+    catalogue: Source,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="A model: words (of titles and attributes), text:NAME, clip:NAME, or a trained model's folder.",
+        ),
+    ] = "words",
+    above: Annotated[
+        float | None,
+        typer.Option(
+            help="Answer only with this confidence or more, by the most specific category that reaches it: 0.9.",
+            show_default=False,
+        ),
+    ] = None,
+    count: CountOption = 3,
+    out: Annotated[Path | None, out_option("a new table with all answers: .csv, .tsv, .jsonl or .parquet")] = None,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    option: FormatOptionsOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Infer the categories of products that have none, with a confidence that held-out products calibrate.
+
+    The table that is read is not changed. Each product is compared with the products that have a category.
+    """
+    from visir.products.inference.infer import infer_categories, write_inferred
+    from visir.products.opening import check_new_table, open_uncategorised
+    from visir.products.reports.inferred_view import shortened
+
+    if out is not None:
+        check_new_table(out)
+    products, _ = open_uncategorised(catalogue, format=format, images=single_or_all(images), **options_of(option))
+    inferred = infer_categories(products, model, above=above, count=count, device=device)
+    if out is not None:
+        write_inferred(out, inferred)
+    output.table(shortened(inferred))
+    if out is not None:
+        output.note(f"table: {out}")
+
+
+# `visir products search`: search a catalogue by any words.
+
+_TEXT = "Words and fusion"
+
+
+def search(
+    catalogue: Source,
+    query: Annotated[str, typer.Argument(metavar="TEXT", help="The name of a category, or any words.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="A model: bm25f (words in titles, categories and attributes; the default), a trained model's folder, "
+            "bm25, bm25:plain, text:NAME, clip:NAME. Repeatable: the answers are fused.",
+            show_default=False,
+        ),
+    ] = None,
+    k: CountOption = 10,
+    language: Annotated[
+        str, typer.Option(help="How words are compared: plural, none, english, german, …", rich_help_panel=_TEXT)
+    ] = "plural",
+    spelling: Annotated[bool, typer.Option(help="Correct misspelt words.", rich_help_panel=_TEXT)] = True,
+    synonyms: Annotated[
+        Path | None, typer.Option(help="A file of synonyms: lines a, b, c and a => b.", rich_help_panel=_TEXT)
+    ] = None,
+    near_words: Annotated[
+        str | None,
+        typer.Option(help="A text encoder, for words that no product has: st:…", rich_help_panel=_TEXT),
+    ] = None,
+    fusion: Annotated[
+        str, typer.Option(help="How several systems are joined: rrf or weighted.", rich_help_panel=_TEXT)
+    ] = "rrf",
+    weight: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--model-weight", help="The weight of each model in the fusion, in their order.", rich_help_panel=_TEXT
+        ),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    option: FormatOptionsOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Find products by any words: ranked, with scores and the categories they belong to.
+
+    Misspelt words are corrected, and the answer says so. When the words are the name of a category, answers that belong
+    to it are marked.
+    """
+    from visir.products.text_search import TextOptions
+    from visir.products.text_search import search as run
+
+    products = opened(catalogue, format, images, option)
+    answer = run(
+        products,
+        query,
+        model or "bm25f",
+        k,
+        text=TextOptions(language, spelling, synonyms, near_words),
+        fusion=cast("Fusion", fusion),
+        weights=weight,
+        device=device,
+    )
+    if html is not None:
+        from visir.products.reports.search import write_search_page
+
+        write_search_page(html, answer, command=shlex.join(["visir", *sys.argv[1:]]))
+    _show(answer)
+    if html is not None:
+        output.line(f"page: {html}")
+
+
+def _show(answer: ProductAnswer) -> None:
+    from visir.products.reports.search import answer_table
+
+    output.table(answer_table(answer))

@@ -2,24 +2,210 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from visir.fingerprint import hash_json
+from visir.products.evaluation import Trial
+from visir.products.landing import wrong_first_answers
 from visir.products.relevance import Setting
 from visir.products.task import TASK_NAME, Relevance
-from visir.studies.draws import Draws
-from visir.studies.experiment import Experiment, ExperimentContext, Measurement
+from visir.studies.experiment import (
+    Draws,
+    Experiment,
+    ExperimentContext,
+    Means,
+    Measurement,
+    TrendCheck,
+    chance_of_order,
+    few_units,
+    unit_means,
+    unit_sums,
+)
 from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
     from visir.products.evaluation import CategoryEvaluation
-    from visir.products.split import Split
+    from visir.products.model.recipe import CategoriesRecipe
     from visir.products.systems import CategorySystem
+    from visir.products.task import Split
     from visir.records.catalogue import Catalogue
+
+
+# Draws of what an evaluation of categories measured: over folds, or over categories with all their folds.
+
+
+def fold_ratio(trials: Sequence[Trial]) -> float:
+    """Test size over training size, the mean over the folds, in products."""
+    return float(np.mean([trial.task.fold.test.sum() / trial.task.fold.train.sum() for trial in trials]))
+
+
+def measure_draws(trials: Sequence[Trial], labels: Mapping[str, str], ratio: float) -> dict[str, Draws]:
+    """Draws of measures that are means over folds: of one fold over its categories, of several over the folds."""
+    if len(trials) == 1:
+        queries = trials[0].task.judgements().queries.to_pylist()
+        return unit_means(queries, {label: trials[0].values(measure) for label, measure in labels.items()})
+    values = np.array([[trial.mean(measure) for measure in labels.values()] for trial in trials])
+    name = ", ".join(trial.task.fold.name for trial in trials)
+    drawn = values.mean(axis=0) + few_units(values, 1 / len(trials) + ratio, name)
+    return dict(zip(labels, drawn.T, strict=True))
+
+
+def part_draws(trials: Sequence[Trial], labels: Mapping[str, str], *, seen: bool) -> dict[str, Draws]:
+    """Draws of measures over the seen, or over the unseen, categories of all folds together."""
+    queries = [query for trial in trials for query in trial.task.judgements().queries.to_pylist()]
+    is_part = np.concatenate([trial.seen for trial in trials]) == seen
+    values = {label: np.concatenate([trial.values(name) for trial in trials]) for label, name in labels.items()}
+    return unit_means(queries, {label: np.where(is_part, numbers, np.nan) for label, numbers in values.items()})
+
+
+def error_draws(trials: Sequence[Trial]) -> dict[str, Draws]:
+    """Draws of counts of wrong first answers: "same tree", "different tree", and "d = -1" … of those in one tree."""
+    wrong, tree = wrong_first_answers(trials), trials[0].task.tree
+    error = wrong.targets != wrong.predicted
+    same = error & tree.same_tree(wrong.targets, wrong.predicted)
+    depths = np.zeros(len(wrong.rows), dtype=np.int64)
+    depths[same] = tree.depth_differences(wrong.targets[same], wrong.predicted[same])
+    kinds = {"same tree": same, "different tree": error & ~same}
+    kinds |= {f"d = {d}": same & (depths == d) for d in np.unique(depths[same]).tolist()}
+    columns = np.zeros((len(wrong.queries), len(kinds)))
+    for column, kind in enumerate(kinds.values()):
+        columns[wrong.rows[kind], column] = 1.0
+    return dict(zip(kinds, unit_sums(wrong.queries, columns).T, strict=True))
+
+
+# Category models that cells need: each trained once for all studies, resumed where it was stopped.
+
+
+def category_models(
+    recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequence[Split], context: ExperimentContext
+) -> list[Path]:
+    """The folders of the trained models, one for each split, in their order (`visir products train`)."""
+    # A folder is named by the recipe, the catalogue and the split, so studies that need the same training share it. The
+    # training runs in this process, on one thread, so that figures do not depend on the number of processors. Another
+    # process that needs the same model waits.
+    from visir.encoders.families import CHECKPOINT_FILE
+    from visir.products.encoding import encode_catalogue
+    from visir.products.training import train_categories
+    from visir.storage import locked
+
+    training = {"recipe": recipe.model_dump(mode="json"), "catalogue": catalogue.fingerprint}
+    parent = context.shared / "categories" / f"{recipe.name}-{recipe.setting}-{hash_json(training)[:10]}"
+    modalities = recipe.product.modalities
+    folders = []
+    for split in splits:
+        folder = parent / split.name.replace(", ", "-").replace(" ", "-")
+        waiting = f"{folder}: is being trained by another process; waiting for it"
+        lock = folder.with_name(f"{folder.name}.lock")
+        with context.locks.for_folder(folder), locked(lock, waiting=waiting, elsewhere="--out"):
+            if not (folder / CHECKPOINT_FILE).is_file():
+                with context.locks.process, _one_thread():
+                    vectors = encode_catalogue(
+                        catalogue,
+                        image=recipe.encoders.image if "image" in modalities else None,
+                        text=recipe.encoders.text,
+                        titles="title" in modalities,
+                        attributes="attributes" in modalities,
+                        skip_broken=True,
+                    )
+                    train, validation = (vectors.keep_products(part) for part in (split.train, split.validation))
+                    train_categories(recipe, train, validation, folder, resume=True)
+        folders.append(folder)
+    return folders
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+# Chapter 7: how far wrong first answers are from their targets in the tree of categories.
+
+ALL, GENERAL, SPECIFIC = "all", "general", "specific"
+_AGAINST = "the text says both"
+
+
+def figure_7_2(means: Means) -> list[TrendCheck]:
+    """Figure 7.2 (section 7.6.1), d = depth(c_p) − depth(c) of errors in one tree, sentence by sentence."""
+    # Three sentences contradict something. For all categories c_p is "in 92% of the cases more general" and, two
+    # sentences later, for "the majority" more specific: both are checked, and one of them fails. The two errors in the
+    # same tree among most general categories have d = 2 and are called more general, where d > 0 is more specific by
+    # the section's own definition, and two roots share no tree. And shares of most specific categories (68, 21, 7, 5 %,
+    # 101 in all) leave none for d = 0, two categories side by side.
+    checks = []
+    if _errors(means.get(GENERAL, {})):
+        general_means = means[GENERAL]
+        sentence = "most general: some errors lie in the same tree (2 of 23; two roots share none)"
+        checks.append(TrendCheck(sentence, general_means["same tree"] > 0, _in_trees(general_means)))
+    for name, sentence, same in (
+        (SPECIFIC, "most specific: most errors lie in another tree (89 %)", False),
+        (ALL, "all: most errors lie in the same tree (72 %)", True),
+    ):
+        if _errors(values := means.get(name, {})):
+            difference = values["same tree"] - values["different tree"]
+            checks.append(TrendCheck(sentence, difference > 0 if same else difference < 0, _in_trees(values)))
+    specific = _depths(means.get(SPECIFIC, {}))
+    if specific:
+        shares, whole = _shares(specific), sum(specific.values())
+        falling = [specific.get(d, 0.0) for d in (-1, -2, -3, -4)]
+        checks += [
+            TrendCheck("most specific: most are one level more general (68 %)", 2 * falling[0] > whole, shares),
+            TrendCheck(
+                "most specific: fewer with every further level (68, 21, 7, 5 %)",
+                falling[0] > falling[1] and falling == sorted(falling, reverse=True),
+                shares,
+                chance_of_order(len(falling)),
+            ),
+            TrendCheck("most specific: none beside the target or below (shares leave none)", max(specific) < 0, shares),
+            TrendCheck("most specific: |d| is 4 at most", max(map(abs, specific)) <= 4, shares),
+        ]
+    depths = _depths(means.get(ALL, {}))
+    if depths:
+        whole = sum(depths.values())
+        general = sum(count for d, count in depths.items() if d < 0)
+        lower = sum(count for d, count in depths.items() if d > 0)
+        shares = (
+            f"{100 * general / whole:.0f} % more general, {100 * lower / whole:.0f} % more specific; {_shares(depths)}"
+        )
+        checks += [
+            TrendCheck(f"all: most are more general (92 %; {_AGAINST})", 2 * general > whole, shares),
+            TrendCheck(f"all: most are more specific ({_AGAINST})", 2 * lower > whole, shares),
+        ]
+    return checks
+
+
+def _errors(values: Mapping[str, float]) -> float:
+    return values.get("same tree", 0.0) + values.get("different tree", 0.0)
+
+
+def _in_trees(values: Mapping[str, float]) -> str:
+    return f"{values['same tree']:g} in the same tree, {values['different tree']:g} in another"
+
+
+def _depths(values: Mapping[str, float]) -> dict[int, float]:
+    """d → how many, ascending."""
+    counts = {int(label.removeprefix("d = ")): count for label, count in values.items() if label.startswith("d = ")}
+    return dict(sorted(counts.items()))
+
+
+def _shares(depths: Mapping[int, float]) -> str:
+    whole = sum(depths.values())
+    return f"of {whole:g} with d = " + ", ".join(f"{d}: {100 * count / whole:.0f} %" for d, count in depths.items())
+
 
 SETTINGS: dict[Setting, str] = {
     "all": "All categories",
@@ -89,7 +275,7 @@ class CategoriesExperiment(Experiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         from visir.products.evaluation import evaluate
-        from visir.products.split import folds
+        from visir.products.task import folds
 
         with context.locks.process:
             catalogue = _opened(expand(self.source), None if self.images is None else expand(self.images))
@@ -111,14 +297,12 @@ class CategoriesExperiment(Experiment):
 
     def _fold_ratio(self, evaluation: CategoryEvaluation) -> float:
         """Folds share training products; a baseline is trained on none."""
-        from visir.products.experiments.category_draws import fold_ratio
 
         trials = [trial for trials in evaluation.trials.values() for trial in trials]
         return 0.0 if self.baseline is not None else fold_ratio(trials)
 
     def _draws(self, evaluation: CategoryEvaluation, ratio: float) -> dict[str, Draws]:
         """Draws of the values of `_values`."""
-        from visir.products.experiments.category_draws import error_draws, measure_draws, part_draws
 
         system, setting = evaluation.systems[0], evaluation.settings[0]
         trials = evaluation.trials[system, setting]
@@ -138,10 +322,9 @@ class CategoriesExperiment(Experiment):
         return {f"{TASK_NAME} {label}": 100 * draws for label, draws in measures.items()}
 
     def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[CategorySystem]:
-        from visir.products.experiments.category_models import category_models
         from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
         from visir.products.saved_models import trained_systems
-        from visir.products.zero_shot import baseline
+        from visir.products.systems import baseline
 
         if self.baseline is not None:
             of_first = (
@@ -159,7 +342,7 @@ class CategoriesExperiment(Experiment):
 
     def _values(self, evaluation: CategoryEvaluation) -> tuple[dict[str, float], list[str]]:
         """The values by label, and notes on labels without a value."""
-        from visir.products.first_answers import first_answers
+        from visir.products.landing import first_answers
 
         system, setting = evaluation.systems[0], evaluation.settings[0]
         if self.quantity == "measures":

@@ -9,10 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from visir.errors import ConfigurationError
-from visir.products.tree import NONE, CategoryTree
+from visir.products.opening import NONE, CategoryTree
 from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.similarity import cosines
-from visir.training.objectives.temperature import Temperature
+from visir.training.objectives.similarity import Temperature, cosines
 from visir.training.settings import Settings
 from visir.training.sides import Positive
 

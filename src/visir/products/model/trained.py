@@ -3,30 +3,194 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from scipy.sparse import csr_matrix
+from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, check_files, read_description
 from visir.encoders.forms import one_each
 from visir.encoders.loading import load_recorded
-from visir.encoders.towers.base import Inputs, Tower
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
 from visir.encoders.weights import hash_file, save_weights
-from visir.errors import EmbeddingError, EncoderError, raise_faults
-from visir.products.model.source import ProductSource
-from visir.products.model.tower import ProductSpec, ProductTower
-from visir.products.vectors import CatalogueVectors, Floats
+from visir.errors import ConfigurationError, EmbeddingError, EncoderError, raise_faults
+from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, ProductVectors
+from visir.products.model.recipe import Part
 from visir.records import Embeddings, EncoderCard, Modality
-from visir.training.inputs.vectors import VectorSource
+from visir.training.inputs.base import EpochRandom, VectorSource
 from visir.training.validation import encode_source
+
+# Batches of products for the product tower, gathered from vectors that may be memory-mapped.
+
+
+class ProductSource:
+    """The products of a catalogue: a `visir.training.inputs.base.InputSource`."""
+
+    def __init__(self, vectors: CatalogueVectors, modalities: Sequence[Part], *, mean: bool = True) -> None:
+        self._length, self.modalities = len(vectors), tuple(modalities)
+        parts = _parts(vectors, modalities)
+        self._present = np.stack([parts[name].present for name in modalities], axis=1)
+        self._single: dict[Part, ProductVectors] = {
+            name: part for name, part in parts.items() if isinstance(part, ProductVectors)
+        }
+        sets = parts.get("attributes")
+        self._sets = sets if isinstance(sets, AttributeVectors) else None
+        if self._sets is not None and mean:
+            self._single["attributes"] = ProductVectors(mean_attributes(self._sets), np.arange(self._length))
+            self._sets = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> dict[str, Tensor]:
+        """The products of these rows, by modality; nothing is drawn."""
+        present = self._present[rows]
+        gathered: dict[str, Tensor] = {"present": torch.from_numpy(present)}
+        for number, name in enumerate(self.modalities):
+            if name in self._single:
+                gathered[name] = torch.from_numpy(_gathered(self._single[name], rows, present[:, number]))
+        if self._sets is not None:
+            gathered["attributes"], gathered["filled"] = map(torch.from_numpy, _padded(self._sets, rows))
+        return gathered
+
+
+def widths_of(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, int]:
+    """How wide the vectors of each modality are."""
+    return {name: part.width for name, part in _parts(vectors, modalities).items()}
+
+
+def mean_attributes(attributes: AttributeVectors) -> Floats:
+    """(n, d) the mean of the attribute vectors of each product (eq. 7.5), zero where it has none."""
+    # A product with a sparse matrix: no vector is copied for each product that has the attribute.
+    counts = attributes.counts
+    shares = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
+    shape = (len(counts), len(attributes.vectors))
+    if not len(attributes.rows):
+        return np.zeros((len(counts), attributes.width), np.float32)
+    weights = csr_matrix((shares, attributes.rows, attributes.offsets), shape=shape)
+    return np.asarray(weights @ np.asarray(attributes.vectors, dtype=np.float32))
+
+
+def _parts(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, ProductVectors | AttributeVectors]:
+    available = {"image": vectors.images, "title": vectors.titles, "attributes": vectors.attributes}
+    missing = [name for name in modalities if available[name] is None]
+    if missing:
+        raise ConfigurationError(
+            f"{vectors.catalogue.name}: the model reads {' and '.join(missing)}, and there are no such vectors.",
+            hint="encode them (encode_catalogue), or train without: product.modalities",
+            code="model-reads-no-such",
+        )
+    return {name: part for name in modalities if (part := available[name]) is not None}
+
+
+def _gathered(part: ProductVectors, rows: NDArray[np.int64], present: NDArray[np.bool_]) -> Floats:
+    if not len(part.vectors):  # no product has one
+        return np.zeros((len(rows), part.width), np.float32)
+    vectors = np.asarray(part.vectors[np.where(present, part.rows[rows], 0)], np.float32)
+    if not present.all():
+        vectors[~present] = 0.0
+    return vectors
+
+
+def _padded(sets: AttributeVectors, rows: NDArray[np.int64]) -> tuple[Floats, NDArray[np.bool_]]:
+    """(k, L, d) vectors, and (k, L) whether there is one; L is at least 1."""
+    begins, counts = sets.offsets[rows], sets.offsets[rows + 1] - sets.offsets[rows]
+    filled = np.arange(max(int(counts.max(initial=0)), 1)) < counts[:, None]
+    vectors = np.zeros((*filled.shape, sets.width), np.float32)
+    positions = begins[:, None] + np.arange(filled.shape[1])
+    vectors[filled] = sets.vectors[sets.rows[positions[filled]]]
+    return vectors, filled
+
+
+# The product side of the model: the modalities of a product are joined and brought into the common space.
+
+_SCORING = 64
+"""Width of the layer that scores attributes."""
+
+
+@dataclass(frozen=True)
+class ProductSpec:
+    """The shape of a `ProductTower`."""
+
+    widths: Mapping[Part, int]  # modality to the width of its vectors, in the order in which they are joined
+    head: HeadSpec  # over the joined vectors; its `inputs` are the sum of the widths
+    attributes: Literal["mean", "attention"] = "mean"  # as in `ProductSide`
+    scaling: Literal["unit", "none"] = "unit"  # as in `ProductSide`
+    absent: Literal["zero", "learnt"] = "zero"  # as in `ProductSide`
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> ProductSpec:
+        """From what `to_dict` gave, read back from JSON."""
+        return cls(**{**values, "head": HeadSpec.from_dict(values["head"])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+class ProductTower(Tower):
+    """p = g_p(concat(h_i, h_t, h_a)) (eq. 7.6), for any of the three."""
+
+    # Takes a batch as `ProductSource` gives it: "image" and "title" (n, d), "attributes" (n, d) means or (n, L, d) with
+    # "filled" (n, L) booleans, and "present" (n, modalities) booleans.
+    # A modality that a product lacks is a zero vector after the scaling: it has no direction, and every other vector
+    # has one. "learnt" puts a trained vector there, which begins as zero. The other common way, leaving such products
+    # out of training, makes a model that has never seen the products that it will be tested on.
+
+    def __init__(self, spec: ProductSpec) -> None:
+        super().__init__(None, Head(spec.head))
+        self.spec = spec
+        learnt = spec.widths if spec.absent == "learnt" else {}
+        self.absent = nn.ParameterDict({name: nn.Parameter(torch.zeros(width)) for name, width in learnt.items()})
+        attends = spec.attributes == "attention" and "attributes" in spec.widths
+        self.attention = Attention(spec.widths["attributes"]) if attends else None
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(n, dimension) vectors of a batch; not normalised."""
+        assert not isinstance(inputs, Tensor), "products come by modality"
+        parts = []
+        for number, name in enumerate(self.spec.widths):
+            part, present = inputs[name], inputs["present"][:, number, None]
+            if name == "attributes" and self.attention is not None:
+                part = self.attention(part, inputs["filled"])
+            if self.spec.scaling == "unit":
+                part = functional.normalize(part, dim=-1)
+            absent = self.absent[name] if name in self.absent else torch.zeros_like(part[:1])
+            parts.append(torch.where(present, part, absent))
+        vectors: Tensor = self.head(torch.cat(parts, dim=1))
+        return vectors
+
+
+class Attention(nn.Module):
+    """h_a = Σ_k α_k a_k with α the softmax of w · tanh(V a_k + b) over a product's own attributes."""
+
+    # As in Bahdanau et al. 2015, but without a query: the product must have one vector for all categories. w begins as
+    # zero, so training begins from the mean of eq. 7.5 and leaves it where that helps.
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(width, _SCORING)
+        self.score = nn.Linear(_SCORING, 1, bias=False)
+        nn.init.zeros_(self.score.weight)
+
+    def forward(self, attributes: Tensor, filled: Tensor) -> Tensor:
+        """(n, d) from (n, L, d) attributes, of which those count that are `filled` (n, L); zero where none is."""
+        scores = self.score(torch.tanh(self.hidden(attributes)))[..., 0].masked_fill(~filled, -torch.inf)
+        none = ~filled.any(dim=1, keepdim=True)
+        shares = scores.masked_fill(none, 0.0).softmax(dim=1) * filled
+        return torch.einsum("nl,nld->nd", shares.to(attributes.dtype), attributes)
+
 
 KIND = "categories"
 WEIGHTS_FILE = "heads.safetensors"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from visir.collections.descriptor import Format, Option
 from visir.collections.readers.abo import abo_folders, abo_images, is_abo
 from visir.collections.readers.abo_listings import in_language, read_rows
+from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, nearest
 from visir.products.draft import ProductDraft, text_of
 

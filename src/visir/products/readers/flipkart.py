@@ -7,10 +7,10 @@ from pathlib import Path
 
 import orjson
 
-from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.readers.columns import sniffed_columns
 from visir.collections.readers.rows import read_csv_rows
 from visir.collections.readers.sniffing import plain_stem
+from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError
 from visir.products.draft import ProductDraft, text_of
 from visir.products.readers.table import first_of, pairs

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from visir.products.free_search import ProductAnswer
 from visir.products.reports.search import answer_table, answer_tiles
-from visir.reports.blocks import Block, Paragraph, inline
-from visir.reports.gallery import Strip
-from visir.reports.notebook import BUDGET
+from visir.products.text_search import ProductAnswer
+from visir.reports.page import Block, Paragraph, Strip, inline
+from visir.reports.shown import BUDGET
 from visir.reports.table import Table
 
 

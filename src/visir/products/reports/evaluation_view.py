@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from visir.products.evaluation import TABLE, CategoryEvaluation
-from visir.products.reports.plots import setting_dots
-from visir.products.reports.tables import HEADS, SETTING_WORDS, setting_head, systems_in_setting, words_notes
-from visir.reports.blocks import Block, Paragraph
+from visir.products.reports.tables import (
+    HEADS,
+    SETTING_WORDS,
+    setting_dots,
+    setting_head,
+    systems_in_setting,
+    words_notes,
+)
+from visir.reports.page import Block, Paragraph
 from visir.reports.table import Cell, Column, Table
 
 if TYPE_CHECKING:

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from visir.products.landing import LandingCategory, LandingPage
-from visir.products.reports.pictures import Products, product_thumbnails
-from visir.reports.blocks import Block, Code, Paragraph, inline
-from visir.reports.gallery import Strip, Tile
-from visir.reports.page import Page, Section, write_page
+from visir.products.reports.categories import Products, product_thumbnails
+from visir.reports.page import Block, Code, Page, Paragraph, Section, Strip, Thumbnail, Tile, inline, write_page
 from visir.reports.table import Cell, Column, Table
-from visir.reports.thumbnails import Thumbnail
 
 PICTURE_BUDGET = 3_000_000
 """Bytes of text that the pictures of a page may take together."""

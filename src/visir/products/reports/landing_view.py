@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from visir.products.landing import LandingPage
 from visir.products.reports.landing import landing_blocks, landing_table
-from visir.reports.blocks import Block
-from visir.reports.notebook import BUDGET
+from visir.reports.page import Block
+from visir.reports.shown import BUDGET
 from visir.reports.table import Table
 
 

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from visir.products.free_search import ProductAnswer
-from visir.products.reports.pictures import Products, ShownProduct, product_thumbnails
+from visir.products.reports.categories import Products, ShownProduct, product_thumbnails
+from visir.products.text_search import ProductAnswer
 from visir.records.catalogue import Catalogue
-from visir.reports.blocks import Block, Branch, Code, Paragraph, Tree, inline
-from visir.reports.gallery import Strip, Tile
-from visir.reports.page import Page, Section, write_page
+from visir.reports.page import Block, Branch, Code, Page, Paragraph, Section, Strip, Tile, Tree, inline, write_page
 from visir.reports.table import Cell, Column, Table
 
 PICTURE_BUDGET = 3_000_000

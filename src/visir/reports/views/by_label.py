@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from visir.evaluation.by_label import ByLabel, LabelMean
-from visir.reports.blocks import Block
-from visir.reports.svg import MARKERS, SERIES, drawing
+from visir.reports.page import Block
+from visir.reports.plots import MARKERS, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, between, one_line
 from visir.reports.words import display, task_words
 

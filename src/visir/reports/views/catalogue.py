@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.records import Catalogue
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.views.items import blocks as items_blocks
 from visir.reports.views.parts import facts
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from visir.collections.findings import Report
-from visir.reports.blocks import Block, Paragraph
+from visir.collections.check import Report
+from visir.reports.page import Block, Paragraph
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.evaluation.text_weight import ChosenWeight
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.table import Column, Table
 
 

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Literal
 from visir.display import counted
 from visir.errors import VisirError
 from visir.evaluation.classification.result import Classification, method_title
-from visir.reports.blocks import Block, Fold
 from visir.reports.classification import (
     accuracies_table,
     best_key,
+    class_bars,
     classes_table,
     classification_protocol,
+    confusion_matrix,
     confusions_table,
+    shot_curves,
     shown_accuracies,
     tidy_accuracies,
 )
-from visir.reports.classification_plots import class_bars, confusion_matrix, shot_curves
+from visir.reports.page import Block, Fold
 from visir.reports.table import Table
 from visir.reports.views.parts import facts
 

@@ -6,10 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.records import IMAGES, Collection
-from visir.reports.blocks import Block, Paragraph, inline
-from visir.reports.gallery import Strip, Tile
-from visir.reports.notebook import BUDGET
-from visir.reports.shown import ShownItems, first_captions
+from visir.reports.page import Block, Paragraph, Strip, Tile, inline
+from visir.reports.shown import BUDGET, ShownItems, first_captions
 from visir.reports.views.parts import facts, some_rows
 
 SHOWN = 12

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from visir.evaluation.comparison import Comparison, Difference
-from visir.reports.blocks import Block, Bullets, Paragraph, inline
-from visir.reports.measure_plots import difference_dots
+from visir.evaluation.compare import Comparison, Difference
+from visir.reports.page import Block, Bullets, Paragraph, inline
+from visir.reports.plots import difference_dots
 from visir.reports.table import Table
 from visir.reports.tables import comparison_table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.display import counted
 from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, Vectors
-from visir.reports.blocks import Block, Fold, Paragraph
+from visir.reports.page import Block, Fold, Paragraph
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from visir.evaluation.results import Evaluation
 from visir.records import Result
-from visir.reports.blocks import Block, Definitions, Fold, Notice, Paragraph, inline
-from visir.reports.measure_plots import measure_dots
+from visir.reports.page import Block, Definitions, Fold, Notice, Paragraph, inline
+from visir.reports.plots import measure_dots
 from visir.reports.table import Table
 from visir.reports.tables import card_table, headline_table, measures_table
 from visir.reports.views.parts import facts

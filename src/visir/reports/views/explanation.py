@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from visir.evaluation.explaining import Explanation
-from visir.reports.blocks import Block, Fold, Paragraph
+from visir.reports.page import Block, Fold, Paragraph
 from visir.reports.table import Column, Table
 from visir.reports.tables import explain_table
 

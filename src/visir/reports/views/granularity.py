@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
 from visir.evaluation.granularity import GranularityStudy
-from visir.reports.blocks import Block, Fold
 from visir.reports.granularity import (
     changes_plot,
     changes_table,
@@ -15,6 +14,7 @@ from visir.reports.granularity import (
     protocol_table,
     tidy_means,
 )
+from visir.reports.page import Block, Fold
 from visir.reports.table import Table
 
 if TYPE_CHECKING:

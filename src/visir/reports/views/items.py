@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from visir.records import Items
-from visir.reports.blocks import Block
-from visir.reports.gallery import Strip
-from visir.reports.notebook import BUDGET
-from visir.reports.shown import ShownItems
+from visir.reports.page import Block, Strip
+from visir.reports.shown import BUDGET, ShownItems
 from visir.reports.views.parts import facts, some_rows
 
 SHOWN = 12

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from visir.evaluation.label_differences import LabelDifference, LabelDifferences
-from visir.reports.blocks import Block
-from visir.reports.svg import FAINT, INK, SERIES, drawing
+from visir.evaluation.by_label import LabelDifference, LabelDifferences
+from visir.reports.page import Block
+from visir.reports.plots import FAINT, INK, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, between, one_line
 from visir.reports.words import display, task_words
 

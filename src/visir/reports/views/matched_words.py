@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from visir.reports.blocks import Block, Paragraph
-from visir.reports.svg import SERIES, drawing
+from visir.reports.page import Block, Paragraph
+from visir.reports.plots import SERIES, drawing
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks

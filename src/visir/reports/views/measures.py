@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from visir.evaluation.measures.listing import MeasureList
-from visir.reports.blocks import Block
+from visir.evaluation.measures.measure import MeasureList
+from visir.reports.page import Block
 from visir.reports.table import Column, Table
 
 

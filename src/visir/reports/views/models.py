@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from visir.encoders.known_models import ModelList
-from visir.encoders.model_facts import KnownModel
-from visir.reports.blocks import Block
+from visir.encoders.families import KnownModel, ModelList
+from visir.reports.page import Block
 from visir.reports.table import Cell, Column, Table
 
 NOTE = "empty: depends on the model, or was not verified"

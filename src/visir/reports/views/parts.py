@@ -7,7 +7,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from visir.display import counted
-from visir.reports.blocks import Paragraph, inline
+from visir.reports.page import Paragraph, inline
 
 
 def facts(name: str, *entries: tuple[int, str] | str) -> Paragraph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.display import counted
 from visir.evaluation.classification.labelling import PictureLabels
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from visir.reports.blocks import Block, Figure
+from visir.reports.page import Block, Figure
 from visir.reports.plot import Plot
-from visir.reports.svg import fragment, to_svg
+from visir.reports.plots import fragment, to_svg
 
 
 def blocks(plot: Plot) -> list[Block]:

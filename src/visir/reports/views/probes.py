@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from visir.display import counted
 from visir.evaluation.probes import ProbeResult
-from visir.reports.blocks import Block, Fold
-from visir.reports.probe_plots import fact_dots, role_means
-from visir.reports.probes import facts_table, roles_table
+from visir.reports.page import Block, Fold
+from visir.reports.probes import fact_dots, facts_table, role_means, roles_table
 from visir.reports.table import Table
 from visir.reports.views.parts import facts
 

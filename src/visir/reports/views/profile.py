@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.display import counted
-from visir.reports.blocks import Block, Fold
-from visir.reports.profile import ability_table, left_out_table, profile_table, tidy_profile
-from visir.reports.profile_plots import strength_dots, strength_figure
+from visir.reports.page import Block, Fold
+from visir.reports.profile import (
+    ability_table,
+    left_out_table,
+    profile_table,
+    strength_dots,
+    strength_figure,
+    tidy_profile,
+)
 from visir.reports.table import Table
 from visir.reports.views.parts import facts
 from visir.studies.profile.result import ModelProfile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from visir.records import Protocol
-from visir.reports.blocks import Block, Definitions, Fold
+from visir.reports.page import Block, Definitions, Fold
 from visir.reports.tables import card_table
 from visir.reports.views.parts import facts
 from visir.reports.words import meaning

@@ -6,7 +6,7 @@ import numpy as np
 
 from visir.display import counted
 from visir.records import Qrels
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 

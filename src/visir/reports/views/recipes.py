@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.table import Column, Table
 from visir.training.shipped import GROUPS, RecipeList
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from visir.display import counted
 from visir.records import Items, Run
-from visir.reports.blocks import Block, Paragraph, inline
-from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
-from visir.reports.notebook import BUDGET, PICTURES
-from visir.reports.shown import ShownItems
+from visir.reports.page import Block, GalleryEntry, Paragraph, QueryGallery, Strip, Tile, inline
+from visir.reports.shown import BUDGET, PICTURES, ShownItems
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.shortcut_audit import audit_plot as plot
 from visir.reports.shortcut_audit import audit_table as table
 from visir.studies.shortcut_audit import Audit

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from visir.errors import VisirError
-from visir.evaluation.stress.study import Stress
-from visir.reports.blocks import Block, Fold, Notice, Paragraph
-from visir.reports.stress_plots import degradation_bars
-from visir.reports.stress_tables import effects_table, jaccard_table
+from visir.evaluation.stress.stress import Stress
+from visir.reports.page import Block, Fold, Notice, Paragraph
+from visir.reports.stress_tables import degradation_bars, effects_table, jaccard_table
 from visir.reports.table import Table
 from visir.reports.views.parts import facts
 

@@ -7,7 +7,7 @@ from math import isnan
 import pyarrow as pa
 
 from visir.evaluation.stress.by_label import StressByLabel
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.table import Cell, Column, Table, between
 
 

@@ -7,10 +7,8 @@ import pyarrow.compute as pc
 
 from visir.display import counted
 from visir.records import Task
-from visir.reports.blocks import Block
-from visir.reports.gallery import GalleryEntry, QueryGallery, Strip
-from visir.reports.notebook import BUDGET
-from visir.reports.shown import ShownItems
+from visir.reports.page import Block, GalleryEntry, QueryGallery, Strip
+from visir.reports.shown import BUDGET, ShownItems
 from visir.reports.views.parts import facts, some_rows
 from visir.reports.words import task_words
 

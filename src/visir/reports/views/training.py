@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from visir.reports.blocks import Block, Fold, Paragraph, inline
+from visir.reports.page import Block, Fold, Paragraph, inline
 from visir.reports.plots import training_curves
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks
-from visir.training.curve import TrainingCurve
+from visir.training.step_log import TrainingCurve
 from visir.training.trained import TrainedModel
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from visir.errors import VisirError
 from visir.evaluation.by_label import ByLabel
 from visir.evaluation.truncation_cost import Truncation
-from visir.reports.blocks import Block
+from visir.reports.page import Block
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views import by_label, label_differences
 

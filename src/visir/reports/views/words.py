@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from visir.reports.blocks import Block, Cards
+from visir.reports.page import Block, Cards
 from visir.reports.table import Cell, Column, Table
-from visir.reports.word_sheet import word_card
+from visir.reports.words import word_card
 from visir.sparse.top_terms import TopTerms
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visir.records import Embeddings
 from visir.retrieval import kernels
 from visir.retrieval.answers import Hits
-from visir.retrieval.faiss_library import faiss_threads, load_faiss
+from visir.retrieval.clustering import faiss_threads, load_faiss
 from visir.retrieval.parts import DENSE
 from visir.retrieval.rows import Rows
 from visir.retrieval.settings import setting

@@ -15,19 +15,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.files import expect_single_rows, release
 from visir.fingerprint import hash_columns, hash_json
-from visir.mapped import expect_single_rows, release
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval import kernels
 from visir.retrieval.answers import Hits
 from visir.retrieval.best import best_of
-from visir.retrieval.clustering import train_centroids
-from visir.retrieval.faiss_library import faiss_threads, load_faiss
-from visir.retrieval.folder import INDEX, check_new_index
+from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroids
 from visir.retrieval.parts import DENSE
 from visir.retrieval.rows import LARGEST, Rows
 from visir.retrieval.settings import setting, settings_of
-from visir.retrieval.stored import IndexState, StoredIndex
+from visir.retrieval.stored import INDEX, IndexState, StoredIndex, check_new_index
 from visir.retrieval.vectors import BLOCK, Side
 from visir.storage import FolderChange, changing
 from visir.threads import Share, cores, piece, spread

@@ -14,7 +14,7 @@ from visir.errors import RunError, VisirError
 from visir.parquet import read_table
 from visir.records import Gallery, Run, strings
 from visir.retrieval.formats.build import Order
-from visir.retrieval.formats.frames import from_frame
+from visir.retrieval.formats.dictionaries import from_frame
 from visir.retrieval.formats.json_runs import REMEDY, VERSION
 from visir.storage import check_version, new_file
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from visir.errors import RunError
 from visir.records import Gallery, Run
-from visir.records.arrays import as_array
+from visir.records.columns import as_array
 from visir.retrieval.formats.build import run_of
-from visir.retrieval.formats.dictionaries import from_dict, from_ranx
+from visir.retrieval.formats.dictionaries import from_dict, from_frame, from_ranx
 from visir.retrieval.formats.files import read_file
-from visir.retrieval.formats.frames import from_frame
 
 _TAKEN = (
     "a file (run.trec, run.json, run.parquet), {query: {document: score}}, a data frame with the columns query_id, "

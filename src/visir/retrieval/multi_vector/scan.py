@@ -16,8 +16,7 @@ from visir.retrieval import kernels as dense
 from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.pairs import score_token_places
 from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut
-from visir.retrieval.scan import TIES, Answers, SearchState, slack_of_product
-from visir.retrieval.torch_device import TorchDevice
+from visir.retrieval.scan import TIES, Answers, SearchState, TorchDevice, slack_of_product
 from visir.threads import Share, one_blas_thread, spread
 
 # Approximate MaxSim scores of a block of queries and a block of documents: on the cores, or on a device of torch.

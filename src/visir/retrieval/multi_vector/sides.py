@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.records import MultiVectorEmbeddings
-from visir.records.arrays import rows_of_spans
+from visir.records.columns import rows_of_spans
 from visir.retrieval import vectors as dense
 
 BLOCK = 32_768

@@ -23,7 +23,7 @@ from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.storage import RemoteState, RemoteStorage, WriteSpace
 from visir.retrieval.rows import check_fits_index, not_indexed, places_of
 from visir.retrieval.settings import searching, settings_of
-from visir.retrieval.validate_queries import in_order
+from visir.retrieval.vectors import in_order
 
 VALUES = 250_000
 """Numbers sent in one request: some megabytes as JSON; a server refuses more than 32."""

@@ -27,11 +27,20 @@ import pyarrow as pa
 from visir.errors import require
 from visir.remote import is_loopback
 from visir.retrieval.remote.addresses import check_named, key_for, trust, why_no_key
-from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError, EngineHit, Mark, Nearest, Space, alike
+from visir.retrieval.remote.engine import (
+    BUILD_ON_SERVER,
+    EngineError,
+    EngineHit,
+    Mark,
+    Nearest,
+    Space,
+    StepwiseEngine,
+    alike,
+    last_number,
+)
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.points import Point, Vector, key_of, own_id
 from visir.retrieval.remote.settings import MilvusPlace
-from visir.retrieval.remote.stepwise import StepwiseEngine, last_number
 
 # The connection to a Milvus server that the user has named, and what goes wrong with it.
 

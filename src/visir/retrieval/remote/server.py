@@ -22,12 +22,20 @@ from numpy.typing import NDArray
 from visir.errors import require
 from visir.remote import is_loopback
 from visir.retrieval.remote.addresses import check_named, is_named, key_for, trust, why_no_key
-from visir.retrieval.remote.engine import BUILD_ON_SERVER, EngineError, EngineHit, Mark, Nearest, Space
+from visir.retrieval.remote.engine import (
+    BUILD_ON_SERVER,
+    EngineError,
+    EngineHit,
+    Mark,
+    Nearest,
+    Space,
+    StepwiseEngine,
+    last_number,
+)
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
 from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
 from visir.retrieval.remote.settings import Place, grpc_address
-from visir.retrieval.remote.stepwise import StepwiseEngine, last_number
 
 # Vectors on their way to a Qdrant server in binary: its gRPC port, beside the one for HTTP.
 

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
-from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT, EngineFamily
+from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT, EngineFamily, family_of
 from visir.retrieval.settings import setting
+
+# What a collection (in PostgreSQL: a table) on a server is called, and how messages say where it is.
+
+_LONGEST = 40
+"""Letters of a name that are kept: PostgreSQL takes names of up to 63 bytes."""
+
+
+def name_collection(name: str, number: str, part: str = "") -> str:
+    """A name for a new collection: what it is of, and a piece of a random number, so that no two meet by chance."""
+    plain = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in name)
+    stem = plain[: _LONGEST - len(part)].strip("-")
+    return "-".join(filter(None, ["visir", stem, part, number[:12]]))
+
+
+def place_on_server(settings: Mapping[str, Any]) -> str:
+    """Where an index of these settings lies on its server, for people."""
+    url, collection = settings["url"], settings["collection"]
+    name = f"{settings['schema']}.{collection}" if settings.get("schema") else repr(collection)
+    return f"the {family_of(url).holder} {name} at {url}"
 
 
 @dataclass(frozen=True)

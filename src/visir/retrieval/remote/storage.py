@@ -33,7 +33,13 @@ from visir.errors import ConfigurationError, EmbeddingError, require
 from visir.files import next_data
 from visir.progress import Progress
 from visir.records import modality_of
-from visir.retrieval.folder import (
+from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
+from visir.retrieval.remote.families import family_of
+from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
+from visir.retrieval.remote.points import ID, Point, Vector, key_of
+from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
+from visir.retrieval.remote.settings import Server, name_collection
+from visir.retrieval.stored import (
     BUILD_AGAIN,
     INDEX,
     IndexFolderError,
@@ -43,13 +49,6 @@ from visir.retrieval.folder import (
     new_index,
     read_index,
 )
-from visir.retrieval.remote.collection_names import name_collection
-from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
-from visir.retrieval.remote.families import family_of
-from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
-from visir.retrieval.remote.points import ID, Point, Vector, key_of
-from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
-from visir.retrieval.remote.settings import Server
 from visir.storage import FolderChange, Manifest, Scratch, scratch
 from visir.storage.removal import below, files_below
 

@@ -19,8 +19,7 @@ from visir.retrieval.answers import Hits
 from visir.retrieval.parts import SPARSE
 from visir.retrieval.rows import Rows
 from visir.retrieval.settings import setting
-from visir.retrieval.sparse.oracle import postings
-from visir.retrieval.sparse.products import best, transposed
+from visir.retrieval.sparse.scan import best, postings, transposed
 from visir.retrieval.sparse.scan_kernels import score_pairs
 from visir.retrieval.stored import StoredIndex
 

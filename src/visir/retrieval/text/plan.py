@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.retrieval.text.spelling import MUCH_MORE, Spelling
-from visir.retrieval.text.synonyms import Phrase, Synonyms
-from visir.retrieval.text.words import Language, words_of
+from visir.retrieval.text.words import MUCH_MORE, Language, Phrase, Spelling, Synonyms, words_of
 
 if TYPE_CHECKING:
     from visir.retrieval.text.near_words import NearWords

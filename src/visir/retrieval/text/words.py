@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from visir.errors import ConfigurationError, nearest, require
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import ConfigurationError, nearest, raise_faults, require
 from visir.retrieval.bm25 import singular
+from visir.retrieval.text import kernels
 
 OWN = ("plural", "none")
 """Ways to make terms that need no package."""
@@ -126,3 +133,182 @@ def _snowball() -> Any:
     import snowballstemmer
 
     return snowballstemmer
+
+
+# Synonyms from a file: words and phrases that mean the same.
+
+Phrase = tuple[str, ...]
+"""The words of a synonym, in order."""
+
+MOST_PAIRS = 2_000_000
+"""Pairs of phrases that rules may make: some 300 MB. A rule of n phrases makes n² of them, and a short file from
+somebody else would fill the memory; 100,000 rules of three words make 900,000."""
+
+
+@dataclass(frozen=True)
+class Synonyms:
+    """What else a word or a phrase of a query may match."""
+
+    # The format is that of Solr and Elasticsearch (`synonyms.txt`), one rule a line:
+    # - `sofa, couch, settee`: a query with one matches all.
+    # - `tee => t shirt`: a query with the left side is searched with the right side instead.
+    # - Empty lines and lines that start with # are left out.
+
+    same: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)  # from a phrase to those that mean the same
+    instead: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)  # from a phrase to those that replace it
+    _by_language: dict[str, Synonyms] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Synonyms:
+        """Read a file of rules, in UTF-8."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except OSError as fault:
+            raise ConfigurationError(
+                f"{path}: cannot be read ({fault.strerror}).", hint="check the path", code="cannot-read"
+            ) from None
+        except UnicodeDecodeError as fault:
+            raise ConfigurationError(
+                f"{path}: is not UTF-8 (byte {fault.start:,}).", hint="save it as UTF-8", code="not-utf-8-byte"
+            ) from None
+        return cls.of(text.splitlines(), str(path))
+
+    @classmethod
+    def of(cls, lines: Iterable[str], name: str = "synonyms") -> Synonyms:
+        """Read rules."""
+        same: dict[Phrase, dict[Phrase, None]] = {}
+        instead: dict[Phrase, dict[Phrase, None]] = {}
+        faults = []
+        pairs = 0
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            left, arrow, right = line.partition("=>")
+            sides = [_phrases(side) for side in ([left, right] if arrow else [left])]
+            pairs += len(sides[0]) * len(sides[-1])
+            if pairs > MOST_PAIRS:
+                raise ConfigurationError(
+                    f"{name}: line {number}: its rules up to this one make more than {MOST_PAIRS:,} pairs of words.",
+                    hint="a rule of n words makes n × n pairs: leave words out of the longest rules",
+                    code="line-rules-up-one",
+                )
+            if "=>" in right:
+                faults.append(f"line {number}: more than one =>: {line.strip()!r}")
+            elif any(() in side for side in sides):
+                faults.append(f"line {number}: a word is missing: {line.strip()!r}")
+            elif arrow:
+                for phrase in sides[0]:
+                    instead.setdefault(phrase, {}).update(dict.fromkeys(sides[1]))
+            elif len(set(sides[0])) < 2:
+                faults.append(f"line {number}: one word alone has no synonym: {line.strip()!r}")
+            else:
+                for phrase in sides[0]:
+                    same.setdefault(phrase, {}).update(dict.fromkeys(other for other in sides[0] if other != phrase))
+        raise_faults(
+            ConfigurationError, name, faults, hint="a rule is `sofa, couch` or `tee => t shirt`, one on each line"
+        )
+        return cls(*({phrase: tuple(others) for phrase, others in rules.items()} for rules in (same, instead)))
+
+    def under(self, language: Language) -> Synonyms:
+        """Return the rules for queries of terms: "sofas" is then "sofa". The right sides remain words."""
+        if language.name in self._by_language:
+            return self._by_language[language.name]
+        joined: list[dict[Phrase, dict[Phrase, None]]] = [{}, {}]
+        for rules, terms in zip((self.same, self.instead), joined, strict=True):
+            for phrase, others in rules.items():
+                terms.setdefault(tuple(language.terms(phrase)), {}).update(dict.fromkeys(others))
+        under = Synonyms(*({phrase: tuple(others) for phrase, others in rules.items()} for rules in joined))
+        return self._by_language.setdefault(language.name, under)
+
+    @cached_property
+    def _longest(self) -> int:
+        """Words of the longest phrase that a rule names."""
+        return max(map(len, (*self.same, *self.instead)), default=0)
+
+    def matches(self, terms: Phrase) -> Iterator[tuple[int, int, bool, tuple[Phrase, ...]]]:
+        """Yield the rules that fit somewhere in a query: first word, number of words, is it `=>`, the other phrases."""
+        for at in range(len(terms)):
+            for length in range(1, min(self._longest, len(terms) - at) + 1):
+                phrase = terms[at : at + length]
+                for rules, is_instead in ((self.instead, True), (self.same, False)):
+                    if phrase in rules:
+                        yield at, length, is_instead, rules[phrase]
+
+
+def _phrases(side: str) -> list[Phrase]:
+    return [tuple(words_of(part)) for part in side.split(",")]
+
+
+# Words near a misspelt word: by edit distance against the words of an index, and by splitting.
+
+MUCH_MORE = 50
+"""A word that some documents have is corrected only to one that this many times more have."""
+
+
+class Spelling:
+    """Finds known words for an unknown one."""
+
+    # The largest edit distance depends on the length of the word: 0 up to 2 letters, 1 up to 5, 2 from 6 on (as the
+    # fuzziness "AUTO" of Lucene). Words with digits are not corrected: they are sizes and model numbers.
+
+    def __init__(self, words: Sequence[str], frequencies: NDArray[np.int64]) -> None:
+        self.words = words
+        self.frequencies = frequencies
+
+    @cached_property
+    def _packed(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint64]]:
+        """The letters of all words one after another, where each word starts, and its set of letters as bits."""
+        lengths = np.fromiter((len(word) for word in self.words), np.int64, len(self.words))
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        codes = _codes("".join(self.words))
+        marks = np.bitwise_or.reduceat(_marks(codes), offsets[:-1]) if len(self.words) else np.zeros(0, np.uint64)
+        return codes, offsets, marks
+
+    def nearest(self, word: str, *, at_least: int = 1) -> tuple[str, ...]:
+        """Return the known word that is meant, or the two known words into which it splits; () for none."""
+        # The order of preference: the smaller edit distance, the same first letter, more documents. A split comes after
+        # distance 1 and before distance 2.
+        if len(word) < 3 or any(letter.isdigit() for letter in word):
+            return ()
+        codes = _codes(word)
+        most = 1 if len(word) <= 5 else 2
+        mark = np.bitwise_or.reduce(_marks(codes))
+        numbers, distances = kernels.near(codes, mark, *self._packed, most)
+        usable = (self.frequencies[numbers] >= at_least) & (distances > 0)
+        numbers, distances = numbers[usable], distances[usable]
+        usable = np.array([not any(map(str.isdigit, self.words[number])) for number in numbers], dtype=np.bool_)
+        numbers, distances = numbers[usable], distances[usable]
+        halves = self._split(word, at_least)
+        if halves and not (distances == 1).any():
+            return halves
+        if not len(numbers):
+            return ()
+        other = np.array([self.words[number][0] != word[0] for number in numbers])
+        best = np.lexsort((numbers, -self.frequencies[numbers], other, distances))[0]
+        return (self.words[numbers[best]],)
+
+    def _split(self, word: str, at_least: int) -> tuple[str, ...]:
+        """Two known words of three letters or more; those of which the rarer is in most documents."""
+        best: tuple[str, ...] = ()
+        most = at_least - 1
+        for at in range(3, len(word) - 2):
+            halves = (word[:at], word[at:])
+            numbers = [bisect_left(self.words, half) for half in halves]
+            is_known = all(number < len(self.words) and self.words[number] == half
+                           for number, half in zip(numbers, halves, strict=True))  # fmt: skip
+            rarer = min(int(self.frequencies[number]) for number in numbers) if is_known else 0
+            if rarer > most:
+                best, most = halves, rarer
+        return best
+
+
+def _codes(text: str) -> NDArray[np.uint32]:
+    """The characters as numbers."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _marks(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """A bit for each character; different characters may share one."""
+    marks: NDArray[np.uint64] = np.left_shift(np.uint64(1), codes.astype(np.uint64) % np.uint64(64))
+    return marks

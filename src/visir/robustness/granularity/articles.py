@@ -1,7 +1,6 @@
 """Articles of a caption (section 3.1.1, "Determiners")."""
 
-from visir.robustness.granularity.base import CaptionFeature
-from visir.robustness.granularity.tokens import TokenColumns, Values
+from visir.robustness.granularity.tokens import CaptionFeature, TokenColumns, Values
 
 DETERMINERS = frozenset(
     {

@@ -4,8 +4,7 @@ import unicodedata
 
 import numpy as np
 
-from visir.robustness.granularity.base import CaptionFeature
-from visir.robustness.granularity.tokens import TokenColumns, Values
+from visir.robustness.granularity.tokens import CaptionFeature, TokenColumns, Values
 
 
 def paper(tokens: TokenColumns) -> Values:

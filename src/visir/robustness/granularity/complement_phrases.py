@@ -1,7 +1,6 @@
 """Complement phrases of a caption (section 3.1.1, "Modifiers of the Noun")."""
 
-from visir.robustness.granularity.base import CaptionFeature
-from visir.robustness.granularity.tokens import Mask, TokenColumns, Values
+from visir.robustness.granularity.tokens import CaptionFeature, Mask, TokenColumns, Values
 
 PREPOSITIONS = frozenset({"PRP", "PRF"})
 """Tags of prepositions; "of" has one of its own (PRF)."""

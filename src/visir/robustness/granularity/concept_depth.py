@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from visir.robustness.granularity.base import CaptionFeature
-from visir.robustness.granularity.senses import all_senses
-from visir.robustness.granularity.tokens import Mask, TokenColumns, Values, share
+from visir.robustness.granularity.tokens import CaptionFeature, Mask, TokenColumns, Values, all_senses, share
 from visir.robustness.language.wordnet import Pos, wordnet
 
 

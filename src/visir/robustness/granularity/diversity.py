@@ -4,9 +4,7 @@ import itertools
 
 import numpy as np
 
-from visir.robustness.granularity.base import CaptionFeature
-from visir.robustness.granularity.senses import all_senses
-from visir.robustness.granularity.tokens import TokenColumns, Values, share
+from visir.robustness.granularity.tokens import CaptionFeature, TokenColumns, Values, all_senses, share
 from visir.robustness.granularity.word_count import strict as word_count
 from visir.robustness.language.tagging import is_adjective, is_noun
 from visir.robustness.language.wordnet import Pos, wordnet

@@ -13,9 +13,8 @@ from visir.display import Displayed
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.records import Collection
 from visir.records.columns import strings
-from visir.robustness.granularity.base import PROFILES, Profile
 from visir.robustness.granularity.registry import FEATURES
-from visir.robustness.granularity.tokens import TokenColumns, Values, share
+from visir.robustness.granularity.tokens import PROFILES, Profile, TokenColumns, Values, share
 from visir.robustness.language.tagged_captions import TaggedCaptions
 
 

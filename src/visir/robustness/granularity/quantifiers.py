@@ -2,8 +2,7 @@
 
 import re
 
-from visir.robustness.granularity.base import CaptionFeature
-from visir.robustness.granularity.tokens import TokenColumns, Values
+from visir.robustness.granularity.tokens import CaptionFeature, TokenColumns, Values
 
 QUANTIFIERS = frozenset(
     {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from visir.robustness.language.tagged_captions import TaggedCaptions
 from visir.robustness.language.tagging import is_noun
+from visir.robustness.language.wordnet import Pos, wordnet
 
 Values = NDArray[np.float64]
 """(n,) one value per caption; NaN where the feature is not defined for a caption."""
@@ -89,3 +92,51 @@ def _numbered(values: list[str]) -> tuple[list[str], NDArray[np.int64]]:
 def _chosen(names: list[str], choice: Collection[str] | Callable[[str], bool]) -> Mask:
     test = choice if callable(choice) else choice.__contains__
     return np.array([test(name) for name in names], bool)
+
+
+# What a feature of granularity is: two ways of counting, and a description of itself.
+
+Profile = Literal["paper", "strict", "per-noun"]
+PROFILES: tuple[Profile, ...] = ("paper", "strict", "per-noun")
+
+Count = Callable[[TokenColumns], Values]
+"""Captions, laid out → (n,) one value per caption, NaN where it is not defined."""
+
+
+@dataclass(frozen=True)
+class CaptionFeature:
+    """A feature of captions that describes itself; tables on the command line and in the docs are printed from this.
+
+    Section 3.1 of the brittleness paper says what is counted, but not how exactly, and for some features Table 1 shows
+    that something else was counted than the name says. So each feature has two definitions.
+
+    Args:
+        name: "adjectives".
+        title: Its name in Table 1.
+        level: As in Table 1: "noun phrase" or "caption".
+        paper: The definition whose means come nearest to Table 1, found by trying those that the text admits.
+        strict: The definition that does what the name says; the sound default.
+        paper_says: The first definition in one sentence.
+        strict_says: The second definition in one sentence.
+        per_noun: Whether the text speaks of it "per identified noun"; under the profile "per-noun" its strict count is
+            divided by the nouns of the caption (not defined for a caption without a noun).
+    """
+
+    name: str
+    title: str
+    level: Literal["noun phrase", "caption"]
+    paper: Count
+    strict: Count
+    paper_says: str
+    strict_says: str
+    per_noun: bool = False
+
+
+# What a word may mean, by WordNet.
+
+
+def all_senses(form: str, pos: Sequence[Pos]) -> list[int]:
+    """Every synset of every base form of a word in these parts of speech, as NLTK's `wordnet.synsets(form)` lists."""
+    net = wordnet()
+    bases = ((base, part) for part in pos for base in net.base_forms(form, part))
+    return [synset for base, part in bases for synset in net.synsets(base, part)]

@@ -17,8 +17,7 @@ from visir.progress import Progress
 from visir.records import strings
 from visir.robustness.language.tag_cache import cached_words
 from visir.robustness.language.tagged_captions import TaggedCaptions
-from visir.robustness.language.tagset import is_adjective, is_noun
-from visir.robustness.language.tokens import token_spans
+from visir.robustness.language.tagset import is_adjective, is_noun, token_spans
 
 if TYPE_CHECKING:
     from HanTa.HanoverTagger import HanoverTagger

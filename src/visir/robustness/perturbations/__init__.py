@@ -5,22 +5,20 @@ A new one is one new file and one line here.
 
 from visir.robustness.perturbations.base import PERTURBATIONS, Perturbation, find, names_in
 from visir.robustness.perturbations.char_swap import CHAR_SWAP
-from visir.robustness.perturbations.distraction_false import DISTRACTION_FALSE
-from visir.robustness.perturbations.distraction_true import DISTRACTION_TRUE
+from visir.robustness.perturbations.distractions import DISTRACTION_FALSE, DISTRACTION_TRUE
 from visir.robustness.perturbations.extra_char import EXTRA_CHAR
 from visir.robustness.perturbations.missing_char import MISSING_CHAR
-from visir.robustness.perturbations.nearby_char import NEARBY_CHAR
-from visir.robustness.perturbations.negation import NEGATION
+from visir.robustness.perturbations.order import SHUFFLE_ALL_WORDS
 from visir.robustness.perturbations.paraphrase import PARAPHRASE
-from visir.robustness.perturbations.shuffle_all_words import SHUFFLE_ALL_WORDS
+from visir.robustness.perturbations.phrases import NEGATION
 from visir.robustness.perturbations.shuffle_allbut_nouns_and_adj import SHUFFLE_ALLBUT_NOUNS_AND_ADJ
 from visir.robustness.perturbations.shuffle_nouns_and_adj import SHUFFLE_NOUNS_AND_ADJ
 from visir.robustness.perturbations.shuffle_trigrams import SHUFFLE_TRIGRAMS
 from visir.robustness.perturbations.shuffle_within_trigrams import SHUFFLE_WITHIN_TRIGRAMS
 from visir.robustness.perturbations.swap_attribute import SWAP_ATTRIBUTE
 from visir.robustness.perturbations.swap_relation import SWAP_RELATION
-from visir.robustness.perturbations.synonym_adj import SYNONYM_ADJ
-from visir.robustness.perturbations.synonym_noun import SYNONYM_NOUN
+from visir.robustness.perturbations.synonyms import SYNONYM_ADJ, SYNONYM_NOUN
+from visir.robustness.perturbations.typos import NEARBY_CHAR
 
 __all__ = ["PERTURBATIONS", "Perturbation", "find", "names_in"]
 

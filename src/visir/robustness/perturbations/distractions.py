@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from visir.robustness.language.tagged_captions import TaggedCaption
-from visir.robustness.perturbations.base import Change
+from visir.robustness.perturbations.base import Change, Perturbation
 from visir.robustness.random_stream import RandomStream
 
 _ENDINGS = " \t\r\n.!?…"
@@ -34,3 +34,31 @@ def released(statement: str) -> Change:
         return f"{caption.text.removesuffix('.')} and {statement}."
 
     return change
+
+
+# Distraction False is False: a statement that is always true is added.
+
+DISTRACTION_FALSE = Perturbation(
+    name="distraction_false",
+    title="Distraction False is False",
+    family="distractions",
+    level="sentence",
+    change=distraction("false is false"),
+    about='"and false is false" is added before the caption\'s last full stop.',
+    paper=released("false is false"),
+    paper_about="a full stop is added where there was none",
+)
+
+
+# Distraction True is True: a statement that is always true is added.
+
+DISTRACTION_TRUE = Perturbation(
+    name="distraction_true",
+    title="Distraction True is True",
+    family="distractions",
+    level="sentence",
+    change=distraction("true is true"),
+    about='"and true is true" is added before the caption\'s last full stop.',
+    paper=released("true it true"),
+    paper_about='"and true it true." (so written); a full stop is added where there was none',
+)

@@ -7,9 +7,8 @@ import re
 
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Change, Perturbation
-from visir.robustness.perturbations.keyboards import neighbours
 from visir.robustness.perturbations.released import neighbour, nth, repeated
-from visir.robustness.perturbations.typos import on_keys, places
+from visir.robustness.perturbations.typos import neighbours, on_keys, places
 from visir.robustness.random_stream import RandomStream
 
 

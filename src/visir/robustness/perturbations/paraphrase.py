@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from visir.robustness.language.inflection import inflect_like
-from visir.robustness.language.tagged_captions import TaggedCaption
+from visir.robustness.language.tagged_captions import TaggedCaption, inflect_like
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.phrases import FINITE, lowered, noun_phrases, raised, replaced
 from visir.robustness.random_stream import RandomStream

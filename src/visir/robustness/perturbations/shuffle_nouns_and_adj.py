@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.order import permuted
-from visir.robustness.perturbations.released_tokens import released_order
+from visir.robustness.perturbations.released import released_order
 from visir.robustness.random_stream import RandomStream
 
 

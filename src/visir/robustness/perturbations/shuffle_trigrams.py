@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.order import any_order, trigrams, with_words, words_at, written_words
-from visir.robustness.perturbations.released_tokens import nltk_tokens
+from visir.robustness.perturbations.released import nltk_tokens
 from visir.robustness.random_stream import RandomStream
 
 

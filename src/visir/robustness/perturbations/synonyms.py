@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
-from visir.robustness.language.inflection import inflect_like
-from visir.robustness.language.tagged_captions import TaggedCaption
+from visir.robustness.language.tagged_captions import TaggedCaption, inflect_like
+from visir.robustness.language.tagset import is_adjective, is_noun
 from visir.robustness.language.wordnet import wordnet
-from visir.robustness.perturbations.base import Change
-from visir.robustness.perturbations.released_tokens import nltk_tokens, penn_tags
+from visir.robustness.perturbations.base import Change, Perturbation
+from visir.robustness.perturbations.released import nltk_tokens, penn_tags
 from visir.robustness.random_stream import RandomStream
 
 Pos = Literal["n", "a"]
@@ -98,3 +98,35 @@ def any_synonym(word: str) -> str | None:
                     if other.lower() != word.lower():
                         return other
     return None
+
+
+# Synonym Adjective: adjectives become others that mean the same.
+
+SYNONYM_ADJ = Perturbation(
+    name="synonym_adj",
+    title="Synonym Adjective",
+    family="synonyms",
+    level="word",
+    change=synonyms("a", is_adjective),
+    about="An adjective, drawn, becomes the first other word of its first sense in WordNet, in its form and capitals.",
+    paper=released(lambda tag: tag.startswith("JJ")),
+    paper_about="the first adjective; any sense of any part of speech; not inflected; tokens joined by spaces",
+    severity="words",
+    needs_words=True,
+)
+
+
+# Synonym Noun: nouns become others that mean the same.
+
+SYNONYM_NOUN = Perturbation(
+    name="synonym_noun",
+    title="Synonym Noun",
+    family="synonyms",
+    level="word",
+    change=synonyms("n", is_noun),
+    about="A noun, drawn, becomes the first other word of its first sense in WordNet, in its form and capitals.",
+    paper=released(lambda tag: tag.startswith("NN")),
+    paper_about="the first noun; any sense of any part of speech; not inflected; tokens joined by spaces",
+    severity="words",
+    needs_words=True,
+)

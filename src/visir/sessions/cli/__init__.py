@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from visir.cli.verbs import group
-from visir.sessions.cli.ab_test import ab_test
-from visir.sessions.cli.describe import describe
-from visir.sessions.cli.generate import generate
-from visir.sessions.cli.make import make
-from visir.sessions.cli.predict import predict
-from visir.sessions.cli.report import report
-from visir.sessions.cli.score import score
-from visir.sessions.cli.serve import serve
-from visir.sessions.cli.token import app as token
-from visir.sessions.cli.train import train
+from visir.sessions.cli.serve import ab_test, report, score, serve
+from visir.sessions.cli.serve import app as token
+from visir.sessions.cli.train import describe, generate, make, predict, train
 
 app = group(
     "sessions",

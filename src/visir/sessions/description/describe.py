@@ -14,14 +14,19 @@ from visir.errors import VisirError
 from visir.evaluation.significance import corrected
 from visir.sessions.description.differences import GroupDifference, difference_of, pair_of
 from visir.sessions.description.intervals import Moments, dominated_note, mean, quantile, share
-from visir.sessions.description.journeys import journeys
-from visir.sessions.description.lengths import lengths
-from visir.sessions.description.outcome_shares import OUTCOMES, StatisticHeading, shares_and_rates, shares_by_outcome
+from visir.sessions.description.journeys import (
+    OUTCOMES,
+    StatisticHeading,
+    journeys,
+    lengths,
+    shares_and_rates,
+    shares_by_outcome,
+)
 from visir.sessions.description.session_log import SessionLog, moments, open_log
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow, percent, suppressed
 from visir.sessions.folder import table_of
 from visir.sessions.sql import local_sql, text_literal, weekday_sql
-from visir.wilson import wilson
+from visir.splitmix import wilson
 
 # Figure 6.5: from which device to which customers go, session by session, before they buy.
 

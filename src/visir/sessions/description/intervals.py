@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.sessions.description.statistic import StatisticCell
-from visir.wilson import wilson
+from visir.splitmix import wilson
 
 CONFIDENCE = 0.95
 DRAWS = 4000

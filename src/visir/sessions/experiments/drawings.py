@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing
+from visir.reports.plots import DASHES, FAINT, INK, SERIES, drawing
 from visir.sessions.description import Statistic, StatisticCell
-from visir.sessions.description.outcome_shares import BUYING, OTHER, OUTCOME_LABELS
+from visir.sessions.description.journeys import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.reports.intent_plots import MARKERS
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import DEVICES
 from visir.studies.curve_labels import measure_of, point_of
-from visir.studies.trend_check import Drawing, Means, PublishedValues
+from visir.studies.experiment import Drawing, Means, PublishedValues
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,33 +5,38 @@ from __future__ import annotations
 from typing import Literal
 
 from visir.sessions.examples import Setting
-from visir.sessions.features import context, conversion, device_score, dwell, history, moment, page_score, switching
-from visir.sessions.features.feature import FeatureState, SessionFeature
-from visir.sessions.features.learnt_features import LearntFeatures
+from visir.sessions.features import device_score, learnt_features
+from visir.sessions.features.learnt_features import FeatureState, LearntFeatures, SessionFeature
 
 FeatureSet = Literal["baseline", "extended"]
 FEATURE_SETS: tuple[FeatureSet, ...] = ("baseline", "extended")
 
 FEATURES: tuple[SessionFeature, ...] = (
-    dwell.MEAN,
-    dwell.DEVIATION,
-    page_score.SCORE,
-    context.PAGES,
-    context.CHANNEL,
-    context.HOUR,
-    context.WEEKDAY,
-    context.DEVICE,
-    conversion.RATE,
-    history.ORDERS,
-    history.DAYS,
-    history.SESSIONS,
-    history.DEVICES,
+    learnt_features.MEAN,
+    learnt_features.DEVIATION,
+    learnt_features.SCORE,
+    learnt_features.PAGES,
+    learnt_features.CHANNEL,
+    learnt_features.HOUR,
+    learnt_features.WEEKDAY,
+    learnt_features.DEVICE,
+    learnt_features.RATE,
+    learnt_features.ORDERS,
+    learnt_features.DAYS,
+    learnt_features.SESSIONS,
+    learnt_features.DEVICES,
     device_score.SCORE,
-    switching.SWITCH,
+    learnt_features.SWITCH,
 )
 """In the order of the table."""
 
-LIVE_FEATURES: tuple[SessionFeature, ...] = (*FEATURES, moment.PAGE, moment.ADDED, moment.QUERIED, moment.VISITS)
+LIVE_FEATURES: tuple[SessionFeature, ...] = (
+    *FEATURES,
+    learnt_features.PAGE,
+    learnt_features.ADDED,
+    learnt_features.QUERIED,
+    learnt_features.VISITS,
+)
 """Those of a live model: the table, and what else is known when a page opens."""
 
 

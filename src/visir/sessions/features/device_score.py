@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from visir.sessions.features.chains import learn_chains, log_ratios, start_state, states_of
-from visir.sessions.features.feature import FeatureState, SessionFeature
-from visir.sessions.records import Bools, Floats, Ints, SessionExamples
+from visir.sessions.features.learnt_features import (
+    FeatureState,
+    SessionFeature,
+    learn_chains,
+    log_ratios,
+    start_state,
+    states_of,
+)
+from visir.sessions.table_labels import Bools, Floats, Ints, SessionExamples
 
 
 def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:

@@ -2,15 +2,328 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from visir.errors import VisirError
-from visir.sessions.features.feature import FeatureState, SessionFeature
-from visir.sessions.records import Bools, Floats, SessionExamples
+from visir.sessions.table_labels import Bools, CodedTexts, Floats, Ints, SessionExamples
+
+# A feature: one entry that says what it is, what it learns, and its value at a step.
+
+FeatureState = dict[str, Any]
+"""What a feature learnt: JSON, so that a saved model needs no pickle."""
+
+Kind = Literal["number", "skewed", "category", "cycle"]
+"""How a model that adds or measures distances should read it (`predict.encoding`); trees take all as they are."""
+
+
+def _nothing(examples: SessionExamples, rows: Bools) -> FeatureState:
+    return {}
+
+
+@dataclass(frozen=True)
+class SessionFeature:
+    """One row of Table 6.7.
+
+    Args:
+        name: As in the table.
+        scope: "session", or "history" (identified customers only).
+        dynamic: Whether it changes during a session.
+        baseline: Whether it belongs to the baseline set too.
+        kind: How models read it.
+        values: (examples, step, state) → (n,) floats, NaN where there is none; from nothing that is known after `step`.
+        learn: (examples, rows) → what the training rows teach; it sees no label of another row.
+        period: Of a "cycle" (24 hours, 7 weekdays).
+    """
+
+    name: str
+    scope: Literal["session", "history"]
+    dynamic: bool
+    baseline: bool
+    kind: Kind
+    values: Callable[[SessionExamples, int, FeatureState], Floats]
+    learn: Callable[[SessionExamples, Bools], FeatureState] = _nothing
+    period: int = 0
+
+
+# What the first request says: pages opened (none yet), channel, start hour, weekday, device.
+
+
+def _pages(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return np.full(len(examples), float(step))
+
+
+def _hour(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return examples.hour.astype(np.float64)
+
+
+def _weekday(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return examples.weekday.astype(np.float64) - 1
+
+
+def _names(column: Callable[[SessionExamples], CodedTexts]) -> Callable[[SessionExamples, Bools], FeatureState]:
+    def learn(examples: SessionExamples, rows: Bools) -> FeatureState:
+        return {"names": column(examples).used_names(rows)}
+
+    return learn
+
+
+def _position(
+    column: Callable[[SessionExamples, int], CodedTexts],
+) -> Callable[[SessionExamples, int, FeatureState], Floats]:
+    """The position among the names seen in training; NaN for no name or a new one."""
+
+    def values(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+        position = column(examples, step).codes_in(state["names"], missing=-1, unseen=-1).astype(np.float64)
+        return np.where(position < 0, np.nan, position)
+
+    return values
+
+
+PAGES = SessionFeature("number of pages", "session", True, True, "skewed", _pages)
+CHANNEL = SessionFeature(
+    "channel type",
+    "session",
+    False,
+    False,
+    "category",
+    _position(SessionExamples.known_channel),
+    _names(lambda examples: examples.channel),
+)
+HOUR = SessionFeature("start hour", "session", False, False, "cycle", _hour, period=24)
+WEEKDAY = SessionFeature("week day", "session", False, False, "cycle", _weekday, period=7)
+DEVICE = SessionFeature(
+    "device type",
+    "session",
+    False,
+    False,
+    "category",
+    _position(SessionExamples.known_device),
+    _names(lambda examples: examples.device),
+)
+
+
+# Device conversion rate: the share of training sessions on the session's device that bought.
+
+
+def _learn_of_conversion(examples: SessionExamples, rows: Bools) -> FeatureState:
+    buys = examples.purchase[rows]
+    overall = float(buys.mean())
+    names = examples.device.used_names(rows)
+    position = examples.device.codes_in(names, missing=len(names), unseen=len(names))[rows]
+    sessions = np.bincount(position, minlength=len(names) + 1)
+    bought = np.bincount(position, buys, minlength=len(names) + 1)
+    return {"names": names, "rates": ((bought + overall) / (sessions + 1)).tolist()[:-1], "overall": overall}
+
+
+def _rate(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    names = state["names"]
+    position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
+    return np.asarray([*state["rates"], state["overall"]], np.float64)[position]
+
+
+RATE = SessionFeature("device conversion rate", "session", False, False, "number", _rate, _learn_of_conversion)
+
+
+# How long pages are looked at: mean and standard deviation of the dwell times so far, in seconds.
+
+
+def _known(examples: SessionExamples, step: int) -> int:
+    """How many dwell times are known at a step."""
+    return max(step - (0 if examples.current_page_left else 1), 0)
+
+
+def _mean(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    known = _known(examples, step)
+    if known == 0:
+        return np.full(len(examples), np.nan)
+    mean = (examples.opened[:, known] - examples.opened[:, 0]) / known / 1e6
+    return np.where(examples.opened[:, known] < 0, np.nan, mean)  # a session that ends before has none
+
+
+def _deviation(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    mean, total, known = _mean(examples, step, state), np.zeros(len(examples)), _known(examples, step)
+    for k in range(1, known + 1):  # column by column: the sum of a row does not depend on how many rows there are
+        total += ((examples.opened[:, k] - examples.opened[:, k - 1]) / 1e6 - mean) ** 2
+    deviation: Floats = np.sqrt(total / max(known, 1))
+    return np.where(np.isnan(mean), np.nan, deviation)
+
+
+def _last(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    known = _known(examples, step)
+    if known == 0:
+        return np.full(len(examples), np.nan)
+    last = (examples.opened[:, known] - examples.opened[:, known - 1]) / 1e6
+    return np.where(examples.opened[:, known] < 0, np.nan, last)
+
+
+MEAN = SessionFeature("current page dwell time, mean", "session", True, True, "skewed", _mean)
+DEVIATION = SessionFeature("current page dwell time, σ", "session", True, True, "skewed", _deviation)
+LAST = SessionFeature("dwell time of the page before", "session", True, False, "skewed", _last)
+
+
+# What the customer did before: orders, days since the last one, sessions and devices so far.
+
+_DAY = 86_400e6
+
+
+def _orders(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    earlier = examples.earlier
+    return _if_known(examples, step, np.bincount(earlier.owner, earlier.orders, minlength=len(examples)))
+
+
+def _days(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    earlier = examples.earlier
+    bought = earlier.orders > 0
+    last = np.full(len(examples), -1, np.int64)
+    np.maximum.at(last, earlier.owner[bought], earlier.ended[bought])
+    return _if_known(examples, step, np.where(last >= 0, (examples.began - last) / _DAY, np.nan))
+
+
+def _sessions(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return _if_known(examples, step, examples.earlier.counts)
+
+
+def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    earlier = examples.earlier
+    with_device = earlier.device.codes >= 0
+    names = max(len(earlier.device.names), 1)
+    pairs = np.unique(earlier.owner[with_device] * names + earlier.device.codes[with_device])
+    return _if_known(examples, step, np.bincount(pairs // names, minlength=len(examples)))
+
+
+def _if_known(examples: SessionExamples, step: int, values: object) -> Floats:
+    return np.where(examples.is_known(step), np.asarray(values, np.float64), np.nan)
+
+
+ORDERS = SessionFeature("number of orders", "history", False, True, "skewed", _orders)
+DAYS = SessionFeature("days since last purchase", "history", False, True, "skewed", _days)
+SESSIONS = SessionFeature("number of sessions", "history", False, False, "skewed", _sessions)
+DEVICES = SessionFeature("number of devices", "history", False, False, "skewed", _devices)
+
+
+# Two first-order Markov chains, one of sessions that buy and one of those that do not, as one matrix of log ratios.
+
+SMOOTHING = 1.0
+
+
+def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> FeatureState:
+    """Learn the two chains."""
+    # before: (n,) the state that each transition leaves, see `states_of`.
+    # after: (n,) the state that each transition goes to.
+    # buys: (n,) whether it is of a session that buys.
+    states = len(names) + 3
+    counts = np.full((2, states, states - 1), SMOOTHING)  # nothing goes back to the start, which is the last state
+    np.add.at(counts, (buys.astype(np.int64), before, after), 1.0)
+    probability = counts / counts.sum(axis=2, keepdims=True)
+    return {"names": list(names), "log_ratios": np.log(probability[1] / probability[0]).tolist()}
+
+
+def states_of(names: Sequence[str], words: CodedTexts) -> Ints:
+    """The state of each text: its position in `names`, then one state for no text, then one for a text not seen in
+    training."""
+    return words.codes_in(names, missing=len(names), unseen=len(names) + 1)
+
+
+def start_state(names: Sequence[str]) -> int:
+    """The state before the first."""
+    return len(names) + 2
+
+
+def log_ratios(state: FeatureState) -> Floats:
+    """(states, states - 1) log ratio of the probabilities of each transition."""
+    return np.asarray(state["log_ratios"], np.float64)
+
+
+# Page sequence score: whether the page types so far look like those of sessions that buy (see `chains`).
+
+
+def _learn_of_page_score(examples: SessionExamples, rows: Bools) -> FeatureState:
+    codes = examples.pages.codes[rows]
+    names = examples.pages.used_names(rows)
+    opened = examples.opened[rows, : codes.shape[1]] >= 0
+    after = states_of(names, CodedTexts(examples.pages.names, codes))
+    before = np.column_stack([np.full(len(after), start_state(names)), after[:, :-1]])
+    buys = np.broadcast_to(examples.purchase[rows][:, None], after.shape)
+    return learn_chains(names, before[opened], after[opened], buys[opened])
+
+
+def _score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    names, table = state["names"], log_ratios(state)
+    total = np.zeros(len(examples))
+    before = np.full(len(examples), start_state(names))
+    for k in range(step):
+        after = states_of(names, CodedTexts(examples.pages.names, examples.pages.codes[:, k]))
+        total += table[before, after]
+        before = after
+    return total / max(step, 1)
+
+
+SCORE = SessionFeature("page sequence score", "session", True, True, "number", _score, _learn_of_page_score)
+
+
+# Switch probability: how likely customers leave the present device before they buy.
+
+
+def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
+    earlier = examples.earlier
+    used = np.flatnonzero(rows & examples.purchase & (earlier.counts > 0))
+    last = CodedTexts(earlier.device.names, earlier.device.codes[earlier.offsets[used + 1] - 1])
+    now = CodedTexts(examples.device.names, examples.device.codes[used])
+    names = sorted({*last.used_names(), *now.used_names()})
+    counts = np.full((len(names), len(names)), SMOOTHING)
+    before, after = last.codes_in(names, -1, -1), now.codes_in(names, -1, -1)
+    both_known = (before >= 0) & (after >= 0)
+    np.add.at(counts, (before[both_known], after[both_known]), 1.0)
+    stays = counts.diagonal() / counts.sum(axis=1) if names else np.zeros(0)
+    overall = (counts.trace() / counts.sum()) if names else 0.5
+    return {"names": names, "leaves": (1 - stays).tolist(), "overall": float(1 - overall)}
+
+
+def _probability(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    names = state["names"]
+    position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
+    leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[position]
+    return np.where(examples.is_known(step), leaves, np.nan)
+
+
+SWITCH = SessionFeature("switch probability", "history", False, False, "number", _probability, _learn)
+
+
+# What a shop knows beside Table 6.7: the page that is open, items added, searches, earlier visits of the visitor.
+
+
+def _learn_pages(examples: SessionExamples, rows: Bools) -> FeatureState:
+    return {"names": examples.pages.used_names(rows)}
+
+
+def _page(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    if step == 0:
+        return np.full(len(examples), np.nan)
+    pages = CodedTexts(examples.pages.names, examples.pages.codes[:, step - 1])
+    position = pages.codes_in(state["names"], missing=-1, unseen=-1).astype(np.float64)
+    return np.where(position < 0, np.nan, position)
+
+
+def _added(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return examples.added[:, step].astype(np.float64)
+
+
+def _queried(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return examples.queried[:, step].astype(np.float64)
+
+
+def _visits(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return examples.visits.astype(np.float64)
+
+
+PAGE = SessionFeature("current page", "session", True, False, "category", _page, _learn_pages)
+ADDED = SessionFeature("items added", "session", True, False, "skewed", _added)
+QUERIED = SessionFeature("searches", "session", True, False, "skewed", _queried)
+VISITS = SessionFeature("visitor's earlier sessions", "session", False, False, "skewed", _visits)
 
 
 @dataclass(frozen=True)

@@ -27,19 +27,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from visir.sessions.definition import COLUMNS
 from visir.sessions.examples import CUSTOMER_DAYS, DAY, SETTINGS, VISITOR_DAYS, Setting
 from visir.sessions.folder import parts_of
-from visir.sessions.mapping import COLUMNS
 from visir.sessions.prediction.live_classifier import SequenceClassifier
-from visir.sessions.prediction.open_session import (
+from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.stream_events import (
+    TEXTS,
     CustomerSessions,
     EndedSession,
+    Fault,
     OpenSession,
     examples_of,
+    fault_of,
+    price_of,
 )
-from visir.sessions.prediction.purchase_model import PurchaseModel
-from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of, price_of
-from visir.sessions.records import Floats, SessionExamples
+from visir.sessions.table_labels import Floats, SessionExamples
 
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""

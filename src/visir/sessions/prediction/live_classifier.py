@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from visir.errors import require
-from visir.sessions.features import LIVE_FEATURES, LearntFeatures, SessionFeature, context, dwell, history, moment
-from visir.sessions.prediction.encoding import Scaling, expanded, for_trees
-from visir.sessions.prediction.folds import assign_folds, group_names, people_of
-from visir.sessions.prediction.logistic import FOLDS, StepLogistic
+from visir.sessions.features import LIVE_FEATURES, LearntFeatures, SessionFeature, learnt_features
+from visir.sessions.prediction.models import (
+    FOLDS,
+    Scaling,
+    StepLogistic,
+    assign_folds,
+    expanded,
+    for_trees,
+    group_names,
+    people_of,
+)
 from visir.sessions.prediction.trees import LEAF_ROWS, BoostedTrees
-from visir.sessions.records import STEPS, Bools, Floats, SessionExamples
+from visir.sessions.table_labels import STEPS, Bools, Floats, SessionExamples
 
 if TYPE_CHECKING:
     import torch
@@ -37,20 +44,20 @@ STOP_SHARE = 0.2
 """Of the training sessions, the latest decide how long is trained."""
 
 GRU_FEATURES: tuple[SessionFeature, ...] = (
-    moment.PAGE,
-    dwell.LAST,
-    moment.ADDED,
-    moment.QUERIED,
-    context.PAGES,
-    context.CHANNEL,
-    context.DEVICE,
-    context.HOUR,
-    context.WEEKDAY,
-    moment.VISITS,
-    history.ORDERS,
-    history.DAYS,
-    history.SESSIONS,
-    history.DEVICES,
+    learnt_features.PAGE,
+    learnt_features.LAST,
+    learnt_features.ADDED,
+    learnt_features.QUERIED,
+    learnt_features.PAGES,
+    learnt_features.CHANNEL,
+    learnt_features.DEVICE,
+    learnt_features.HOUR,
+    learnt_features.WEEKDAY,
+    learnt_features.VISITS,
+    learnt_features.ORDERS,
+    learnt_features.DAYS,
+    learnt_features.SESSIONS,
+    learnt_features.DEVICES,
 )
 """None of them learns from who bought, so that the later part of the training sessions stays unseen."""
 

@@ -22,16 +22,154 @@ that buys.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from visir.errors import require
+from visir.errors import VisirError, require
+from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.features import FeatureState, SessionFeature
-from visir.sessions.prediction.encoding import Scaling, expanded, for_trees
-from visir.sessions.records import Bools, Floats
+from visir.sessions.table_labels import Bools, Floats, Ints, SessionExamples
+
+# Features as models read them: as they are for trees, as standardised columns for what adds or measures distances.
+
+MISSING = -1000.0
+
+
+def for_trees(matrix: Floats) -> Floats:
+    """(n, features) for trees: `MISSING` in place of NaN."""
+    return np.where(np.isnan(matrix), MISSING, matrix)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What standardising learnt."""
+
+    means: tuple[float, ...]  # mean of each column over the training rows
+    # Standard deviation of each column over the training rows; 1 for a column without spread.
+    deviations: tuple[float, ...]
+
+    @classmethod
+    def of(cls, columns: Floats) -> Scaling:
+        """Learn from the expanded training rows."""
+        empty = np.isnan(columns).all(axis=0)
+        filled = np.where(empty, 0.0, columns)
+        spread = np.nanstd(filled, axis=0)
+        return cls(tuple(np.nanmean(filled, axis=0).tolist()), tuple(np.where(spread > 1e-12, spread, 1.0).tolist()))
+
+    def apply(self, columns: Floats) -> Floats:
+        """Standardise columns; missing values become 0."""
+        scaled = (columns - np.asarray(self.means)) / np.asarray(self.deviations)
+        return np.where(np.isnan(scaled), 0.0, scaled)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a saved model."""
+        return {"means": list(self.means), "deviations": list(self.deviations)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Scaling:
+        """Back from `to_json`."""
+        return cls(tuple(values["means"]), tuple(values["deviations"]))
+
+
+def expanded(features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
+    """The columns of features for models that add or measure distances; see the module."""
+    # matrix: (n, features) values, NaN where one is missing.
+    # Returns: (n, columns), NaN where a value is missing.
+    columns: list[Floats] = []
+    for feature, state, values in zip(features, states, matrix.T, strict=True):
+        if feature.kind == "category":
+            codes = np.where(np.isnan(values), len(state["names"]), values)
+            columns += [(codes == code).astype(np.float64) for code in range(len(state["names"]) + 1)]
+        elif feature.kind == "cycle":
+            angle = 2 * np.pi * values / feature.period
+            columns += [np.sin(angle), np.cos(angle)]
+        else:
+            columns += [np.log1p(values) if feature.kind == "skewed" else values, np.isnan(values).astype(np.float64)]
+    return np.ascontiguousarray(np.array(columns).T)
+
+
+# Logistic regression of one step, its strength chosen by cross-validation, as plain numbers.
+
+STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""scikit-learn's C: small values hold weights near 0."""
+FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class StepLogistic:
+    """A fitted regression."""
+
+    scaling: Scaling  # what standardising learnt
+    weights: Floats  # (columns,) of the standardised columns
+    offset: float  # log-odds of a session whose columns are all at their means
+    strength: float  # the one of `STRENGTHS` that was chosen
+
+    @classmethod
+    def fit(
+        cls,
+        features: Sequence[SessionFeature],
+        states: Sequence[FeatureState],
+        matrix: Floats,
+        purchase: Bools,
+        fold: Ints,
+    ) -> StepLogistic:
+        """Choose the strength, then fit all rows."""
+        # matrix: (n, features) NaN where a value is missing.
+        # purchase: (n,) whether each session holds an order; both outcomes must occur.
+        # fold: (n,) the fold of each session.
+        columns = expanded(features, states, matrix)
+        scaling = Scaling.of(columns)
+        scaled = scaling.apply(columns)
+        losses = [_loss(scaled, purchase, fold, strength) for strength in STRENGTHS]
+        strength = STRENGTHS[int(np.argmin(losses))]
+        weights, offset = _fitted(scaled, purchase, strength)
+        return cls(scaling, weights, offset, strength)
+
+    def log_odds(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
+        """(n,) log-odds of a purchase."""
+        scaled = self.scaling.apply(expanded(features, states, matrix))
+        total: Floats = (scaled * self.weights).sum(axis=1) + self.offset  # a row's sum depends on no other row
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a saved model."""
+        return {
+            "scaling": self.scaling.to_json(),
+            "weights": self.weights.tolist(),
+            "offset": self.offset,
+            "strength": self.strength,
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> StepLogistic:
+        """Back from `to_json`."""
+        weights = np.asarray(values["weights"], np.float64)
+        return cls(Scaling.from_json(values["scaling"]), weights, float(values["offset"]), float(values["strength"]))
+
+
+def _fitted(scaled: Floats, purchase: Bools, strength: float) -> tuple[Floats, float]:
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=strength, max_iter=300).fit(scaled, purchase)
+    return model.coef_[0], float(model.intercept_[0])
+
+
+def _loss(scaled: Floats, purchase: Bools, fold: Ints, strength: float) -> float:
+    """Log loss of the folds, each predicted from the others; a fold whose others have one outcome is left out."""
+    total = 0.0
+    for number in range(FOLDS):
+        test = fold == number
+        learnt = purchase[~test]
+        if not test.any() or not learnt.any() or learnt.all():
+            continue
+        weights, offset = _fitted(scaled[~test], learnt, strength)
+        log_odds = scaled[test] @ weights + offset
+        total += float(np.logaddexp(0, np.where(purchase[test], -log_odds, log_odds)).sum())
+    return total
 
 
 def _rf(seed: int, rows: int, columns: int) -> Any:
@@ -189,3 +327,130 @@ def _platt(margins: Floats, purchase: Bools) -> dict[str, float]:
 
     line = LogisticRegression(C=1e6, class_weight="balanced").fit(margins[:, None], purchase)
     return {"slope": float(line.coef_[0, 0]), "offset": float(line.intercept_[0])}
+
+
+# How good predictions are: F1 of the purchase class, ROC-AUC, PR-AUC, and how far probabilities can be believed.
+
+MEASURES = ("f1", "roc_auc", "pr_auc", "brier", "ece")
+"""F1 is the thesis's; of the two last, less is better."""
+
+_BINS = 10
+
+
+def measure_predictions(balanced: Floats, share: float, purchase: Bools) -> dict[str, float]:
+    """All `MEASURES`."""
+    # The thesis does not say of which class its F1 is. It is the purchase class here, as usual for a rare class.
+    # balanced: (n,) chances if half of the sessions bought. F1 counts a chance of one half or more as a purchase.
+    # purchase: (n,) whether each session holds an order.
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    has_both = bool(purchase.any()) and not bool(purchase.all())
+    chance = at_share(balanced, share)
+    return {
+        "f1": f1(balanced >= 0.5, purchase),
+        "roc_auc": float(roc_auc_score(purchase, balanced)) if has_both else float("nan"),
+        "pr_auc": float(average_precision_score(purchase, balanced)) if has_both else float("nan"),
+        "brier": float(np.mean((chance - purchase) ** 2)),
+        "ece": calibration_error(chance, purchase),
+    }
+
+
+def all_bought(share: float) -> dict[str, float]:
+    """What calling every session a purchase scores where `share` of them are: F1 = 2 · share / (1 + share)."""
+    # It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off. A model
+    # whose F1 is no higher has told nothing of the sessions.
+    return {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
+
+
+def f1(predicted: Bools, purchase: Bools) -> float:
+    """2 · hits / (predicted + bought); 0 where nothing was predicted and nothing bought."""
+    total = int(predicted.sum()) + int(purchase.sum())
+    return 2 * int((predicted & purchase).sum()) / total if total else 0.0
+
+
+def calibration_error(chance: Floats, purchase: Bools) -> float:
+    """Expected calibration error: |mean chance − share of purchases| over ten equally wide bins, by their size."""
+    bins = np.minimum((chance * _BINS).astype(np.int64), _BINS - 1)
+    off = np.bincount(bins, chance - purchase, minlength=_BINS)
+    return float(np.abs(off).sum() / len(chance))
+
+
+# Which sessions are trained on and which are predicted: by person, by time, or by chance (to see how that flatters).
+
+Scheme = Literal["grouped", "temporal", "ungrouped"]
+SCHEMES: tuple[Scheme, ...] = ("grouped", "temporal", "ungrouped")
+
+PAST = 0.8
+"""The share of sessions, in the order of their beginning, that is the past of the temporal split."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainTestSplit:
+    """Masks over examples; an example may be in neither."""
+
+    train: Bools
+    test: Bools
+
+
+def splits(examples: SessionExamples, scheme: Scheme, *, folds: int = 10, seed: int = 0) -> list[TrainTestSplit]:
+    """The splits of a scheme; one for "temporal"."""
+    if scheme == "temporal":
+        return [temporal_split(examples)]
+    if scheme == "grouped":
+        groups = people_of(examples)
+    else:
+        names = [f"{visitor}/{session}" for visitor, session in zip(examples.visitor, examples.session, strict=True)]
+        groups = np.unique(names, return_inverse=True)[1]
+    fold = assign_folds(groups, group_names(groups, examples), examples.purchase, folds, seed)
+    return [TrainTestSplit(fold != test_fold, fold == test_fold) for test_fold in range(folds)]
+
+
+def temporal_split(
+    examples: SessionExamples, *, past: float = PAST, cut: int | None = None, idle_minutes: float = IDLE_MINUTES
+) -> TrainTestSplit:
+    """Train on sessions that were over when the later ones began, and test on those later ones."""
+    cut = int(np.quantile(examples.began, past, method="lower")) if cut is None else cut
+    return TrainTestSplit(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
+
+
+def people_of(examples: SessionExamples) -> Ints:
+    """(n,) a number for the person behind each session."""
+    # Visitors and customers that were ever seen together are one person.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    visitors, visitor = np.unique(examples.visitor.astype(str), return_inverse=True)
+    named = np.array([name is not None for name in examples.customer])
+    customers, customer = np.unique(examples.customer[named].astype(str), return_inverse=True)
+    nodes = len(visitors) + len(customers)
+    edges = (np.ones(named.sum()), (visitor[named], len(visitors) + customer))
+    parts = connected_components(coo_array(edges, shape=(nodes, nodes)), directed=False)[1]
+    people: Ints = parts[visitor].astype(np.int64)
+    return people
+
+
+def assign_folds(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed: int) -> Ints:
+    """(n,) the fold of each session."""
+    # groups: (n,) the group of each session; a group is in one fold.
+    # purchase: (n,) whether each session holds an order.
+    if len(names) < folds:
+        raise VisirError(
+            f"{len(names):,} people cannot be dealt into {folds} folds.",
+            hint="fewer folds: --folds",
+            code="people-cannot-dealt-folds",
+        )
+    buys = np.bincount(groups, purchase, minlength=len(names)) > 0
+    mixed = [hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).hexdigest() for name in names]
+    order = sorted(range(len(names)), key=lambda group: (not buys[group], mixed[group]))
+    fold = np.empty(len(names), np.int64)
+    fold[order] = np.arange(len(names)) % folds
+    return fold[groups]
+
+
+def group_names(groups: Ints, examples: SessionExamples) -> list[str]:
+    """Name each group (0, 1, …) by its first session in the order of visitors."""
+    names: dict[int, str] = {}
+    for group, visitor, session in zip(groups.tolist(), examples.visitor, examples.session.tolist(), strict=True):
+        name = f"{visitor}/{session}"
+        names[group] = min(names.get(group, name), name)
+    return [names[group] for group in range(len(names))]

@@ -26,11 +26,18 @@ from visir.fingerprint import DIGEST_BYTES, hash_json
 from visir.progress import Progress
 from visir.sessions.examples import Sample, Setting, draw
 from visir.sessions.features import FEATURE_SETS, FeatureState, LearntFeatures, SessionFeature, features_of
-from visir.sessions.prediction.folds import SCHEMES, Scheme, TrainTestSplit, splits
-from visir.sessions.prediction.measures import measure_predictions
-from visir.sessions.prediction.models import MODELS, FittedClassifier, fit
-from visir.sessions.prediction.purchase_use import use_by_samples
-from visir.sessions.records import Bools, Floats, SessionExamples
+from visir.sessions.prediction.models import (
+    MODELS,
+    SCHEMES,
+    FittedClassifier,
+    Scheme,
+    TrainTestSplit,
+    fit,
+    measure_predictions,
+    splits,
+)
+from visir.sessions.prediction.purchase_model import use_by_samples
+from visir.sessions.table_labels import Bools, Floats, SessionExamples
 from visir.storage import MANIFEST, FolderKind, Manifest, counted, put, read_written_json
 from visir.threads import usable_cores
 

@@ -22,9 +22,9 @@ import numpy as np
 from visir.display import Plotted, Tabular, brief
 from visir.evaluation.significance import corrected
 from visir.sessions.features import FEATURE_SETS, FEATURES
-from visir.sessions.prediction.measures import MEASURES
+from visir.sessions.prediction.models import MEASURES
 from visir.sessions.prediction.study import PredictionCell
-from visir.sessions.records import Floats
+from visir.sessions.table_labels import Floats
 
 COMPARED = ("f1", "roc_auc")
 """The measures by which the feature sets are compared."""

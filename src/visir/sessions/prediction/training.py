@@ -18,7 +18,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
-from visir.sessions.engine import duckdb_engine
 from visir.sessions.examples import (
     KNOWN_AT,
     MIN_PAGES,
@@ -34,14 +33,12 @@ from visir.sessions.examples import (
     slices,
 )
 from visir.sessions.features import FEATURE_SETS, FeatureSet, LearntFeatures, features_of
-from visir.sessions.prediction.folds import people_of, temporal_split
 from visir.sessions.prediction.live_classifier import CLASSIFIERS
 from visir.sessions.prediction.live_report import live_report
-from visir.sessions.prediction.logistic import FOLDS
-from visir.sessions.prediction.models import MODELS, fit
-from visir.sessions.prediction.purchase_model import PurchaseModel, SettingModel
-from visir.sessions.prediction.purchase_use import use_by_live_model, use_by_samples
-from visir.sessions.records import STEPS, Bools, SessionExamples
+from visir.sessions.prediction.models import FOLDS, MODELS, fit, people_of, temporal_split
+from visir.sessions.prediction.purchase_model import PurchaseModel, SettingModel, use_by_live_model, use_by_samples
+from visir.sessions.source import duckdb_engine
+from visir.sessions.table_labels import STEPS, Bools, SessionExamples
 from visir.storage import read_written_json
 
 # Training by the protocol of the thesis: long sessions, six classifiers with class weights, a model for each setting.

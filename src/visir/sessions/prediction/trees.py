@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.sessions.records import Bools, Floats, Ints
+from visir.sessions.table_labels import Bools, Floats, Ints
 
 ROUNDS = 150
 LEAVES = 8

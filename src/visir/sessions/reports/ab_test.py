@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.reports.blocks import Block, Figure, Group, Notice, Paragraph, inline, production
-from visir.reports.page import Page, Section, write_page
-from visir.reports.svg import FAINT, SERIES, drawing, themed
+from visir.reports.page import Block, Figure, Group, Notice, Page, Paragraph, Section, inline, production, write_page
+from visir.reports.plots import FAINT, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from visir.reports.blocks import Block, Bullets, Fold
+from visir.reports.page import Block, Bullets, Fold
 from visir.reports.views.parts import facts
 from visir.sessions.description import Characterisation
-from visir.sessions.reports.findings import findings
+from visir.sessions.reports.intent import findings
 from visir.sessions.reports.statistic_view import plot as statistic_plot
 from visir.sessions.reports.tables import statistic_table, unavailable_table
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visir.reports.svg import DASHES, INK, SERIES, drawing
+from visir.reports.plots import DASHES, INK, SERIES, drawing
 from visir.sessions.features import FEATURE_SETS
-from visir.sessions.prediction.measures import all_bought
-from visir.sessions.prediction.models import TITLES
+from visir.sessions.prediction.models import TITLES, all_bought
 from visir.sessions.prediction.summary import Summary
 
 if TYPE_CHECKING:

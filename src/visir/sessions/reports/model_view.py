@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError
-from visir.reports.blocks import Block, Figure, Paragraph
-from visir.reports.svg import INK, SERIES, drawing, themed
+from visir.reports.page import Block, Figure, Paragraph
+from visir.reports.plots import INK, SERIES, drawing, themed
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 from visir.sessions.prediction.live_report import FEWEST_BUYERS

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from visir.reports.blocks import (
+from visir.reports.formats import to_csv, to_latex, to_markdown
+from visir.reports.page import (
     Block,
     Card,
     Cards,
@@ -15,16 +16,17 @@ from visir.reports.blocks import (
     Fold,
     Group,
     Notice,
+    Page,
     Paragraph,
+    Section,
     inline,
     production,
+    write_page,
 )
-from visir.reports.formats import to_csv, to_latex, to_markdown
-from visir.reports.page import Page, Section, write_page
-from visir.reports.svg import themed
+from visir.reports.plots import themed
 from visir.reports.table import Column, Table
 from visir.sessions.description import Characterisation, Statistic
-from visir.sessions.reports.findings import findings
+from visir.sessions.reports.intent import findings
 from visir.sessions.reports.statistic_plots import plots_of
 from visir.sessions.reports.tables import (
     card_rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.reports.blocks import Block, Notice
+from visir.reports.page import Block, Notice
 from visir.reports.table import Table
 from visir.reports.views.parts import facts
 from visir.sessions.making import Sessions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from visir.sessions.description import Statistic
-from visir.sessions.description.outcome_shares import BUYING, OTHER, OUTCOME_LABELS, RATE
+from visir.sessions.description.journeys import BUYING, OTHER, OUTCOME_LABELS, RATE
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
 
 if TYPE_CHECKING:

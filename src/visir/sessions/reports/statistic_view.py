@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.reports.blocks import Block, Fold, Paragraph
+from visir.reports.page import Block, Fold, Paragraph
 from visir.reports.table import Table
 from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.description import Statistic

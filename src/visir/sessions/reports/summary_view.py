@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from visir.reports.blocks import Block, Fold
+from visir.reports.page import Block, Fold
 from visir.reports.table import Table
 from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.prediction.summary import Summary

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from visir.reports.table import Cell, Column, Table
-from visir.sessions.counts import passed_over_words
 from visir.sessions.definition import FLAGS, REASONS
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
 from visir.sessions.description.differences import COUNTS_BELOW, LEAST_CASES
 from visir.sessions.description.statistic import percent
-from visir.sessions.reports.findings import WORDS, value_words
+from visir.sessions.reports.intent import WORDS, value_words
+from visir.sessions.table_labels import passed_over_words
 
 HIDDEN = "hidden"
 _DIGITS = {"%": 2, "σ": 2}

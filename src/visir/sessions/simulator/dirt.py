@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, raise_faults
-from visir.sessions.mapping import ACTIONS
-from visir.sessions.simulator.arrays import SECOND
-from visir.sessions.simulator.table import CodedEvents
+from visir.sessions.definition import ACTIONS
+from visir.sessions.simulator.simulate import CodedEvents
+from visir.sessions.simulator.truth import SECOND
 from visir.splitmix import seed_of, splitmix64
 
 _BOTS = 20

@@ -10,10 +10,236 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.sessions.simulator.arrays import EVENT_FIELDS, CauseArrays, empty_arrays
-from visir.sessions.simulator.kernels import fill
+from visir.jit import njit
+from visir.sessions.definition import ACTIONS
+from visir.sessions.simulator.shop import (
+    BASKET,
+    CHECKOUT,
+    CONFIRMATION,
+    MOST_PAGES,
+    MOST_SESSIONS,
+    PAGES,
+    PRODUCT,
+    SEARCH,
+    Shop,
+)
+from visir.sessions.simulator.truth import EVENT_FIELDS, SECOND, CauseArrays, SimulationArrays, empty_arrays
+from visir.sessions.table_labels import Floats
+from visir.splitmix import splitmix64
+
+# The simulation itself, one person after the other, compiled.
+
+RandomState = NDArray[np.uint64]
+# As in visir.sessions.ACTIONS. NumPy's numbers, because a plain one has a type of its own when compiled, and every
+# function is compiled anew for each.
+PAGE, QUERY, ADD, REMOVE, ORDER, OTHER = np.arange(6)
+_BASKET, _CHECKOUT, _CONFIRMATION = (np.int64(page) for page in (BASKET, CHECKOUT, CONFIRMATION))
+_NOTHING = np.int64(-1)
+_START = np.int64(0)
+QUERIES = 20_000
+"""Different texts that can be searched for."""
+SHORTEST, LONGEST = 2.0, 1500.0
+"""Bounds of a dwell time in seconds: after 25 minutes on a page the session still goes on."""
+_IDLE = 31 * 60 * SECOND
+
+
+@njit()
+def _next(state: RandomState) -> float:
+    """A number from 0 to 1 (never 0, never 1), and on to the next: SplitMix64."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    word = state[0]
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return (np.float64(word >> np.uint64(11)) + 0.5) * 2.0**-53
+
+
+@njit()
+def _place(seed: np.uint64, person: int) -> np.uint64:
+    """Where a person's random numbers begin."""
+    word = seed + (np.uint64(person) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
+    word = (word ^ (word >> np.uint64(32))) * np.uint64(0xDABA0B6EB09322E3)
+    word = (word ^ (word >> np.uint64(32))) * np.uint64(0xDABA0B6EB09322E3)
+    return word ^ (word >> np.uint64(32))
+
+
+@njit()
+def _drawn(cumulative: Floats, state: RandomState) -> int:
+    position, chance = 0, _next(state)
+    while position < cumulative.shape[0] - 1 and chance >= cumulative[position]:
+        position += 1
+    return position
+
+
+@njit()
+def _geometric(log_stay: float, most: int, state: RandomState) -> int:
+    """1, 2, …: at least one; `log_stay` is the logarithm of the chance of one more."""
+    return min(int(1.0 + np.log(_next(state)) / log_stay), most)
+
+
+@njit()
+def _dwell(causes: CauseArrays, intent: int, state: RandomState) -> int:
+    """A dwell time in µs (Box and Muller's normal number)."""
+    normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
+    seconds = np.exp(causes.dwells[intent, 0] + causes.dwells[intent, 1] * normal)
+    return int(min(max(seconds, SHORTEST), LONGEST) * SECOND)
+
+
+@njit()
+def _price(state: RandomState) -> float:
+    """In whole cents; the median is 25."""
+    normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
+    return float(np.round(2500 * np.exp(normal)) / 100)
+
+
+@njit()
+def _put(
+    rows: SimulationArrays, event: int, time: int, session: int, action: Any, page: Any, query: Any, price: float
+) -> int:
+    rows.time[event] = time
+    rows.session[event] = session
+    rows.action[event] = action
+    rows.page[event] = page
+    rows.query[event] = query
+    rows.price[event] = price
+    rows.recognised[event] = True
+    return event + 1
+
+
+@njit()
+def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, start: int, state: RandomState) -> int:
+    """All events of the session in `row`, from `start` on; returns the next free place."""
+    first = event
+    intent, device, bought = rows.intent[row], rows.device[row], rows.purchase[row]
+    pages = _geometric(causes.stops[intent, device], MOST_PAGES, state)
+    now, page = start, 0
+    basket, in_basket, price = False, 0.0, 0.0
+    queries, word, step = 0, 0, 0
+    checkout = int(_NOTHING)
+    for k in range(pages):
+        page = _drawn(causes.starts[intent] if k == 0 else causes.chains[intent, page], state)
+        if page == SEARCH and _next(state) < causes.typed[device]:
+            if queries == 0:
+                word = int(QUERIES * _next(state) ** 3)  # some are far more popular than others
+                step = 1 + 2 * int(QUERIES // 2 * _next(state))
+                queries = 1
+                query = 0
+            elif _next(state) < causes.retypes[intent]:
+                query = int(queries * _next(state))
+            else:
+                query = queries
+                queries += 1
+            event = _put(rows, event, now, row, QUERY, _NOTHING, (word + query * step) % QUERIES, np.nan)
+            now += SECOND // 5
+        price = _price(state) if page == PRODUCT else np.nan
+        event = _put(rows, event, now, row, PAGE, page, _NOTHING, price)
+        dwell = _dwell(causes, intent, state)
+        if page == PRODUCT and _next(state) < causes.adds[intent]:
+            event = _put(rows, event, now + dwell // 2, row, ADD, _NOTHING, _NOTHING, price)
+            basket = True
+            in_basket += price
+        elif page == BASKET and basket and _next(state) < causes.removes[intent]:
+            event = _put(rows, event, now + dwell // 2, row, REMOVE, _NOTHING, _NOTHING, np.nan)
+            basket = False
+            in_basket = 0.0
+        if bought and not basket and k == pages - 1:  # a purchase needs something in the basket
+            in_basket = _price(state)
+            event = _put(rows, event, now + 3 * dwell // 4, row, ADD, _NOTHING, _NOTHING, in_basket)
+        now += dwell
+    if bought or _next(state) < causes.abandons[intent]:
+        event = _put(rows, event, now, row, PAGE, _BASKET, _NOTHING, np.nan)
+        now += _dwell(causes, intent, state)
+        checkout = event
+        event = _put(rows, event, now, row, PAGE, _CHECKOUT, _NOTHING, np.nan)
+        pages += 2
+        if bought:
+            dwell = _dwell(causes, intent, state)
+            event = _put(rows, event, now + dwell // 2, row, ORDER, _NOTHING, _NOTHING, np.round(100 * in_basket) / 100)
+            event = _put(rows, event, now + dwell, row, PAGE, _CONFIRMATION, _NOTHING, np.nan)
+            pages += 1
+    rows.pages[row] = pages
+    if not rows.customer[row]:
+        rows.recognised[first:event] = False
+        return event
+    when = _next(state)
+    if when < causes.logs_in:
+        login = min(first + 1 + int(3 * _next(state)), event - 1)
+        rows.recognised[first:login] = False
+    elif when < causes.logs_in + causes.logs_in_at_checkout:
+        rows.recognised[first : checkout if checkout >= 0 else event] = False
+    return event
+
+
+@njit()
+def fill(
+    causes: CauseArrays, first: int, last: int, most_sessions: int, rows: SimulationArrays
+) -> tuple[int, int, int, bool]:
+    """Fill `rows`; returns the next person, the numbers of events and sessions, and whether there was too little
+    room."""
+    # What a session may need at most is free before it begins, so nothing is ever written behind the end.
+    state = np.zeros(1, np.uint64)
+    slots, starts = np.zeros(MOST_SESSIONS, np.int64), np.zeros(MOST_SESSIONS, np.int64)
+    busy = np.zeros((causes.device_factors.shape[0], MOST_SESSIONS), np.int64)
+    weeks = causes.wall.shape[0] // 168
+    event = row = int(_START)
+    for person in range(first, last):
+        if row >= most_sessions:
+            return person, event, row, False
+        state[0] = _place(causes.seed, person)
+        customer = _next(state) < causes.customer
+        population = 1 if customer else 0
+        regular = _next(state) < causes.regular[population]
+        count = _geometric(causes.sessions[population], MOST_SESSIONS, state)
+        if row + count > rows.person.shape[0]:
+            return person, event, row, True
+        for k in range(count):
+            slot = int(weeks * _next(state)) * 168 + _drawn(causes.weekdays, state) * 24
+            slot += _drawn(causes.hours, state)
+            start = causes.wall[slot] + int(3600 * SECOND * _next(state))
+            place = k
+            while place > 0 and starts[place - 1] > start:
+                slots[place], starts[place] = slots[place - 1], starts[place - 1]
+                place -= 1
+            slots[place], starts[place] = slot, start
+        busy[:] = 0
+        device = _drawn(causes.devices, state)
+        for k in range(count):
+            if event + 3 * MOST_PAGES + 10 > rows.time.shape[0]:
+                return person, event, row, True
+            before = device
+            if k > 0 and customer:
+                device = _drawn(causes.switches[before], state)
+            channel = _drawn(causes.channels, state)
+            hour, weekday = slots[k] % 24, slots[k] // 24 % 7
+            chance = causes.chances[population, 1 if regular else 0] * causes.device_factors[device]
+            chance *= causes.hour_factors[hour] * causes.weekday_factors[weekday] * causes.channel_factors[channel]
+            if device != before:
+                chance *= causes.switch_factor
+            bought = _next(state) < chance
+            rows.person[row] = person
+            rows.number[row] = k
+            rows.customer[row] = customer
+            rows.regular[row] = regular
+            rows.device[row] = device
+            rows.before[row] = before if k > 0 and customer else -1
+            rows.channel[row] = channel
+            rows.hour[row] = hour
+            rows.weekday[row] = weekday
+            rows.chance[row] = chance
+            rows.purchase[row] = bought
+            rows.intent[row] = _drawn(causes.intents[1 if bought else 0], state)
+            event = _session(causes, rows, event, row, starts[k], state)
+            # A browser that is still at an earlier session would join the two: the person takes another one.
+            browser = 0
+            while busy[device, browser] > starts[k]:
+                browser += 1
+            busy[device, browser] = rows.time[event - 1] + _IDLE
+            rows.browser[row] = device + 8 * browser
+            row += 1
+    return last, event, row, False
 
 
 @dataclass(frozen=True)
@@ -44,3 +270,153 @@ def simulate(causes: CauseArrays, first: int, last: int, *, most_sessions: int |
         {name: arrays[name][:used_sessions] for name in names[EVENT_FIELDS:]},
         done - first,
     )
+
+
+# Simulated arrays as tables: events with the columns of the preset `events`, and what was planted per session.
+
+EVENTS = pa.schema(
+    [
+        ("visitor", pa.dictionary(pa.int32(), pa.string())),
+        ("customer", pa.dictionary(pa.int32(), pa.string())),
+        ("time", pa.int64()),
+        ("device", pa.dictionary(pa.int8(), pa.string())),
+        ("channel", pa.dictionary(pa.int8(), pa.string())),
+        ("page", pa.dictionary(pa.int8(), pa.string())),
+        ("query", pa.dictionary(pa.int32(), pa.string())),
+        ("price", pa.float64()),
+        ("action", pa.dictionary(pa.int8(), pa.string())),
+    ]
+)
+PLANTED = pa.schema(
+    [
+        ("visitor", pa.string()),
+        ("began", pa.int64()),
+        ("person", pa.int64()),
+        ("customer", pa.string()),
+        ("regular", pa.bool_()),
+        ("device", pa.string()),
+        ("before", pa.string()),
+        ("channel", pa.string()),
+        ("hour", pa.int8()),
+        ("weekday", pa.int8()),
+        ("intent", pa.string()),
+        ("chance", pa.float64()),
+        ("purchase", pa.bool_()),
+        ("pages", pa.int16()),
+    ]
+)
+UNKNOWN = "scroll"
+"""An action that no mapping names; only a log with dirt has it."""
+_WORDS = pa.array([f"{text:05d}" for text in range(QUERIES)])
+
+
+@dataclass(frozen=True)
+class CodedEvents:
+    """Events as numbers, -1 for nothing: row i of the log arrives before row i + 1."""
+
+    # `visitor` and `customer` are positions in `visitors` and `people`, the numbers that become names; the others are
+    # codes.
+
+    visitor: NDArray[np.int32]
+    customer: NDArray[np.int32]
+    time: NDArray[np.int64]
+    device: NDArray[np.int8]
+    channel: NDArray[np.int8]
+    page: NDArray[np.int8]
+    query: NDArray[np.int32]
+    price: NDArray[np.float64]
+    action: NDArray[np.int8]
+    visitors: NDArray[np.int64]
+    people: NDArray[np.int64]
+
+    def rows(self, which: NDArray[Any], **replaced: Any) -> CodedEvents:
+        """Some rows, with other values in some columns."""
+        columns = {name: replaced[name] if name in replaced else getattr(self, name)[which] for name in EVENTS.names}
+        return CodedEvents(**columns, visitors=self.visitors, people=self.people)
+
+
+def code_events(simulated: SimulatedPeople) -> CodedEvents:
+    """The events in the order of time, people mixed."""
+    events, sessions = simulated.events, simulated.sessions
+    visitors, visitor = np.unique(_browsers(sessions), return_inverse=True)
+    people, person = np.unique(sessions["person"], return_inverse=True)
+    order = np.argsort(events["time"], kind="stable")
+    session = events["session"][order]
+    return CodedEvents(
+        visitor=visitor.astype(np.int32)[session],
+        customer=np.where(events["recognised"][order], person.astype(np.int32)[session], np.int32(-1)),
+        time=events["time"][order],
+        device=sessions["device"][session],
+        channel=sessions["channel"][session],
+        page=events["page"][order],
+        query=events["query"][order],
+        price=events["price"][order],
+        action=events["action"][order],
+        visitors=visitors,
+        people=people,
+    )
+
+
+def events_table(shop: Shop, causes: CauseArrays, log: CodedEvents) -> pa.Table:
+    """The events as they are written: see `EVENTS`."""
+    texts = {
+        "visitor": _names(causes, log.visitors),
+        "customer": _names(causes, -1 - log.people),
+        "device": pa.array(shop.devices.names),
+        "channel": pa.array(shop.channels.names),
+        "page": pa.array(PAGES),
+        "query": _WORDS,
+        "action": pa.array([*ACTIONS, UNKNOWN]),
+    }
+    columns = []
+    for name in EVENTS.names:
+        values = getattr(log, name)
+        array = pa.array(values, mask=~(values >= 0))  # a NaN is not ≥ 0 either
+        columns.append(pa.DictionaryArray.from_arrays(array, texts[name]) if name in texts else array)
+    return pa.table(columns, schema=EVENTS)
+
+
+def planted_table(shop: Shop, causes: CauseArrays, simulated: SimulatedPeople) -> pa.Table:
+    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), one person after the other."""
+    # `visitor` and `began` are those of the session in the events. Nobody can see `regular`, `intent` and `chance` (of
+    # a purchase, as the session begins).
+    sessions = simulated.sessions
+    events = simulated.events["session"]
+    began = simulated.events["time"][np.flatnonzero(np.diff(events, prepend=-1))]
+    customers = _names(causes, -1 - sessions["person"])
+    return pa.table(
+        [
+            _names(causes, _browsers(sessions)),
+            pa.array(began),
+            pa.array(sessions["person"]),
+            pa.array(np.array(customers), mask=~sessions["customer"]),
+            pa.array(sessions["regular"]),
+            _dictionary_array(sessions["device"], shop.devices.names).cast(pa.string()),
+            _dictionary_array(sessions["before"], shop.devices.names).cast(pa.string()),
+            _dictionary_array(sessions["channel"], shop.channels.names).cast(pa.string()),
+            pa.array(sessions["hour"]),
+            pa.array(sessions["weekday"] + np.int8(1)),
+            _dictionary_array(sessions["intent"], [intent.name for intent in shop.intents]).cast(pa.string()),
+            pa.array(sessions["chance"]),
+            pa.array(sessions["purchase"]),
+            pa.array(sessions["pages"]),
+        ],
+        schema=PLANTED,
+    )
+
+
+def _browsers(sessions: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    return np.asarray(sessions["person"] * 256 + sessions["browser"])
+
+
+def _names(causes: CauseArrays, numbers: NDArray[np.int64]) -> pa.Array:
+    """Sixteen hexadecimal digits, different ones for different numbers, as cookies look."""
+    words = splitmix64(causes.seed, numbers).astype(">u8").view(np.uint8).reshape(-1, 8)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    text = digits[np.stack([words >> 4, words & 15], axis=2).reshape(-1)]
+    ends = pa.py_buffer(np.arange(0, 16 * len(numbers) + 1, 16, dtype=np.int32))
+    return pa.Array.from_buffers(pa.string(), len(numbers), [None, ends, pa.py_buffer(text)])
+
+
+def _dictionary_array(codes: NDArray[np.int8], names: Any) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(list(names)))

@@ -19,8 +19,8 @@ from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions
 from visir.errors import CollectionError, ConfigurationError, VisirError, nearest, raise_faults
 from visir.evaluation.classification.classify import classify
+from visir.evaluation.classification.labelling import CAPTION, FOLDER, find_truth
 from visir.evaluation.classification.result import Classification
-from visir.evaluation.classification.truth import CAPTION, FOLDER, find_truth
 from visir.evaluation.intervals import difference_interval, interval_of
 from visir.evaluation.language import LanguageModel, language_model
 from visir.evaluation.measures import base_of
@@ -30,12 +30,22 @@ from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.records import Collection, Task
 from visir.robustness.corruptions import corrupt
-from visir.robustness.order_choices import order_choices
-from visir.robustness.perturb import perturb
-from visir.studies.profile.result import LeftOutTask, ModelProfile, ScoreDifference, SkillScore, in_order
-from visir.studies.profile.search_task import SearchTask
-from visir.studies.profile.skill import ABILITIES, Floor, Measured, Skill
-from visir.studies.profile.task import ProfileTask, reason_of, unread
+from visir.robustness.perturb import order_choices, perturb
+from visir.studies.profile.result import (
+    ABILITIES,
+    Floor,
+    LeftOutTask,
+    Measured,
+    ModelProfile,
+    ProfileTask,
+    ScoreDifference,
+    SearchTask,
+    Skill,
+    SkillScore,
+    in_order,
+    reason_of,
+    unread,
+)
 
 # Tasks of a profile in which pictures are classified: by prompts, or by a probe on vectors.
 

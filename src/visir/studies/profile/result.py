@@ -2,16 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from visir.display import Plotted, Tabular, brief, counted
+from visir.encoders.base import Encoder
+from visir.encoders.composed.encoder import ComposedEncoder
+from visir.encoders.composed.rule import CompositionRule
 from visir.errors import VisirError, nearest
+from visir.evaluation.assembly import assemble
+from visir.evaluation.chance import mean_chance
+from visir.evaluation.cross_modal import any_of_both
+from visir.evaluation.evaluate import evaluate
+from visir.evaluation.language import LanguageModel
+from visir.evaluation.results import Evaluation
+from visir.evaluation.significance import clusters_of
+from visir.evaluation.systems import EncoderSystem
+from visir.evaluation.systems.blind import BlindSystem
 from visir.plugins import load_target
-from visir.studies.profile.skill import ABILITIES
+from visir.records import Task
+
+# What a row of a profile is called, and what a task measures for it.
+
+ABILITIES: Mapping[str, str] = {
+    "retrieval": "Find the right one among many.",
+    "composition": "Tell apart what has the same words or the same things: who is where, which colour, how many.",
+    "language": "Read other languages, and long texts.",
+    "classification": "Name what is in a picture.",
+    "robustness": "Find the right one although the caption or the picture is damaged.",
+}
+"""The abilities in the order of the page, with what each is."""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One row of a profile."""
+
+    name: str  # in short, for `--tasks` and JSON: "text-to-image"
+    title: str  # for people: "a caption finds its picture"
+    ability: str  # a key of `ABILITIES`
+    task: str = ""  # the task of the source: "t2i"
+    measure: str = "hit@1"  # the measure: a share from 0 to 1 whose chance is known
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What is reached without a look at the query, or why that is not known."""
+
+    value: float | None  # the share; None where it is not known
+    by: str = ""  # what reaches it: "the most frequent class", or a language model by name
+    reason: str = ""  # why it is not known
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a task gives for one skill of one model."""
+
+    values: NDArray[np.float64]  # (n,) one value per query or picture, from 0 to 1
+    clusters: NDArray[Any] | None  # (n,) the image or item of each query; None where queries are independent
+    chance: float  # what random scores reach
+    candidates: str  # how many candidates a query has: "200", "2 to 4"
+    protocol: tuple[tuple[str, str], ...]  # (label, value) rows: everything on which the number depends
+    notes: tuple[str, ...] = ()  # what a reader must know
+    floor: Floor | None = None  # what is reached without a look at the query; None where that makes no sense
+
+
+# What a task of a profile is: a source of data, and the skills that are measured on it.
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProfileTask(ABC):
+    """One source of data, opened and measured once for all of its skills."""
+
+    source: str  # the name of the data: "scenes", "flickr8k"
+    skills: tuple[Skill, ...]  # the rows that it gives
+    open: Callable[[], Any]  # opens the data. It is called once, when the task is measured.
+
+    def prepare(self) -> Any:
+        """The data with all that the skills share: made once, for every model."""
+        return self.open()
+
+    @abstractmethod
+    def missing(self, data: Any, skill: Skill, encoder: Encoder) -> str:
+        """What a model cannot take that the skill needs: "reads no texts"; "" for nothing."""
+
+    @abstractmethod
+    def measure(self, data: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
+        """Measure a model."""
+
+    def floors(
+        self, data: Any, skills: Sequence[Skill], language_model: Callable[[str], LanguageModel]
+    ) -> Mapping[str, Floor]:
+        """What is reached without a look at the queries, by the name of the skill, as far as that makes sense."""
+        return {}
+
+
+def unread(needed: Sequence[str], encoder: Encoder) -> str:
+    """What a model does not read of what is needed, in words."""
+    lacking = [f"{name}s" for name in ("text", "image") if name in needed and name not in encoder.modalities]
+    return f"{encoder.card.name} reads no {' and no '.join(lacking)}" if lacking else ""
+
+
+def reason_of(fault: VisirError) -> str:
+    """Why something was not measured, in a line."""
+    return f"{fault.message.rstrip('.')}{f'; {fault.hint}' if fault.hint else ''}"
 
 
 @dataclass(frozen=True)
@@ -30,7 +131,7 @@ class SkillScore:
     source: str  # the data: "scenes"
     skill: str  # the task in short: "typos"
     title: str  # the same for people
-    ability: str  # a key of `visir.studies.profile.skill.ABILITIES`
+    ability: str  # a key of `visir.studies.profile.result.ABILITIES`
     measure: str  # the measure: "hit@1"
     queries: int  # how many queries or pictures were measured
     candidates: str  # how many candidates each has
@@ -179,3 +280,117 @@ def _plain_score(row: SkillScore) -> dict[str, Any]:
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(value, float) and isnan(value) else value for name, value in values.items()}
+
+
+# Tasks of a profile in which queries search documents: retrieval, choices, composed queries.
+
+GROUP_SCORE = "group_score"
+"""The measure that needs all tasks of an item."""
+COMPOSE = "sum(0.5)"
+"""How a model that reads texts and images apart answers a query of both."""
+
+
+_NO_TEXTS = "a model of texts alone cannot choose among pictures"
+_NO_MODEL = "no language model is at hand: blind=NAME (--blind NAME), gpt2 or a file of captions"
+
+
+@dataclass(frozen=True, eq=False)
+class SearchData:
+    """A source that was opened, and the tasks of it that are measured."""
+
+    source: Any
+    tasks: Mapping[str, Task]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchTask(ProfileTask):
+    """Queries search documents, in `visir.evaluate`."""
+
+    split: str | None = None  # the split that is measured; None is everything
+    relevance: str | None = None  # the set of judgements; None is the usual one
+    # A language model that chooses without a look at the query, as "blind:NAME" of `visir.evaluate`; "" for none.
+    blind_model: str = ""
+
+    def prepare(self) -> SearchData:
+        """Open the source, and assemble the tasks that the skills need; a group score needs all of them."""
+        source = self.open()
+        grouped = any(skill.measure == GROUP_SCORE for skill in self.skills)
+        tasks = assemble(
+            source,
+            split=self.split,
+            relevance=self.relevance,
+            captions="all",
+            gallery="split",
+            tasks=None if grouped else [skill.task for skill in self.skills],
+            folds=1,
+        ).tasks
+        return SearchData(source, tasks)
+
+    def missing(self, data: SearchData, skill: Skill, encoder: Encoder) -> str:
+        """What of the queries and the documents the model does not read."""
+        tasks = data.tasks.values() if skill.measure == GROUP_SCORE else [data.tasks[skill.task]]
+        kinds = {kind for task in tasks for side in (task.queries, task.documents) for kind in side.kinds}
+        return unread(
+            [part for kind in kinds - ({"text+image"} & encoder.modalities) for part in kind.split("+")], encoder
+        )
+
+    def measure(
+        self, data: SearchData, skills: Sequence[Skill], encoder: Encoder, **encoding: Any
+    ) -> dict[str, Measured]:
+        """Search once for all skills, and take their measures."""
+        grouped = any(skill.measure == GROUP_SCORE for skill in skills)
+        wanted = {skill.task for skill in skills}
+        tasks = {name: task for name, task in data.tasks.items() if grouped or name in wanted}
+        system = EncoderSystem(_composed(encoder, tasks), zero_queries="unanswered", **encoding)
+        evaluation = self._evaluate(data, system, skills, list(tasks))
+        card = tuple(evaluation.protocol.card())
+        measured = {}
+        for skill in skills:
+            task = tasks[skill.task]
+            measured[skill.name] = Measured(
+                evaluation.values(skill.task, skill.measure),
+                clusters_of(evaluation.result, skill.task),
+                mean_chance(tasks, skill.task, skill.measure),
+                str(task.pools).partition(" ")[0] if task.pools is not None else f"{task.gallery.size:,}",
+                card,
+                evaluation.notes,
+            )
+        return measured
+
+    def floors(
+        self, data: SearchData, skills: Sequence[Skill], language_model: Callable[[str], LanguageModel]
+    ) -> Mapping[str, Floor]:
+        """What a language model reaches that takes the likelier text, where a query has candidates of its own."""
+        floors: dict[str, Floor] = {}
+        of_texts: list[Skill] = []
+        for skill in skills:
+            task = data.tasks[skill.task]
+            if task.pools is None:
+                continue
+            grouped = list(data.tasks.values()) if skill.measure == GROUP_SCORE else [task]
+            if any(part.documents.modality != "text" for part in grouped):
+                floors[skill.name] = Floor(None, reason=_NO_TEXTS)
+            elif not self.blind_model:
+                floors[skill.name] = Floor(None, reason=_NO_MODEL)
+            else:
+                of_texts.append(skill)
+        if not of_texts:
+            return floors
+        try:
+            blind = BlindSystem(language_model(self.blind_model))
+            evaluation = self._evaluate(data, blind, of_texts, list(dict.fromkeys(skill.task for skill in of_texts)))
+        except VisirError as fault:
+            return floors | {skill.name: Floor(None, reason=reason_of(fault)) for skill in of_texts}
+        values = {skill.name: evaluation.values(skill.task, skill.measure) for skill in of_texts}
+        return floors | {name: Floor(float(np.mean(value)), blind.model.name) for name, value in values.items()}
+
+    def _evaluate(self, data: SearchData, system: Any, skills: Sequence[Skill], tasks: list[str]) -> Evaluation:
+        measures = list(dict.fromkeys(skill.measure for skill in skills))
+        return evaluate(data.source, system, tasks, split=self.split, relevance=self.relevance, measures=measures)
+
+
+def _composed(encoder: Encoder, tasks: Mapping[str, Task]) -> Encoder:
+    """The encoder, which can also answer queries of a text and an image, where there are some."""
+    if not any_of_both(tasks) or "text+image" in encoder.modalities:
+        return encoder
+    return ComposedEncoder(encoder, CompositionRule.parse(COMPOSE))

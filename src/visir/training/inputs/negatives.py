@@ -12,8 +12,7 @@ from torch import Tensor
 
 from visir.encoders.towers.base import Inputs
 from visir.training.hard_negatives import MinedNegatives
-from visir.training.inputs.base import EpochRandom, InputSource
-from visir.training.inputs.positional_random import NEGATIVES, uniform
+from visir.training.inputs.base import NEGATIVES, EpochRandom, InputSource, uniform
 
 Rows = NDArray[np.int64]
 

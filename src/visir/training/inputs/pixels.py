@@ -18,9 +18,8 @@ from visir.encoders.towers.base import Backbone, Inputs
 from visir.errors import ConfigurationError, ImageError
 from visir.records import Collection
 from visir.threads import usable_cores
-from visir.training.inputs.base import EpochRandom
+from visir.training.inputs.base import PICTURES, EpochRandom
 from visir.training.inputs.picture_cache import PictureCache
-from visir.training.inputs.positional_random import PICTURES
 from visir.training.sides import Augmentation
 
 # Augmentation of pictures: random crops, mirroring, erased rectangles; a function of the epoch and the key alone.

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from visir.encoders.base import Encoder
 from visir.encoders.forms import as_dense
-from visir.encoders.suffixes import with_suffixes
+from visir.encoders.loading import with_suffixes
 from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
-from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.towers.gru import WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection
 from visir.records.shortcuts import DIGITS
-from visir.shortcuts.numbers import numbers
-from visir.shortcuts.stamp import Stamp
+from visir.shortcuts.stamp import Stamp, numbers
 from visir.shortcuts.view import caption_places, ending, endings, picture_numbers, picture_places, plain_texts
 from visir.training.inputs.base import EpochRandom, InputSource
 

@@ -11,14 +11,15 @@ from typing import Annotated
 from pydantic import Field
 
 from visir.training.objectives.cosine import CosineSettings
-from visir.training.objectives.filip import FILIPSettings
 from visir.training.objectives.ifm import IFMSettings
-from visir.training.objectives.infonce import InfoNCESettings
-from visir.training.objectives.itd import ITDSettings
-from visir.training.objectives.ltd import LTDSettings
-from visir.training.objectives.multi_positive import MultiPositiveSettings
-from visir.training.objectives.sigmoid import SigmoidSettings
-from visir.training.objectives.triplet import TripletSettings
+from visir.training.objectives.infonce import (
+    FILIPSettings,
+    InfoNCESettings,
+    MultiPositiveSettings,
+    SigmoidSettings,
+    TripletSettings,
+)
+from visir.training.objectives.ltd import ITDSettings, LTDSettings
 from visir.training.settings import Settings
 
 Contrastive = Annotated[

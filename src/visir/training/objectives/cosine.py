@@ -7,8 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.similarity import precise
-from visir.training.objectives.temperature import OwnScale
+from visir.training.objectives.similarity import OwnScale, precise
 from visir.training.settings import Settings
 
 

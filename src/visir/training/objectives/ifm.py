@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.false_negatives import FalseNegatives
-from visir.training.objectives.similarity import cosines, symmetric_cross_entropy
-from visir.training.objectives.temperature import OwnScale, Temperature
+from visir.training.objectives.similarity import OwnScale, Temperature, cosines, symmetric_cross_entropy
 from visir.training.settings import Settings
 from visir.training.sides import Positive
 

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from visir.errors import ConfigurationError, raise_faults
 from visir.training.objectives import Auxiliary, Contrastive
 from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.objectives.itd import ITD
 from visir.training.objectives.joins import Constraint, Dual, JoinSettings
-from visir.training.objectives.ltd import LTD
-from visir.training.objectives.temperature import OwnScale, Temperature
+from visir.training.objectives.ltd import ITD, LTD
+from visir.training.objectives.similarity import OwnScale, Temperature
 
 
 class Objective(nn.Module):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Literal
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.training.objectives.base import VectorPairs
@@ -37,3 +41,54 @@ def symmetric_cross_entropy(logits: Tensor, anchor_rows: Tensor, false_negatives
 def cross_entropy(logits: Tensor) -> Tensor:
     """The mean cross-entropy of the rows of (n, n or more) logits, where candidate i is the answer of query i."""
     return functional.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+
+
+# The temperature of a softmax over cosines, fixed or learnt.
+
+_SHARPEST = math.log(100.0)
+"""The largest log(1 / τ) that a learnt temperature may have (CLIP, Radford et al. 2021, section 2.5): beyond it
+training is unstable."""
+
+
+@dataclass(frozen=True)
+class OwnScale:
+    """What a pretrained model was trained with; None where it has none."""
+
+    temperature: float | None = None  # τ of a softmax, or the inverse of a sigmoid's scale
+    bias: float | None = None  # of a sigmoid (SigLIP)
+
+    def temperature_of(self, setting: float | Literal["own"]) -> float:
+        """The temperature that a recipe asks for."""
+        value = self.temperature if setting == "own" else setting
+        assert value is not None, "build_objective has looked"
+        return value
+
+
+class Temperature(nn.Module):
+    """Divides by τ > 0, which is kept as log(1 / τ) in float64."""
+
+    # Libraries that speak of a *scale* mean 1 / τ. A learnt τ that has passed 0.01 is put back there before the next
+    # batch, as CLIP's authors do; clamping inside the graph instead would cut its gradient off and it could never
+    # return. With `bounded=False` it may go on (SigLIP).
+
+    def __init__(self, start: float, *, learnt: bool, bounded: bool = True) -> None:
+        super().__init__()
+        self.learnt, self.bounded = learnt, bounded
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(start), dtype=torch.float64), requires_grad=learnt)
+
+    @property
+    def value(self) -> float:
+        """τ as it stands now."""
+        return math.exp(-float(self.log_scale.detach()))
+
+    @property
+    def unread(self) -> float | Tensor:
+        """`value`, or on a GPU a tensor of it."""
+        return self.value if self.log_scale.device.type == "cpu" else self.log_scale.detach().neg().exp()
+
+    def forward(self, cosines: Tensor) -> Tensor:
+        """The logits of a softmax: `cosines` / τ."""
+        if self.learnt and self.bounded:
+            with torch.no_grad():
+                self.log_scale.clamp_(max=_SHARPEST)
+        return cosines * self.log_scale.exp().to(cosines.dtype)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene
 from visir.collections.scenes.language import Caption, article, caption_of, plural, sentence, ways_to_say
 from visir.collections.scenes.languages.grammar import SIDES, Grammar, Side, Thing
+from visir.collections.scenes.palette import Draws
 from visir.collections.scenes.render import FIGURES
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene
 from visir.collections.scenes.languages.grammar import GenderedNoun, SentenceGrammar, Side
+from visir.collections.scenes.palette import Draws
 
 NOUNS: dict[str, GenderedNoun] = {
     "dog": GenderedNoun("chien", "m"), "cat": GenderedNoun("chat", "m"), "rabbit": GenderedNoun("lapin", "m"),

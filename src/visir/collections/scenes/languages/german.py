@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene
 from visir.collections.scenes.languages.grammar import SentenceGrammar, Side
+from visir.collections.scenes.palette import Draws
 
 Case = Literal["nominative", "accusative", "dative"]
 

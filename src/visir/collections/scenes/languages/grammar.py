@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal, NamedTuple
 
-from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import CAPTIONS_PER_SCENE, Scene
 from visir.collections.scenes.language import KINDS, TELLS, Caption, sentence
+from visir.collections.scenes.palette import Draws
 
 Thing = Literal["subject", "companion"]
 Side = Literal["left", "right"]
