@@ -49,7 +49,7 @@ def main() -> None:
 
         from visir.products.evaluation import evaluate_task
         from visir.products.generated_vectors import generate_vectors
-        from visir.products.model.recipe import CategoriesRecipe
+        from visir.products.model.trained import CategoriesRecipe
         from visir.products.relevance import SETTINGS
         from visir.products.systems import CategoryVectorSystem
         from visir.products.task import Split, category_task

@@ -15,8 +15,7 @@ from hub_server import COMMIT, Hub, running_hub
 import visir
 from refusals import refused
 from visir.encoders.loading import load
-from visir.encoders.models.hub import refuse_code, trusted_code
-from visir.encoders.models.model_files import find_model
+from visir.encoders.models.hub import find_model, refuse_code, trusted_code
 from visir.encoders.models.sentence import packaged_model
 from visir.errors import EncoderError
 

@@ -21,7 +21,7 @@ from PIL import Image
 from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
-from visir.encoders.models.model_files import find_model
+from visir.encoders.models.hub import find_model
 from visir.encoders.models.tokens import Tokens
 from visir.errors import EncoderError, ImageError, VisirError
 

@@ -33,7 +33,7 @@ from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, PretrainedTower
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
-from visir.evaluation.text_reading import read_texts
+from visir.evaluation.sources import read_texts
 
 # --- the helper -------------------------------------------------------------------------------------------------------
 

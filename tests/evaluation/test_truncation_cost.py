@@ -11,7 +11,7 @@ from verbs import say
 from visir.cli.shortcuts import truncation as verb
 from visir.encoders.truncation import TextLimit
 from visir.errors import ConfigurationError
-from visir.evaluation.text_reading import length_bands, read_texts
+from visir.evaluation.sources import length_bands, read_texts
 from visir.records import Collection
 from visir.reports import write_report
 from visir.reports.views import truncation as view

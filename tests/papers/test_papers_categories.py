@@ -25,7 +25,7 @@ from visir.products import open_catalogue
 from visir.products.evaluation import evaluate
 from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment, error_draws
 from visir.products.landing import first_answers
-from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
+from visir.products.model.trained import find_categories_recipe, read_categories_recipe
 from visir.products.systems import TitleBm25
 from visir.products.task import folds
 

@@ -14,14 +14,15 @@ from visir.encoders import load
 from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.products.encoding import CatalogueVectors, encode_catalogue
 from visir.products.generated import GeneratedCatalogue
-from visir.products.model.objective import CategoryLoss
-from visir.products.model.recipe import (
+from visir.products.model.trained import (
+    CategoriesModel,
     CategoriesRecipe,
+    CategoryLoss,
     find_categories_recipe,
+    load_categories_model,
     read_categories_recipe,
     shipped_categories_recipes,
 )
-from visir.products.model.trained import CategoriesModel, load_categories_model
 from visir.products.opening import CategoryTree
 from visir.products.training import train_categories
 from visir.training.step_log import Epoch

@@ -8,8 +8,9 @@ import pytest
 
 from visir.sparse.recipe import LossSettings
 from visir.sparse.run import SparseLoss
-from visir.training.objectives.ifm import IFM, IFMSettings
 from visir.training.objectives.infonce import (
+    IFM,
+    IFMSettings,
     InfoNCE,
     InfoNCESettings,
     MultiPositive,

@@ -9,8 +9,7 @@ import pytest
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.training.objectives.ifm import IFMSettings
-from visir.training.objectives.infonce import InfoNCESettings, TripletSettings
+from visir.training.objectives.infonce import IFMSettings, InfoNCESettings, TripletSettings
 from visir.training.recipe import expand, read_recipe
 from visir.training.settings import to_toml
 from visir.training.shipped import find_recipe, shipped_recipes, summary

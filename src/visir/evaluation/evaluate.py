@@ -23,11 +23,10 @@ from visir.evaluation.options import check_options, check_plain
 from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import candidates_line, queries_line, score, skips_first, without_first_answers
 from visir.evaluation.second_stage import apply, second_stage
-from visir.evaluation.sources import check_open_options, is_judgements, open_tasks
+from visir.evaluation.sources import check_open_options, is_judgements, open_tasks, reading_of
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
 from visir.evaluation.systems.vectors import FORMS, dense, is_run, opened, vectors_by_side
 from visir.evaluation.task_defaults import measures_of, ties_of
-from visir.evaluation.text_reading import reading_of
 from visir.records import Gallery, MultiVectorEmbeddings, Protocol, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity

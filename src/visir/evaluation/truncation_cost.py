@@ -15,8 +15,7 @@ from visir.evaluation.assembly import assemble
 from visir.evaluation.by_label import ByLabel, LabelDifferences, LabelRow
 from visir.evaluation.evaluate import evaluate as evaluate_source
 from visir.evaluation.results import Evaluation
-from visir.evaluation.sources import open_tasks
-from visir.evaluation.text_reading import CUT, LENGTH, TRUNCATION, WHOLE, read_texts, texts_of
+from visir.evaluation.sources import CUT, LENGTH, TRUNCATION, WHOLE, open_tasks, read_texts, texts_of
 from visir.records import Task
 
 

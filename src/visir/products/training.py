@@ -13,15 +13,17 @@ import torch
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.errors import ConfigurationError, require
 from visir.products.encoding import CatalogueVectors
-from visir.products.model.objective import CategoryInfoNCE
-from visir.products.model.recipe import CategoriesRecipe, find_categories_recipe, read_categories_recipe
 from visir.products.model.trained import (
     LAYOUT,
     CategoriesModel,
+    CategoriesRecipe,
+    CategoryInfoNCE,
     ProductSource,
     ProductSpec,
     ProductTower,
+    find_categories_recipe,
     load_categories_model,
+    read_categories_recipe,
     widths_of,
     write_files,
 )

@@ -19,8 +19,7 @@ from visir.records import Collection, Modality
 from visir.shortcuts.view import endings, plain
 from visir.training.data import given_file
 from visir.training.models import ModelLoader
-from visir.training.objectives.cosine import CosineSettings
-from visir.training.objectives.infonce import FILIPSettings
+from visir.training.objectives.infonce import CosineSettings, FILIPSettings
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import Recipe
 from visir.training.sides import (

@@ -9,8 +9,8 @@ from visir.encoders.base import Encoder
 from visir.encoders.families import facts_of_folder, named_like
 from visir.encoders.families import models as known_models
 from visir.encoders.loading import family_named, require_packages
+from visir.encoders.models.hub import find_model
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.models.model_files import find_model
 from visir.encoders.models.sentence import find
 from visir.encoders.models.small import BagOfWords
 from visir.encoders.models.views import ImageViews

@@ -19,7 +19,7 @@ from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE, family_of
 from visir.encoders.loading import load
 from visir.encoders.models import tower_files
 from visir.encoders.models.foreign import check_configurations
-from visir.encoders.models.model_files import ModelFiles
+from visir.encoders.models.hub import ModelFiles
 from visir.encoders.models.tower_files import check_base_encoder
 from visir.encoders.models.towers import SIDES, TowersEncoder
 from visir.encoders.models.transformers_refusals import COLPALI_ENGINE

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.model_files import ModelFiles
+from visir.encoders.models.hub import ModelFiles
 from visir.encoders.models.precision import inference, to_tensor, to_vectors
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
 from visir.encoders.models.transformers_kinds import ModelKind

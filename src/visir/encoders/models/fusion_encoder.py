@@ -23,8 +23,7 @@ from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.fusion_config import Sizes, read_config, scalars
 from visir.encoders.models.fusion_model import UNUSED, FusionFamily, FusionImageTower, FusionModel, FusionTextTower
-from visir.encoders.models.hub import positive_number, template_of
-from visir.encoders.models.model_files import loading
+from visir.encoders.models.hub import loading, positive_number, template_of
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, random_weights
 from visir.encoders.models.small import find_vocabulary

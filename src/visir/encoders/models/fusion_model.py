@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.models.fusion_config import Sizes
+from visir.encoders.models.hub import loading, read_small_files
 from visir.encoders.models.image_input import ImageInput
-from visir.encoders.models.model_files import loading, read_small_files
 from visir.encoders.models.pretrained_towers import random_weights, recompute_activations
 from visir.encoders.models.small import CaptionTokens
 from visir.encoders.models.tower_families import TokenTower

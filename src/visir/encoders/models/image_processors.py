@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.models.grey_levels import GreyLevels, ramp
-from visir.encoders.models.model_files import only_errors
+from visir.encoders.models.hub import only_errors
 from visir.encoders.models.patch_images import NaFlexProcessor
 from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.errors import EncoderError, ImageError

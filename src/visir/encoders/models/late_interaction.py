@@ -20,9 +20,8 @@ from PIL.Image import Image
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.hub import one_of, positive_number, template_of
+from visir.encoders.models.hub import ModelFiles, loading, one_of, positive_number, template_of
 from visir.encoders.models.image_places import Boxes, token_places
-from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.encoders.models.token_pieces import token_pieces

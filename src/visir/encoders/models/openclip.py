@@ -15,8 +15,7 @@ import torch
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.foreign import check_configurations, check_openclip
-from visir.encoders.models.hub import template_of
-from visir.encoders.models.model_files import loading
+from visir.encoders.models.hub import loading, template_of
 from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
 from visir.encoders.models.pretrained_towers import (
     PretrainedTowersEncoder,

@@ -18,8 +18,8 @@ from torch import nn
 
 from visir.encoders.models.foreign import check_openclip
 from visir.encoders.models.grey_levels import GreyLevels, ramp
+from visir.encoders.models.hub import loading
 from visir.encoders.models.image_processors import check_sliver
-from visir.encoders.models.model_files import loading
 from visir.encoders.models.pretrained_towers import no_checkpointing, part, random_weights, recompute_activations
 from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.models.text_tokens import FastTokens, TokenRules

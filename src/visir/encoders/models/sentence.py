@@ -22,8 +22,7 @@ from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.models import sentence_cross_encoder
-from visir.encoders.models.hub import positive_number, trusted_code
-from visir.encoders.models.model_files import ModelFiles, find_model, read_configuration
+from visir.encoders.models.hub import ModelFiles, find_model, positive_number, read_configuration, trusted_code
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.sentence_encoder import SentenceEncoder
 from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, model_type, refuse_cross_encoder

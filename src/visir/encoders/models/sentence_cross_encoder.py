@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.hub import CODE_OPTIONS
-from visir.encoders.models.model_files import loading
+from visir.encoders.models.hub import CODE_OPTIONS, loading
 from visir.encoders.models.precision import inference
 from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, check_marks, modalities_of, takes_messages
 from visir.encoders.models.sentence_loading import SentenceRequest

@@ -18,7 +18,7 @@ from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
 from visir.encoders.models.compiled_towers import CompiledTowers
-from visir.encoders.models.model_files import loading
+from visir.encoders.models.hub import loading
 from visir.encoders.models.precision import inference, no_vectors, to_vectors
 from visir.encoders.models.sentence_inputs import (
     Features,

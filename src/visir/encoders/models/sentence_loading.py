@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from visir.encoders.models.hub import CODE_OPTIONS, positive_number, refuse_code, template_of
-from visir.encoders.models.model_files import (
+from visir.encoders.models.hub import (
+    CODE_OPTIONS,
     ModelFiles,
     loading,
     no_progress_bar,
     other_repositories,
+    positive_number,
     read_configuration,
     read_modules,
+    refuse_code,
+    template_of,
 )
 from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
 from visir.encoders.models.sentence_inputs import message_values, takes_messages

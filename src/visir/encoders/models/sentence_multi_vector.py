@@ -18,17 +18,21 @@ from PIL.Image import Image
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.hub import CODE_OPTIONS, positive_number, refuse_code, template_of, trusted_code
-from visir.encoders.models.image_places import Boxes, token_places
-from visir.encoders.models.late_interaction import token_vectors
-from visir.encoders.models.model_files import (
+from visir.encoders.models.hub import (
+    CODE_OPTIONS,
     ModelFiles,
     loading,
     no_progress_bar,
     other_repositories,
+    positive_number,
     read_configuration,
     read_modules,
+    refuse_code,
+    template_of,
+    trusted_code,
 )
+from visir.encoders.models.image_places import Boxes, token_places
+from visir.encoders.models.late_interaction import token_vectors
 from visir.encoders.models.precision import inference
 from visir.encoders.models.processor_values import processor_values
 from visir.encoders.models.sentence_inputs import PictureShapes, as_texts, check_marks

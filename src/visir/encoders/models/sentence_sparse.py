@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.model_files import loading
+from visir.encoders.models.hub import loading
 from visir.encoders.models.precision import inference
 from visir.encoders.models.sentence_encoder import SentenceEncoder
 from visir.encoders.models.sentence_inputs import SentencePictures

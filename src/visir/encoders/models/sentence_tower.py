@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from visir.encoders.models.model_files import (
+from visir.encoders.models.hub import (
     SAFETENSORS,
     SMALL_FILES,
     TORCH_BIN,

@@ -14,14 +14,16 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import ADAPTER_FILE
 from visir.encoders.models import adapter_files, late_interaction, sentence, sentence_multi_vector
-from visir.encoders.models.hub import CODE_OPTIONS, refuse_code, trusted_code
-from visir.encoders.models.model_files import (
+from visir.encoders.models.hub import (
+    CODE_OPTIONS,
     ModelFiles,
     find_model,
     loading,
     only_errors,
     other_repositories,
     read_configuration,
+    refuse_code,
+    trusted_code,
 )
 from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
 from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind

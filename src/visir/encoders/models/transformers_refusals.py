@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from visir.encoders.models.model_files import ModelFiles
+from visir.encoders.models.hub import ModelFiles
 from visir.encoders.models.transformers_kinds import ModelKind, model_type_of
 from visir.errors import EncoderError
 

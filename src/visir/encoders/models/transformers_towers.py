@@ -17,9 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.devices import COMPILED, pick_device
-from visir.encoders.models.hub import one_of, positive_number, template_of
+from visir.encoders.models.hub import (
+    SMALL_FILES,
+    ModelFiles,
+    loading,
+    one_of,
+    positive_number,
+    read_small_files,
+    template_of,
+)
 from visir.encoders.models.image_processors import BACKENDS, ImageProcessor, image_processor, processor_file
-from visir.encoders.models.model_files import SMALL_FILES, ModelFiles, loading, read_small_files
 from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
 from visir.encoders.models.pretrained_towers import (
     PretrainedTowersEncoder,

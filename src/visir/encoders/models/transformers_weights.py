@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from visir.encoders.models.model_files import ModelFiles, no_progress_bar, only_errors
+from visir.encoders.models.hub import ModelFiles, no_progress_bar, only_errors
 from visir.errors import EncoderError
 
 

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from visir.encoders.intake import UNSPACED
 from visir.encoders.towers import packed_gru
 from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
-from visir.encoders.unspaced import UNSPACED
 from visir.errors import EncoderError
 from visir.files import open_binary, read_lines
 

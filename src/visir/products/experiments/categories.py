@@ -33,7 +33,7 @@ from visir.training.recipe import expand
 
 if TYPE_CHECKING:
     from visir.products.evaluation import CategoryEvaluation
-    from visir.products.model.recipe import CategoriesRecipe
+    from visir.products.model.trained import CategoriesRecipe
     from visir.products.systems import CategorySystem
     from visir.products.task import Split
     from visir.records.catalogue import Catalogue
@@ -322,7 +322,7 @@ class CategoriesExperiment(Experiment):
         return {f"{TASK_NAME} {label}": 100 * draws for label, draws in measures.items()}
 
     def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[CategorySystem]:
-        from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
+        from visir.products.model.trained import find_categories_recipe, read_categories_recipe
         from visir.products.saved_models import trained_systems
         from visir.products.systems import baseline
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from visir.training.objectives.cosine import CosineSettings
-from visir.training.objectives.ifm import IFMSettings
 from visir.training.objectives.infonce import (
+    CosineSettings,
     FILIPSettings,
+    IFMSettings,
     InfoNCESettings,
     MultiPositiveSettings,
     SigmoidSettings,
