@@ -25,11 +25,12 @@ from visir.evaluation.classification.tip_adapter import (
     cache_scores,
     first_of_each,
     folds_of_shots,
+    key_gradient,
     probe_scores,
     shuffled_by_class,
     tip_scores,
+    trained_keys,
 )
-from visir.evaluation.classification.tip_training import key_gradient, trained_keys
 from visir.records import Items
 
 
