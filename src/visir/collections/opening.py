@@ -19,10 +19,10 @@ from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
 from visir.collections.readers.columns import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
-from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
+from visir.collections.readers.names import gc_paused
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.readers.torchvision_sets import from_class_data_set, is_class_data_set
 from visir.collections.sources import SourceKind, find_source

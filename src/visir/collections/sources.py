@@ -16,8 +16,8 @@ from visir.collections.draft import SourceDraft
 from visir.collections.judgements.judged import Judged
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import left_out
-from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.locate import place_images
+from visir.collections.readers.names import gc_paused
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.files import is_there, user_path
 from visir.options import parse_pairs

@@ -18,8 +18,8 @@ from visir.errors import VisirError, nearest
 from visir.evaluation.intervals import independent_with_test, measure_interval, paired_with_test
 from visir.evaluation.measures import base_of
 from visir.evaluation.measures.measure import aggregate
+from visir.evaluation.scoring import typical_measures
 from visir.evaluation.significance import NO_INTERVAL, clusters_of, corrected
-from visir.evaluation.typical_measures import typical_measures
 from visir.records import GROUP, Result
 
 UNLABELLED = "(none)"

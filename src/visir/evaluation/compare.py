@@ -17,7 +17,7 @@ from visir.evaluation.contestants import USUAL, Contestants, contestants_of
 from visir.evaluation.intervals import difference_interval
 from visir.evaluation.measures import MEASURES, Named, base_of, is_called, read_measure
 from visir.evaluation.measures.measure import recalls_of
-from visir.evaluation.scoring import canonical
+from visir.evaluation.scoring import CHOICES, canonical
 from visir.evaluation.significance import (
     FEW_UNITS,
     FEWEST_UNITS,
@@ -29,7 +29,6 @@ from visir.evaluation.significance import (
     labels_clusters,
     paired_test,
 )
-from visir.evaluation.typical_measures import CHOICES
 from visir.records import Protocol, Result, labels_of
 
 # The record of a comparison: the differences of systems, and how they were tested.

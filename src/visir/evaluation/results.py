@@ -21,7 +21,7 @@ from visir.evaluation.measures.measure import beyond_rank
 from visir.evaluation.mteb.results import write_mteb
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.published.judge import measure_of
-from visir.evaluation.typical_measures import typical_measures
+from visir.evaluation.scoring import typical_measures
 from visir.files import read_json
 from visir.parquet import read_table as read_parquet
 from visir.plugins import load_target

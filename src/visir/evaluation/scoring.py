@@ -17,9 +17,22 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import Ranked, join_queries, joined
 from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, base_of, measure, parse, rsum
 from visir.evaluation.measures.measure import beyond_rank, recalls_of
-from visir.evaluation.typical_measures import CHOICES
 from visir.fingerprint import hash_columns
 from visir.records import TASKS, Items, Protocol, Ranks, Recall, Result, Run, Task, gallery_line, join_labels
+
+# Which measures of a result are shown when nobody names some.
+
+CHOICES = ("all_first", "item_score", "group_score")
+"""The measures of choice tasks."""
+
+
+def typical_measures(result: Result) -> list[str]:
+    """The measures of choices, or the recall at 1, 5 and 10 that the protocol names, if measured; else every mean."""
+    if choices := [name for name in CHOICES if name in result.measures]:
+        return choices
+    recalls = [name for name in recalls_of(result.protocol.recall) if name in result.measures]
+    return recalls or [name for name in result.measures if base_of(name) != "median_rank"]
+
 
 # Tasks whose first answers do not count: a picture that searches a gallery in which it stands itself.
 

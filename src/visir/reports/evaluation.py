@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.evaluation.assembly import Source
 from visir.evaluation.by_label import LabelDifferences, by_label, label_differences
-from visir.evaluation.typical_measures import typical_measures
+from visir.evaluation.scoring import typical_measures
 from visir.records import GROUP, IMAGE, Collection, Items, Qrels, Result, Run, Task
 from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
 from visir.reports.page import (

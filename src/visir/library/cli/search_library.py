@@ -35,7 +35,7 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
     import os
     import sys
 
-    from visir.collections.readers.gc_paused import gc_paused
+    from visir.collections.readers.names import gc_paused
     from visir.library.cli.search import graphics_protocol
     from visir.library.query import Query
     from visir.library.searcher import Searcher

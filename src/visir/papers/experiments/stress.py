@@ -11,8 +11,8 @@ import numpy as np
 
 from visir.errors import VisirError
 from visir.papers.experiments.train import SparseHeadExperiment
+from visir.papers.pairs import jaccard_draws, rsum_draws
 from visir.papers.published_values import nearest_reading, query_draws, values_of
-from visir.papers.stress_draws import jaccard_draws, rsum_draws
 from visir.records import PLAIN
 from visir.studies.experiment import Draws, Experiment, ExperimentContext, InsufficientDataError, Measurement, finite
 from visir.studies.shared_training import PriorTraining, system_of
@@ -119,7 +119,7 @@ class LogsExperiment(Experiment):
     def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
         from visir.evaluation.stress.jaccard import GROUPS as SETS
         from visir.evaluation.stress.logs import stress_logs
-        from visir.papers.stress_draws import jaccard_draws
+        from visir.papers.pairs import jaccard_draws
 
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
         if not (folder / "t2i" / f"{PLAIN}.parquet").is_file():

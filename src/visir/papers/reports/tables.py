@@ -11,7 +11,7 @@ from visir.papers.reports.notes import notes_of
 from visir.papers.status import STATES, StudyStatus
 from visir.papers.verdicts import StudyComparison, ValueComparison, tree
 from visir.reports.table import Cell, Column, Table
-from visir.studies.curve_labels import measure_of, point_of
+from visir.studies.experiment import measure_of, point_of
 
 # The values of a figure as grids: nothing is printed beside them, so what is compared shares a row or a column.
 

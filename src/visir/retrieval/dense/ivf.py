@@ -276,14 +276,14 @@ class IvfIndex(StoredIndex[Embeddings]):
             codes = self._trained(sample, len(documents))
         del sample
         parts: list[Embeddings] = []
-        for number, (name, piece) in enumerate(zip(names, pieces, strict=True)):
+        for number, (name, documents_of_part) in enumerate(zip(names, pieces, strict=True)):
             if number >= same:
                 change.clear(name)
-                self.form.write(piece, change.subfolder(name, *self.form.files))
-                release(piece.vectors)
+                self.form.write(documents_of_part, change.subfolder(name, *self.form.files))
+                release(documents_of_part.vectors)
             change.written(name)
             parts.append(self.form.read(change.folder / name, documents.modality, documents.encoder))
-            if codes.ntotal < cuts[number] + len(piece):
+            if codes.ntotal < cuts[number] + len(documents_of_part):
                 for block in self._blocks(Rows.of(self.form, parts[-1]), codes.ntotal - cuts[number]):
                     append(codes, block)
                 with change.replacing(file, counts=False) as path:

@@ -129,25 +129,25 @@ class Postings:
         n = len(fields[0])
         lengths = np.zeros((n, len(fields)), np.int32)
         number_of, texts_of, keys = numbers.__getitem__, dict[str, list[int]](), list[NDArray[np.int64]]()
-        for field, texts in enumerate(fields):
+        for column, texts in enumerate(fields):
             ids: list[int] = []
             for row, text in enumerate(texts):
                 part = texts_of.get(text)
                 if part is None:
                     part = texts_of[text] = [number_of(word) for word in words_of(text)]
-                lengths[row, field] = len(part)
+                lengths[row, column] = len(part)
                 ids += part
             texts_of.clear()
-            keys.append(np.array(ids, np.int64) * n + np.repeat(np.arange(n), lengths[:, field]))
+            keys.append(np.array(ids, np.int64) * n + np.repeat(np.arange(n), lengths[:, column]))
         words = sorted(numbers)
         place = np.empty(len(words), np.int64)
         place[[numbers[word] for word in words]] = np.arange(len(words))
         keys = [place[key // max(n, 1)] * n + key % max(n, 1) for key in keys]
         pairs = np.unique(np.concatenate(keys))
         counts = np.zeros((len(pairs), len(fields)), np.uint16)
-        for field, key in enumerate(keys):
+        for column, key in enumerate(keys):
             distinct, times = np.unique(key, return_counts=True)
-            counts[np.searchsorted(pairs, distinct), field] = np.minimum(times, MOST)
+            counts[np.searchsorted(pairs, distinct), column] = np.minimum(times, MOST)
         starts = np.searchsorted(pairs, np.arange(len(words) + 1) * n).astype(np.int64)
         return cls(words, starts, (pairs % max(n, 1)).astype(np.int32), counts, lengths)
 

@@ -14,8 +14,7 @@ from visir.sessions.description.journeys import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.reports.intent_plots import MARKERS
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import DEVICES
-from visir.studies.curve_labels import measure_of, point_of
-from visir.studies.experiment import Drawing, Means, PublishedValues
+from visir.studies.experiment import Drawing, Means, PublishedValues, measure_of, point_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,1 +1,0 @@
-"""Training a combiner: from queries of a picture and a text to an encoder of both."""
