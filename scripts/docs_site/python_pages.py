@@ -96,7 +96,7 @@ PARTS: dict[str, Part] = {
         "What is minimised in training.",
         tuple(
             f"visir.training.objectives.{name}"
-            for name in ("infonce.InfoNCE", "triplet.Triplet", "ifm.IFM", "cosine.Cosine", "ltd.LTD", "itd.ITD")
+            for name in ("infonce.InfoNCE", "infonce.Triplet", "infonce.IFM", "infonce.Cosine", "ltd.LTD", "ltd.ITD")
         ),
     ),
     "training-loop": Part(
@@ -108,7 +108,7 @@ PARTS: dict[str, Part] = {
                 "fit.fit",
                 "fit.FitResult",
                 "learner.Learner",
-                "dual_encoder.DualEncoder",
+                "fit.DualEncoder",
                 "checkpoint.Checkpoint",
             )
         ),

@@ -68,14 +68,14 @@ class VisirError(Exception):
     @property
     def place(self) -> str:
         """Where the fault is: what stands before the colon of the message (a file, a line, an id, an option), or ""."""
-        found = next((found for found in _COLON.finditer(self.message) if found[1] or found[0] == "\n"), None)
-        place = self.message[: found.start()] if found and found[1] else ""
+        end = next((mark for mark in _COLON.finditer(self.message) if mark[1] or mark[0] == "\n"), None)
+        place = self.message[: end.start()] if end and end[1] else ""
         return "" if _VERB.search(place) else place
 
     @property
     def names(self) -> tuple[str, ...]:
         """The values in the message, in its order: what is quoted, files, options, numbers."""
-        values = (next(filter(None, found.groups()), "") for found in _NAME.finditer(self.message))
+        values = (next(filter(None, mark.groups()), "") for mark in _NAME.finditer(self.message))
         return tuple(re.sub(r"\\(['\"\\])", r"\1", value) for value in values)
 
     def _render_traceback_(self) -> list[str]:

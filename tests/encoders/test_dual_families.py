@@ -130,7 +130,7 @@ def test_a_class_that_nobody_described(tmp_path: Path, monkeypatch: pytest.Monke
     model = tiny.save("clip", tmp_path)
     expected = load(tmp_path, device="cpu")
     left = {name: family for name, family in towers.FAMILIES.items() if name != "CLIPModel"}
-    for module in ("dual_families", "transformers_kinds"):
+    for module in ("towers", "transformers_kinds"):
         monkeypatch.setattr(f"visir.encoders.models.{module}.FAMILIES", left)
     encoder = load(tmp_path, device="cpu")
     assert np.array_equal(encoder.encode_texts(["a dog"]), expected.encode_texts(["a dog"]))

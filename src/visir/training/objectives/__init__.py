@@ -1,7 +1,7 @@
-"""Objectives: what training makes small. One file each; they take pairs of unit vectors and give one number.
+"""Objectives: what training makes small. They take pairs of unit vectors and give one number.
 
-A new contrastive objective is one file and one name in `Contrastive`; a new auxiliary one is one file and one key of
-`Auxiliary`.
+A new contrastive objective is a class in `infonce.py` and one name in `Contrastive`; a new auxiliary one is a class in
+`ltd.py` and one key of `Auxiliary`.
 """
 
 from __future__ import annotations
