@@ -525,7 +525,7 @@ def _licence(folder: Path) -> str:
 Language = Literal["english", "any"]
 TAKES = ("image", "text", "text+image")
 FORMS = ("dense", "sparse", "multi-vector")
-DATA = Path(__file__).with_suffix(".toml")
+DATA = Path(__file__).with_name("known_models.toml")
 MANY = "many"
 """What models of many languages say; each of them reads the languages below, and more."""
 OF_MANY = (
