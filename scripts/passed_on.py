@@ -11,8 +11,10 @@ from __future__ import annotations
 import builtins
 import contextlib
 import dis
+import importlib
 import inspect
 import io
+import pkgutil
 import re
 import sys
 import time
@@ -27,6 +29,8 @@ from typing import Any, get_args
 from unittest.mock import patch
 
 import typer
+
+import visir
 
 CLI = re.compile(r"visir\.(\w+\.)?cli(\.|$)")
 REAL = ("visir.options", "visir.display", "visir.terminal", "visir.library.query", "visir.errors")
@@ -155,9 +159,18 @@ def verbs(app: typer.Typer, path: str = "visir") -> Iterator[tuple[str, Callable
             yield from verbs(group.typer_instance, f"{path} {group.name or group.typer_instance.info.name}")
 
 
+@cache
+def _import_command_line() -> None:
+    """Every module of it, as it is: what is first imported while calls are recorded would keep the recorders."""
+    for module in pkgutil.walk_packages(visir.__path__, "visir."):
+        if CLI.match(module.name):
+            importlib.import_module(module.name)
+
+
 @contextmanager
 def recording(truth: Callable[[str], bool]) -> Iterator[list[Call]]:
     """The calls from the command line into the rest of visir, none of which is run."""
+    _import_command_line()
     calls: list[Call] = []
     real_import = builtins.__import__
 

@@ -96,7 +96,7 @@ class Report(Tabular, view="visir.reports.views.check"):
 
 # What is wrong with the pictures of a source: those that are missing, broken, or there twice.
 
-_NO_CAPTIONS = pa.table({name: pa.array([], pa.string()) for name in ("id", "text", "image_id")})
+_NO_CAPTIONS = pa.schema([(name, pa.string()) for name in ("id", "text", "image_id")]).empty_table()
 
 
 def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bool, workers: int | None) -> None:
