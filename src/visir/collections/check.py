@@ -96,7 +96,7 @@ class Report(Tabular, view="visir.reports.views.check"):
 
 # What is wrong with the pictures of a source: those that are missing, broken, or there twice.
 
-_NO_CAPTIONS = pa.schema([(name, pa.string()) for name in ("id", "text", "image_id")]).empty_table()
+_CAPTION_COLUMNS = pa.schema([(name, pa.string()) for name in ("id", "text", "image_id")])
 
 
 def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bool, workers: int | None) -> None:
@@ -113,7 +113,7 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
     if not present.num_rows:
         return
     report.pictures_looked_for = True
-    reader = ImageReader(Collection(report.name, present, _NO_CAPTIONS, root=root))
+    reader = ImageReader(Collection(report.name, present, _CAPTION_COLUMNS.empty_table(), root=root))
     if not decoding:
         rows = present.select(["id", "path", "archive"]).to_pylist()
         gone = [
