@@ -1,4 +1,4 @@
-"""All measures by name. A new one is one new file and one line here; other packages add theirs by entry points."""
+"""All measures, and their names. A new one is a function and a line here; other packages add theirs by entry points."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Perturbations of captions, one file each: those of Table 4 in its order, then others.
+"""Perturbations of captions: those of Table 4 in its order, then others.
 
-A new one is one new file and one line here.
+A new one is a class in a file of its kind, its import, and its place in the tuple below.
 """
 
 from visir.robustness.perturbations.base import PERTURBATIONS, Perturbation, find, names_in
