@@ -291,9 +291,9 @@ import sys
 sys.path.insert(0, {here!r})
 import pyarrow.parquet as pq
 from patch_toys import Patches
-from visir.encoders import Store, encode_detailed, journal
+from visir.encoders import Store, encode_detailed, store
 from visir.records import Collection
-journal._FLUSH_SECONDS = 0.0
+store._FLUSH_SECONDS = 0.0
 images, captions = (pq.read_table(path).to_pydict() for path in ({images!r}, {captions!r}))
 collection = Collection.build("photos", images=images, captions=captions, root={root!r})
 encode_detailed(Patches(pause=0.05), collection.items({side!r}), store=Store({store!r}))

@@ -218,8 +218,8 @@ import sys
 sys.path.insert(0, {here!r})
 from pathlib import Path
 from encoder_toys import Means, photos
-from visir.encoders import Store, encode_detailed, journal
-journal._FLUSH_SECONDS = 0.0
+from visir.encoders import Store, encode_detailed, store
+store._FLUSH_SECONDS = 0.0
 collection = photos_at = None
 from visir.records import Collection
 import pyarrow.parquet as pq
