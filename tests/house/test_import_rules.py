@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -107,6 +108,8 @@ def test_what_an_application_registers_is_there(name: str) -> None:
         for what, target in targets.items():
             assert target.startswith(f"visir.{name}."), f"{what} of {name} lies elsewhere: {target}"
             assert callable(load_target(target)), target
+    for target in application.drawings.values():
+        assert list(inspect.signature(load_target(target)).parameters) == ["means", "printed"], target
 
 
 def test_names_of_experiments_trend_checks_and_drawings_are_of_one_application() -> None:

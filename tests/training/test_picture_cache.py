@@ -152,7 +152,8 @@ def test_after_a_kill_it_is_begun_anew(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     collection = pictures(folder, [(300, 300)] * 200)
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import test_picture_cache as t;"
+        "import sys; from pathlib import Path; sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent)];"
+        "import test_picture_cache as t;"
         "t.PictureCache(t.pictures_there(Path(sys.argv[2])), 200)"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent), str(folder)])

@@ -122,7 +122,7 @@ def test_two_phases_resume_on_either_side_of_the_change(tmp_path: Path, monkeypa
 
 KILLER = """
 import os, pathlib, random, signal, sys, time
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], str(pathlib.Path(sys.argv[2]).parent)]
 from safetensors.torch import save_file
 import torch._dynamo  # which every optimiser imports: once here rather than in each training forked off below
 from test_resume import EVERYTHING, recipe, run
@@ -263,7 +263,7 @@ def files(folder: Path) -> list[str]:
 
 LIMITED = """
 import pathlib, resource, signal, sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], str(pathlib.Path(sys.argv[2]).parent)]
 from test_resume import recipe, run
 from visir.errors import VisirError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit then fails as one to a full disk does
