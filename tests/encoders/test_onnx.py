@@ -223,7 +223,7 @@ def test_int8_weights_are_read_as_documented(data_dir: Path) -> None:
     """The classifier on top recognises what the ONNX model recognises; a shift of half a pixel would cost agreement."""
     import onnxruntime
 
-    from visir.encoders.models.mobilenet import MobileNetNpz
+    from visir.encoders.models.mobilenet_npz import MobileNetNpz
 
     folder = data_dir / "mobilenet_v2"
     encoder = load(f"mobilenet_v2_int8:{folder}", device="cpu")
@@ -242,7 +242,7 @@ def test_int8_weights_are_read_as_documented(data_dir: Path) -> None:
 )
 def test_same_padding_as_tensorflow_defines_it(size: int, stride: int, padding: tuple[int, int]) -> None:
     # out = ceil(n/s); total = (out-1)·s + 3 - n. 224, 2: (112-1)·2+3-224 = 1 → (0, 1). 7, 2: (4-1)·2+3-7 = 2 → (1, 1).
-    from visir.encoders.models.mobilenet import _same
+    from visir.encoders.models.mobilenet_npz import _same
 
     assert _same(size, 3, stride) == padding
 
