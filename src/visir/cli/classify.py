@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from visir.storage import FolderKind
 
 
-_PAGE_CLASSIFY, _ROWS = "classification.html", 20
+_CLASSIFICATION_PAGE, _ROWS = "classification.html", 20
 
 
 @examples(
@@ -139,7 +139,7 @@ def classify(
     if isinstance(result, PictureLabels):
         _show_labels(result, out, replace)
     else:
-        _show_of_classify(result, out)
+        _show_classification(result, out)
 
 
 def _check_out(out: Path | None, replace: bool) -> None:
@@ -159,7 +159,7 @@ def _report_folder(out: Path) -> Path:
     return out.with_suffix("") if out.suffix.lower() == ".csv" else out
 
 
-def _show_of_classify(result: Classification, out: Path | None) -> None:
+def _show_classification(result: Classification, out: Path | None) -> None:
     from visir.reports.classification import accuracies_table, best_key, classes_table, classification_protocol
     from visir.reports.saving import save_classification
 
@@ -172,7 +172,7 @@ def _show_of_classify(result: Classification, out: Path | None) -> None:
         output.table(classes_table(result, best_key(result)))
     output.table(classification_protocol(result))
     if folder is not None:
-        output.note(f"report: {folder / _PAGE_CLASSIFY}")
+        output.note(f"report: {folder / _CLASSIFICATION_PAGE}")
 
 
 def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None:

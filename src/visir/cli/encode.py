@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # What was encoded, in lines for the terminal.
 
-_SHOWN_ENCODING_REPORT = 10
+_BROKEN_SHOWN = 10
 _MANY = {"image": 2_000, "text": 20_000}
 """From so many on, a compiled network saves more time than its compilation takes, several times over."""
 
@@ -100,7 +100,7 @@ def print_set_aside(broken: Mapping[str, str], lacking: str = "they are in no ga
         broken: Id → reason.
         lacking: What that means.
     """
-    for name, reason in list(broken.items())[:_SHOWN_ENCODING_REPORT]:
+    for name, reason in list(broken.items())[:_BROKEN_SHOWN]:
         output.line(f"  set aside: {named(name, reason)}")
     if broken:
         output.line(f"  {len(broken):,} broken in all; {lacking}")

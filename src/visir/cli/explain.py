@@ -117,10 +117,10 @@ def explain(
             "not_computable": dict(explanation.not_computable),
         }
     )
-    _show_of_explain(explanation, limit, table.decimals)
+    _show_explanation(explanation, limit, table.decimals)
 
 
-def _show_of_explain(explanation: Explanation, limit: int, decimals: int) -> None:
+def _show_explanation(explanation: Explanation, limit: int, decimals: int) -> None:
     """Readings are numbered and listed below the values: their words would not fit beside them."""
     from rich import box
     from rich.table import Table

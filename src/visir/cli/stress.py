@@ -142,7 +142,7 @@ def _list() -> None:
 
 # `visir granularity`: how detailed the captions of a collection are.
 
-_JSON, _PAGE_GRANULARITY = "granularity.json", "granularity.html"
+_JSON, _GRANULARITY_PAGE = "granularity.json", "granularity.html"
 
 
 @examples(
@@ -203,14 +203,14 @@ def granularity(
         captions=captions,
         correction=correction,  # type: ignore[arg-type]
     )
-    _show_of_granularity(outcome, out)
+    _show_granularity(outcome, out)
 
 
-def _show_of_granularity(outcome: GranularityStudy, out: Path | None) -> None:
+def _show_granularity(outcome: GranularityStudy, out: Path | None) -> None:
     from visir.reports.granularity import changes_table, means_table, protocol_table
 
     if out is not None:
-        _write_of_granularity(outcome, out)
+        _write_granularity(outcome, out)
     output.answer(outcome.to_dict())
     for position in range(len(outcome.counted)):
         output.table(means_table(outcome, position))
@@ -218,10 +218,10 @@ def _show_of_granularity(outcome: GranularityStudy, out: Path | None) -> None:
         output.table(changes_table(outcome, profile))
     output.table(protocol_table(outcome))
     if out is not None:
-        output.note(f"report: {out / _PAGE_GRANULARITY}")
+        output.note(f"report: {out / _GRANULARITY_PAGE}")
 
 
-def _write_of_granularity(outcome: GranularityStudy, out: Path) -> None:
+def _write_granularity(outcome: GranularityStudy, out: Path) -> None:
     from visir.cli.options import command_line
     from visir.reports.saving import save_granularity
 

@@ -93,7 +93,7 @@ def _joined(arrays: list[NDArray[np.float32]], given: str) -> TokenVectors:
 def _arrays(returned: Any, count: int, title: str, given: str) -> list[NDArray[np.float32]]:
     """An array (t, d) for each input."""
     if isinstance(returned, tuple) and len(returned) == 2 and _axes(returned[0]) == 3 and _axes(returned[1]) == 2:
-        padded, mask = _numbers_of_intake_multi(returned[0], title, given), as_array(returned[1]).astype(bool)
+        padded, mask = _number_array(returned[0], title, given), as_array(returned[1]).astype(bool)
         if padded.shape[:2] != mask.shape:
             raise EncoderError(
                 f"{given} vectors of the shape {padded.shape} with a mask of the shape {mask.shape}.",
@@ -102,9 +102,9 @@ def _arrays(returned: Any, count: int, title: str, given: str) -> list[NDArray[n
         return [vectors[counts] for vectors, counts in zip(padded, mask, strict=True)]
     axes = _axes(returned)
     if axes == 3:
-        return list(_numbers_of_intake_multi(returned, title, given))
+        return list(_number_array(returned, title, given))
     if axes == 2 and count == 1:
-        return [_numbers_of_intake_multi(returned, title, given)]  # the vectors of a single input
+        return [_number_array(returned, title, given)]  # the vectors of a single input
     if axes is not None and axes != 1:
         shape = tuple(returned.shape)
         raise EncoderError(
@@ -118,7 +118,7 @@ def _arrays(returned: Any, count: int, title: str, given: str) -> list[NDArray[n
         rows = list(returned.unbind() if getattr(returned, "is_nested", False) else returned)
     except TypeError as fault:
         raise _no_vectors(returned, title, given) from fault
-    arrays = [_numbers_of_intake_multi(row, title, given) for row in rows]
+    arrays = [_number_array(row, title, given) for row in rows]
     for number, array in enumerate(arrays, start=1):
         if array.ndim != 2:
             raise EncoderError(
@@ -139,7 +139,7 @@ def _axes(values: Any) -> int | None:
     return None if shape is None else len(shape)
 
 
-def _numbers_of_intake_multi(values: Any, title: str, given: str) -> NDArray[np.float32]:
+def _number_array(values: Any, title: str, given: str) -> NDArray[np.float32]:
     try:
         array = as_array(values)
         if array.dtype.kind not in "fiub":

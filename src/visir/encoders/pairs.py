@@ -99,7 +99,7 @@ class PairStore:
         stop = 0
         while len(head := self._file.read(_FRAME.size)) == _FRAME.size:
             count, chain = _FRAME.unpack(head)
-            data = _read_of_pair_store(self._file, count * _RECORD.itemsize)
+            data = _read_whole(self._file, count * _RECORD.itemsize)
             if data is None or _chained(self._chain, data) != chain:
                 break
             self._chain, stop = chain, self._file.tell()
@@ -158,7 +158,7 @@ def _places(keys: Keys, among: Keys) -> NDArray[np.int64]:
     return np.where(among[position] == keys, position, -1)
 
 
-def _read_of_pair_store(stream: IO[bytes], size: int) -> bytes | None:
+def _read_whole(stream: IO[bytes], size: int) -> bytes | None:
     """So many bytes, or None at a torn end: what is asked for is never more than the file holds."""
     if os.fstat(stream.fileno()).st_size - stream.tell() < size:
         return None

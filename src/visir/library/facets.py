@@ -35,7 +35,7 @@ OPS: tuple[str, ...] = get_args(Op)
 FieldType = Literal["number", "text", "date"]
 Value: TypeAlias = "str | int | float | tuple[str | int | float, ...]"
 
-FILTERS_MOST_VALUES = 1000
+MOST_LISTED_VALUES = 1000
 """Values of one `in`."""
 LONGEST = 16_000
 """Characters of a condition in text."""
@@ -287,8 +287,8 @@ def _faults(condition: FieldCondition, fields: Mapping[str, Field]) -> list[str]
     if several != (condition.op == "in"):
         return [f"{field.name}: {condition.op!r} takes {'several values' if condition.op == 'in' else 'one value'}"]
     values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    if not 1 <= len(values) <= FILTERS_MOST_VALUES:
-        return [f"{field.name}: 'in' takes 1 to {FILTERS_MOST_VALUES} values, not {len(values)}"]
+    if not 1 <= len(values) <= MOST_LISTED_VALUES:
+        return [f"{field.name}: 'in' takes 1 to {MOST_LISTED_VALUES} values, not {len(values)}"]
     read = {"number": _number, "date": _date, "text": _text}[field.type]
     return [f"{field.name}: {_short(value)} is no {_WANTED[field.type]}" for value in values
             if read(_counted(value, field)) is None]  # fmt: skip

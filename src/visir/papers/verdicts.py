@@ -227,7 +227,7 @@ def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell
     """Compare the cells of a scale (`run.saved_cells`) with the published table."""
     data = study.scale(scale).data
     published = study.published_numbers(_rows(cells))
-    values = _values_of_comparison(study, data, published, cells)
+    values = _compared_values(study, data, published, cells)
     keys = [(value.system, value.collection, value.label) for value in values]
     means = {key: value.ours for key, value in zip(keys, values, strict=True) if value.ours is not None}
     draws = {key: value.draws for key, value in zip(keys, values, strict=True) if value.draws is not None}
@@ -242,7 +242,7 @@ def _rows(cells: Sequence[TableCell]) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((cell.system, cell.collection) for cell in cells))
 
 
-def _values_of_comparison(
+def _compared_values(
     study: Study, data: Data, published: Mapping[ValueKey, float], cells: Sequence[TableCell]
 ) -> tuple[ValueComparison, ...]:
     """Every published value; also every measured value of a figure, and of a table that prints no numbers."""

@@ -94,7 +94,7 @@ def _maps(differences: LabelDifferences) -> list[Figure]:
             themed(
                 differences_view.plot(differences, task),
                 f"map-{number}",
-                _in_words_of_label_sections(differences, task),
+                _difference_in_words(differences, task),
             ),
             f"Differences, {task_words(task)}",
             caption,
@@ -103,7 +103,7 @@ def _maps(differences: LabelDifferences) -> list[Figure]:
     ]
 
 
-def _in_words_of_label_sections(differences: LabelDifferences, task: str) -> str:
+def _difference_in_words(differences: LabelDifferences, task: str) -> str:
     rows = [row for row in differences.rows if row.task == task and row.second == differences.reference]
     listed = ", ".join(f"{row.first} {100 * row.difference:+.1f}" for row in rows)
     return f"Map of differences of {differences.measure}, against {differences.reference}, times 100: {listed}."

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # The plot of a profile: every task as a dot between chance and perfect, ability by ability.
 
-_LONGEST_PROFILE_PLOTS = 40
+_LONGEST_LABEL = 40
 """Letters of a name that are shown."""
 _FLOOR = -20.0
 """Strengths below this are drawn at it."""
@@ -98,7 +98,7 @@ def _drawn(row: SkillScore, value: float) -> float:
 
 def _label(row: SkillScore, several: bool) -> str:
     shown = one_line(row.name if several else row.skill)
-    return shown if len(shown) <= _LONGEST_PROFILE_PLOTS else f"{shown[: _LONGEST_PROFILE_PLOTS - 1]}…"
+    return shown if len(shown) <= _LONGEST_LABEL else f"{shown[: _LONGEST_LABEL - 1]}…"
 
 
 MEASURES = {

@@ -183,8 +183,8 @@ def _joined(parts: list[SparseRows]) -> SparseRows:
 CARD_FILE = "sparse.json"
 VOCABULARY_FILE = "vocabulary.parquet"
 _ARRAYS = ("offsets", "terms", "values")
-_AGAIN_FILES = "write the folder again: visir.sparse.save_sparse"
-SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy=_AGAIN_FILES, error=EmbeddingError)
+_SAVE_AGAIN = "write the folder again: visir.sparse.save_sparse"
+SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy=_SAVE_AGAIN, error=EmbeddingError)
 
 
 def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
@@ -225,7 +225,7 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     if not (folder / CARD_FILE).is_file():
         raise EmbeddingError(
             f"{folder}: no sparse embeddings here (there is no {CARD_FILE}).",
-            hint=_AGAIN_FILES,
+            hint=_SAVE_AGAIN,
             code="no-sparse-embeddings-no",
         )
     read_checked(folder, SPARSE)
@@ -233,7 +233,7 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     arrays = {name: _array(folder / f"{name}.npy") for name in _ARRAYS}
     try:
         vocabulary = read_vocabulary(folder, card["vocabulary"]["name"])
-        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, _AGAIN_FILES)["id"])
+        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, _SAVE_AGAIN)["id"])
         for name, actual, stated in (
             ("ids.parquet", len(ids), card["count"]),
             ("offsets.npy", len(arrays["offsets"]), card["count"] + 1),
@@ -244,17 +244,17 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
             if actual != stated:
                 raise EmbeddingError(
                     f"{folder / name}: {actual}, but {CARD_FILE} says {stated}.",
-                    hint=_AGAIN_FILES,
+                    hint=_SAVE_AGAIN,
                     code="sparse-json-says",
                 )
         encoder = EncoderCard.from_dict(card["encoder"])
         modality = modality_of(card["modality"])
     except (KeyError, TypeError, ValueError) as fault:
-        raise EmbeddingError(f"{folder / CARD_FILE}: damaged: {fault!r}.", hint=_AGAIN_FILES) from fault
+        raise EmbeddingError(f"{folder / CARD_FILE}: damaged: {fault!r}.", hint=_SAVE_AGAIN) from fault
     try:
         return SparseEmbeddings(modality, ids, **arrays, vocabulary=vocabulary, encoder=encoder)
     except EmbeddingError as fault:
-        raise EmbeddingError(f"{folder}: {fault.message}", hint=_AGAIN_FILES) from fault
+        raise EmbeddingError(f"{folder}: {fault.message}", hint=_SAVE_AGAIN) from fault
 
 
 def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
@@ -266,20 +266,20 @@ def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
 def read_vocabulary(folder: Path, name: str) -> Vocabulary:
     """What `write_vocabulary` wrote; raises `EmbeddingError` for a file that is missing or damaged."""
     columns = {"term": pa.string(), "usable": pa.bool_()}
-    table = read_columns(folder / VOCABULARY_FILE, columns, EmbeddingError, _AGAIN_FILES)
+    table = read_columns(folder / VOCABULARY_FILE, columns, EmbeddingError, _SAVE_AGAIN)
     try:
         return Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
     except EmbeddingError as fault:
-        raise EmbeddingError(f"{folder / VOCABULARY_FILE}: damaged: {fault.message}", hint=_AGAIN_FILES) from fault
+        raise EmbeddingError(f"{folder / VOCABULARY_FILE}: damaged: {fault.message}", hint=_SAVE_AGAIN) from fault
 
 
 def _array(path: Path) -> Any:
     if not path.is_file():
-        raise EmbeddingError(f"{path}: missing.", hint=_AGAIN_FILES)
+        raise EmbeddingError(f"{path}: missing.", hint=_SAVE_AGAIN)
     try:
         return load_array(path, mapped=True)
     except (OSError, ValueError) as fault:
-        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN_FILES, code="damaged") from fault
+        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_SAVE_AGAIN, code="damaged") from fault
 
 
 KIND = "sparse"

@@ -190,11 +190,11 @@ def _embeddings(value: Any, side: str, modality: str, name: str | None) -> Vecto
             hint=f"vectors={{{side!r}: (ids, matrix), …}} or {{{side!r}: {{id: vector}}, …}}",
         )
     given: Any = value if isinstance(value, Mapping) else tuple(value)
-    kind = MultiVectorEmbeddings if _several_of_given(given) else Embeddings
+    kind = MultiVectorEmbeddings if _holds_several_vectors(given) else Embeddings
     return kind.of(given, modality=modality, name=name or "own vectors")  # type: ignore[arg-type]
 
 
-def _several_of_given(given: Mapping[str, Any] | tuple[Any, Any]) -> bool:
+def _holds_several_vectors(given: Mapping[str, Any] | tuple[Any, Any]) -> bool:
     """Whether an id has several vectors: an array with two axes, or a list of vectors."""
     vectors = list(given.values()) if isinstance(given, Mapping) else given[1]
     if len(shape := getattr(vectors, "shape", ())) > 1 or len(vectors) == 0:

@@ -71,7 +71,7 @@ class BinaryUpload:
                     id=grpc.PointId(uuid=str(key)),
                     vectors=grpc.Vectors(
                         vectors=grpc.NamedVectors(
-                            vectors={name: _given_of_qdrant_grpc(vector) for name, vector in vectors.items()}
+                            vectors={name: _vector_message(vector) for name, vector in vectors.items()}
                         )
                     ),
                     payload={name: _value(value) for name, value in payload.items()},
@@ -123,7 +123,7 @@ class BinaryUpload:
             warnings.warn(f"{grpc_address(self.place)}: vectors go by HTTP, not by gRPC: {why}", stacklevel=2)
 
 
-def _given_of_qdrant_grpc(vector: Vector) -> Any:
+def _vector_message(vector: Vector) -> Any:
     from qdrant_client import grpc
 
     if not isinstance(vector, np.ndarray):

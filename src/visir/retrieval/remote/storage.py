@@ -59,7 +59,7 @@ _LARGEST_SEGMENT = 100_000_000
 _FULL_SCAN = 10_000
 """In kilobytes: up to this size a search looks at every vector, which is as fast as a graph and finds everything."""
 
-_AT_ONCE_EDGE = 2**24
+_COPIED_AT_ONCE = 2**24
 
 _ENDINGS = "json dat mmap info mappings versions bin data wal log tmp lock deleted"
 FILES = tuple(f"**/*.{ending}" for ending in _ENDINGS.split())
@@ -233,10 +233,10 @@ def copy_with_holes(source: Path, target: Path) -> None:
         write.truncate(os.fstat(read.fileno()).st_size)
         end = 0
         while (start := next_data(read.fileno(), end)) is not None:
-            end = os.lseek(read.fileno(), start, os.SEEK_HOLE) if hasattr(os, "SEEK_HOLE") else start + _AT_ONCE_EDGE
+            end = os.lseek(read.fileno(), start, os.SEEK_HOLE) if hasattr(os, "SEEK_HOLE") else start + _COPIED_AT_ONCE
             read.seek(start)
             write.seek(start)
-            while (piece := read.read(min(_AT_ONCE_EDGE, end - read.tell()))) != b"":
+            while (piece := read.read(min(_COPIED_AT_ONCE, end - read.tell()))) != b"":
                 write.write(piece)
 
 

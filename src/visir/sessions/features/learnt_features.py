@@ -109,7 +109,7 @@ DEVICE = SessionFeature(
 # Device conversion rate: the share of training sessions on the session's device that bought.
 
 
-def _learn_of_conversion(examples: SessionExamples, rows: Bools) -> FeatureState:
+def _learn_rates(examples: SessionExamples, rows: Bools) -> FeatureState:
     buys = examples.purchase[rows]
     overall = float(buys.mean())
     names = examples.device.used_names(rows)
@@ -125,7 +125,7 @@ def _rate(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return np.asarray([*state["rates"], state["overall"]], np.float64)[position]
 
 
-RATE = SessionFeature("device conversion rate", "session", False, False, "number", _rate, _learn_of_conversion)
+RATE = SessionFeature("device conversion rate", "session", False, False, "number", _rate, _learn_rates)
 
 
 # How long pages are looked at: mean and standard deviation of the dwell times so far, in seconds.
@@ -241,7 +241,7 @@ def log_ratios(state: FeatureState) -> Floats:
 # Page sequence score: whether the page types so far look like those of sessions that buy (see `chains`).
 
 
-def _learn_of_page_score(examples: SessionExamples, rows: Bools) -> FeatureState:
+def _learn_page_scores(examples: SessionExamples, rows: Bools) -> FeatureState:
     codes = examples.pages.codes[rows]
     names = examples.pages.used_names(rows)
     opened = examples.opened[rows, : codes.shape[1]] >= 0
@@ -262,7 +262,7 @@ def _score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return total / max(step, 1)
 
 
-SCORE = SessionFeature("page sequence score", "session", True, True, "number", _score, _learn_of_page_score)
+SCORE = SessionFeature("page sequence score", "session", True, True, "number", _score, _learn_page_scores)
 
 
 # Switch probability: how likely customers leave the present device before they buy.

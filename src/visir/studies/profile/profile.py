@@ -115,10 +115,10 @@ def generated_tasks(n: int) -> list[ProfileTask]:
 
     def search(options: str, *skills: Skill, relevance: str | None = None, count: int = n) -> SearchTask:
         spec = f"scenes:{count}?seed={SEED}{options}"
-        return _search_of_generated(partial(open_source, spec), *skills, relevance=relevance)
+        return _generated_search(partial(open_source, spec), *skills, relevance=relevance)
 
     def changed(change: Callable[[Any], Any], *skills: Skill, relevance: str | None = RELEVANCE) -> SearchTask:
-        return _search_of_generated(lambda: change(_plain(n)), *skills, relevance=relevance)
+        return _generated_search(lambda: change(_plain(n)), *skills, relevance=relevance)
 
     return [
         search("", *_both_ways(), relevance=RELEVANCE),
@@ -192,7 +192,7 @@ def _plain(n: int) -> Any:
     return open_source(f"scenes:{n}?seed={SEED}")
 
 
-def _search_of_generated(opens: Callable[[], Any], *skills: Skill, relevance: str | None) -> SearchTask:
+def _generated_search(opens: Callable[[], Any], *skills: Skill, relevance: str | None) -> SearchTask:
     return SearchTask(source=NAME, skills=skills, open=opens, relevance=relevance, blind_model=BLIND)
 
 
