@@ -17,7 +17,7 @@ from visir.evaluation.granularity import GranularityStudy
 from visir.evaluation.granularity import granularity as study
 from visir.files import data_directory
 from visir.robustness.granularity import cut_captions, granularity
-from visir.robustness.granularity.registry import table_1
+from visir.robustness.granularity.features import table_1
 
 FILES = {
     "MS-COCO": "coco/karpathy_coco_test_5k.json.xz",

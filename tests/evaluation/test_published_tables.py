@@ -35,7 +35,7 @@ from visir.evaluation.published import (
 )
 from visir.evaluation.published.plain import FOLDER, plain_tables, read_plain
 from visir.records import Collection, Embeddings, EncoderCard
-from visir.robustness.granularity.registry import table_1
+from visir.robustness.granularity.features import table_1
 from visir.training.shipped import shipped_recipes
 
 RECALLS = ("R@1", "R@5", "R@10")

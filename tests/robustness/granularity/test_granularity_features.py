@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tagged import tagged
 
-from visir.robustness.granularity.registry import FEATURES
-from visir.robustness.granularity.tokens import TokenColumns, all_senses
+from visir.robustness.granularity.features import FEATURES, TokenColumns, all_senses
 from visir.robustness.language.wordnet import wordnet
 
 

@@ -9,7 +9,7 @@ import pytest
 from visir.collections import open_collection
 from visir.evaluation.captions import choose
 from visir.robustness.granularity import FEATURES, cut_captions, granularity
-from visir.robustness.granularity.registry import table_1
+from visir.robustness.granularity.features import table_1
 
 EXACT = ("characters", "words")
 FURTHEST = {"complement_phrases": 0.18, "diversity": 0.08}

@@ -12,7 +12,7 @@ from visir.errors import VisirError, nearest
 from visir.evaluation.published.judge import decimals_of
 from visir.evaluation.published.plain import FOLDER, CellDoubt, PlainTable, plain_tables, read_plain
 from visir.evaluation.published.record import Published, load, shipped
-from visir.robustness.granularity.registry import table_1
+from visir.robustness.granularity.features import table_1
 
 _GRANULARITY = "brittleness-table-1"
 

@@ -1,6 +1,5 @@
 """Corruptions of pictures: registered, seeded, in five severities; and the view of a collection that carries one."""
 
-from visir.robustness.corruptions import gaussian_blur, gaussian_noise, jpeg, occlusion, rotation
 from visir.robustness.corruptions.base import CORRUPTIONS, SEVERITIES, Corruption
 from visir.robustness.corruptions.view import corrupt, pictures, spoilt, write_pictures
 
@@ -9,12 +8,7 @@ __all__ = [
     "SEVERITIES",
     "Corruption",
     "corrupt",
-    "gaussian_blur",
-    "gaussian_noise",
-    "jpeg",
-    "occlusion",
     "pictures",
-    "rotation",
     "spoilt",
     "write_pictures",
 ]

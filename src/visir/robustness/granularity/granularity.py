@@ -13,8 +13,7 @@ from visir.display import Displayed
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.records import Collection
 from visir.records.columns import strings
-from visir.robustness.granularity.registry import FEATURES
-from visir.robustness.granularity.tokens import PROFILES, Profile, TokenColumns, Values, share
+from visir.robustness.granularity.features import FEATURES, PROFILES, Profile, TokenColumns, Values, share
 from visir.robustness.language.tagged_captions import TaggedCaptions
 
 

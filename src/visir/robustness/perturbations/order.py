@@ -1,4 +1,4 @@
-"""What the five shuffles share: words as they are written, and how words in another order are put back into a text."""
+"""The five shuffles: words as they are written, and how words in another order are put back into a text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TypeVar
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.language.tagset import is_adjective, is_noun
 from visir.robustness.perturbations.base import Perturbation
+from visir.robustness.perturbations.released import any_order, nltk_tokens, released_order
 from visir.robustness.random_stream import RandomStream
 
 Span = tuple[int, int]
@@ -89,22 +90,17 @@ def trigrams(words: Sequence[T]) -> list[list[T]]:
     return [list(words[i : i + 3]) for i in range(0, len(words), 3)]
 
 
-def any_order(values: Sequence[T], random: RandomStream) -> list[T]:
-    """Any order with equal chance, their own too: how the released code shuffles."""
-    return [values[i] for i in random.sample(len(values), len(values))]
-
-
 # Shuffle All Words: all words in another order.
 
 
-def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+def shuffle_all(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """Any other order of the written words, all equally likely; punctuation stays where it is."""
     spans = written_words(caption.text)
     words = words_at(caption.text, spans)
     return with_words(caption.text, spans, random.shuffled(words)) if words else caption.text
 
 
-def paper(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+def shuffle_all_released(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """What lies between single spaces, punctuation attached ("hat."), in any order. Which orders were drawn is lost."""
     return " ".join(any_order(caption.text.split(" "), random))
 
@@ -114,8 +110,122 @@ SHUFFLE_ALL_WORDS = Perturbation(
     title="Shuffle All Words",
     family="word order",
     level="sentence",
-    change=change,
+    change=shuffle_all,
     about="All words in another order, drawn; punctuation stays where it is.",
-    paper=paper,
+    paper=shuffle_all_released,
     paper_about="punctuation moves with its word; the order may be the original one",
+)
+
+
+# Shuffle Nouns and Adjectives: nouns change places with nouns, adjectives with adjectives.
+
+
+def shuffle_named(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """Each class permuted among its own places, so that the sentence stays grammatical: "A red hat on a blue dog"."""
+    return permuted(caption, random, ("noun", "adjective"))
+
+
+def shuffle_named_released(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """The same of spaCy's tokens, joined by spaces; the order may be its own. Which orders were drawn is lost."""
+    return released_order(caption, random, [lambda tag: tag.startswith("NN"), lambda tag: tag.startswith("JJ")])
+
+
+SHUFFLE_NOUNS_AND_ADJ = Perturbation(
+    name="shuffle_nouns_and_adj",
+    title="Shuffle N&A",
+    family="word order",
+    level="sentence",
+    change=shuffle_named,
+    about="Nouns change places with nouns, adjectives with adjectives; all other words stay.",
+    paper=shuffle_named_released,
+    paper_about="tokens joined by spaces; the order may be the original one",
+    needs_words=True,
+)
+
+
+# Shuffle All Words But Nouns and Adjectives: these stay, all others change places.
+
+
+def shuffle_others(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """Verbs, articles, prepositions and all else permuted among their own places; punctuation is no word, and stays."""
+    return permuted(caption, random, ("other",))
+
+
+def shuffle_others_released(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """The same of spaCy's tokens, punctuation among them, joined by spaces. Which orders were drawn is lost."""
+    return released_order(caption, random, [lambda tag: not tag.startswith(("NN", "JJ"))])
+
+
+SHUFFLE_ALLBUT_NOUNS_AND_ADJ = Perturbation(
+    name="shuffle_allbut_nouns_and_adj",
+    title="Shuffle but N&A",
+    family="word order",
+    level="sentence",
+    change=shuffle_others,
+    about="Nouns and adjectives stay; all other words change places with one another.",
+    paper=shuffle_others_released,
+    paper_about="punctuation is shuffled too; tokens joined by spaces; the order may be the original one",
+    needs_words=True,
+)
+
+
+# Shuffle within Trigrams: three words at a time, each three in another order.
+
+
+def shuffle_within(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """Each three written words, from the left, in another order; so every trigram that can differ does."""
+    spans = written_words(caption.text)
+    words = [word for group in trigrams(words_at(caption.text, spans)) for word in random.shuffled(group)]
+    return with_words(caption.text, spans, words)
+
+
+def shuffle_within_released(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """Each three of NLTK's tokens in any order, their own too, joined by spaces. Which orders were drawn is lost."""
+    groups = trigrams(nltk_tokens(caption.text)[1])
+    return " ".join(token for group in groups for token in any_order(group, random))
+
+
+SHUFFLE_WITHIN_TRIGRAMS = Perturbation(
+    name="shuffle_within_trigrams",
+    title="Shuffle Within Trigrams",
+    family="word order",
+    level="sentence",
+    change=shuffle_within,
+    about="Each three words, from the left, in another order; punctuation stays where it is.",
+    paper=shuffle_within_released,
+    paper_about="punctuation counts as a word; tokens joined by spaces; the order may be the original one",
+)
+
+
+# Shuffle Trigrams: groups of three words in another order.
+
+
+def shuffle_groups(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """The trigrams of the written words, from the left, in another order, each kept whole; the last may be shorter."""
+    spans = written_words(caption.text)
+    words = words_at(caption.text, spans)
+    groups = trigrams(words)
+    # Different groups may still read the same in any order: "la la la", "la". They do only if all words are equal.
+    if all(group == groups[0] for group in groups) or all(word == words[0] for word in words):
+        return caption.text
+    while (order := [word for group in random.shuffled(groups) for word in group]) == words:
+        pass
+    return with_words(caption.text, spans, order)
+
+
+def shuffle_groups_released(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """The trigrams of NLTK's tokens in any order, their own too, joined by spaces. Which orders were drawn is lost."""
+    groups = trigrams(nltk_tokens(caption.text)[1])
+    return " ".join(token for group in any_order(groups, random) for token in group)
+
+
+SHUFFLE_TRIGRAMS = Perturbation(
+    name="shuffle_trigrams",
+    title="Shuffle Trigrams",
+    family="word order",
+    level="sentence",
+    change=shuffle_groups,
+    about="Groups of three words, from the left, in another order; punctuation stays where it is.",
+    paper=shuffle_groups_released,
+    paper_about="punctuation counts as a word; tokens joined by spaces; the order may be the original one",
 )

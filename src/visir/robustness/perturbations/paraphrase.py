@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from visir.robustness.language.tagged_captions import TaggedCaption, inflect_like
 from visir.robustness.perturbations.base import Perturbation
-from visir.robustness.perturbations.phrases import FINITE, lowered, noun_phrases, raised, replaced
+from visir.robustness.perturbations.meaning import FINITE, lowered, noun_phrases, raised, replaced
 from visir.robustness.random_stream import RandomStream
 
 _SAME = {

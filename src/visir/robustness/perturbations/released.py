@@ -13,16 +13,17 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.language.tagset import PENN
 from visir.robustness.perturbations.base import Change
-from visir.robustness.perturbations.order import any_order
 from visir.robustness.random_stream import RandomStream
 
 # Tokens as the released code cuts them, and their parts of speech by the names of the Penn Treebank.
 
 Span = tuple[int, int]
+T = TypeVar("T")
 
 # What stands alone wherever it is; a comma and a colon unless a digit follows. Everything else is (part of) a word.
 _TOKEN = re.compile(
@@ -244,3 +245,8 @@ def _numbers() -> random.Random:
         numbers = _OWN.numbers = random.Random()
     numbers.seed(SEED)
     return numbers
+
+
+def any_order(values: Sequence[T], random: RandomStream) -> list[T]:
+    """Any order with equal chance, their own too: how the released code shuffles."""
+    return [values[i] for i in random.sample(len(values), len(values))]

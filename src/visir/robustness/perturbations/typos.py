@@ -1,4 +1,4 @@
-"""What the four typing errors share: where they strike, and in which case."""
+"""The four typing errors: where they strike, in which case, and what each does to a word."""
 
 from __future__ import annotations
 
@@ -108,10 +108,147 @@ def cased_like(character: str, example: str) -> str:
     return other if len(other) == 1 else character
 
 
+_WORDS = re.compile(r"\w+")
+"""Where the released code strikes."""
+
+
+# Character Swap: two letters that follow one another in a word change places.
+
+
+def swap(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """`severity` swaps of two different neighbouring letters; capitals stay where they are: "Happy" → "Ahppy"."""
+    # Two equal letters are no candidates: swapping them would change nothing, and be counted as if it had.
+    text = caption.text
+    for place in places(random, text, _can_swap, severity):
+        text = text[:place] + _swapped(text, place) + text[place + 2 :]
+    return text
+
+
+def _can_swap(text: str, place: int) -> bool:
+    return (
+        place + 1 < len(text)
+        and is_letter(text, place)
+        and is_letter(text, place + 1)
+        and _swapped(text, place) != text[place : place + 2]
+    )
+
+
+def _swapped(text: str, place: int) -> str:
+    first, second = text[place], text[place + 1]
+    return cased_like(second, first) + cased_like(first, second)
+
+
+@repeated
+def swap_released(text: str, numbers: random.Random) -> str:
+    """`typo`'s char_swap: any two word characters, digits and equal letters too."""
+    place = nth(_WORDS, text, numbers, room=1)
+    if place is None:
+        return text
+    first, second = text[place], text[place + 1]
+    swapped = (second.upper() if first.isupper() else second.lower()) + (
+        first.upper() if second.isupper() else first.lower()
+    )
+    return text[:place] + swapped + text[place + 2 :]
+
+
+CHAR_SWAP = Perturbation(
+    name="char_swap",
+    title="Character Swap",
+    family="typos",
+    level="word",
+    change=swap,
+    about="Two neighbouring letters of a word, drawn, change places; capitals stay where they are.",
+    paper=swap_released,
+    paper_about="seed 42 for every caption; digits too; two equal letters may be swapped, which changes nothing",
+    severity="characters",
+)
+
+
+# Missing Character: a letter is left out.
+
+
+def leave_out(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+    """`severity` letters left out, of words of two letters or more."""
+    # A word of one letter is no candidate: without it, a word is missing, not a character.
+    text = caption.text
+    for place in reversed(places(random, text, _can_leave_out, severity)):
+        text = text[:place] + text[place + 1 :]
+    return text
+
+
+def _can_leave_out(text: str, place: int) -> bool:
+    if not is_letter(text, place):
+        return False
+    return text[place + 1 : place + 2].isalpha() or text[max(place - 1, 0) : place].isalpha()
+
+
+_TWO = re.compile(r"\w\W*\w")
+
+
+@repeated
+def leave_out_released(text: str, numbers: random.Random) -> str:
+    """`typo`'s missing_char: any word character, digits and words of one letter too; one at least is left."""
+    place = nth(_WORDS, text, numbers) if _TWO.search(text) else None
+    return text if place is None else text[:place] + text[place + 1 :]
+
+
+MISSING_CHAR = Perturbation(
+    name="missing_char",
+    title="Missing Character",
+    family="typos",
+    level="word",
+    change=leave_out,
+    about="A letter, drawn, is left out of a word of two letters or more.",
+    paper=leave_out_released,
+    paper_about="seed 42 for every caption; digits and words of one letter too",
+    severity="characters",
+)
+
+
+# Extra Character: the finger strikes a key beside the letter as well.
+
+
+def strike_beside(keyboard: str) -> Change:
+    """The change on a keyboard: before or behind `severity` letters stands one that touches it there, in its case."""
+    near = neighbours(keyboard)
+    fits = on_keys(near)
+
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
+        text = caption.text
+        for place in reversed(places(random, text, fits, severity)):
+            extra = random.choice(near[text[place]])
+            position = place + random.below(2)
+            text = text[:position] + extra + text[position:]
+        return text
+
+    return change
+
+
+@repeated
+def strike_beside_released(text: str, numbers: random.Random) -> str:
+    """`typo`'s extra_char: before any word character, digits too; é, which has no neighbour, is doubled."""
+    place = nth(_WORDS, text, numbers)
+    return text if place is None else text[:place] + neighbour(text[place], numbers) + text[place:]
+
+
+EXTRA_CHAR = Perturbation(
+    name="extra_char",
+    title="Extra Character",
+    family="typos",
+    level="word",
+    change=strike_beside("qwerty"),
+    about="Before or behind a letter, drawn, stands one more that lies beside it on the keyboard.",
+    paper=strike_beside_released,
+    paper_about="seed 42 for every caption; always before it; digits too",
+    severity="characters",
+    on=strike_beside,
+)
+
+
 # Nearby Character: the finger strikes the key beside the letter.
 
 
-def on(keyboard: str) -> Change:
+def miss(keyboard: str) -> Change:
     """The change on a keyboard: `severity` letters become one that touches them there, in the same case."""
     # Letters that the keyboard does not have (é on "qwerty") are no candidates.
     near = neighbours(keyboard)
@@ -126,11 +263,8 @@ def on(keyboard: str) -> Change:
     return change
 
 
-_WORDS = re.compile(r"\w+")
-
-
 @repeated
-def paper(text: str, numbers: random.Random) -> str:
+def miss_released(text: str, numbers: random.Random) -> str:
     """`typo`'s nearby_char: any word character, digits too; é, which has no neighbour, stays."""
     place = nth(_WORDS, text, numbers)
     if place is None:
@@ -144,10 +278,10 @@ NEARBY_CHAR = Perturbation(
     title="Nearby Character",
     family="typos",
     level="word",
-    change=on("qwerty"),
+    change=miss("qwerty"),
     about="A letter, drawn, becomes one that lies beside it on the keyboard, in the same case.",
-    paper=paper,
+    paper=miss_released,
     paper_about="seed 42 for every caption; digits too",
     severity="characters",
-    on=on,
+    on=miss,
 )
