@@ -139,7 +139,7 @@ def test_mined_ones_are_near_and_wrong(tmp_path: Path) -> None:
     built = build_model(recipe, splits.train, "cpu")
     train, _ = build_examples(recipe, built, splits)
     learner = DualEncoder(built.towers, built.objective)
-    from visir.training.loop import Precision
+    from visir.training.learner import Precision
 
     learner.prepare(Precision("float32", torch.device("cpu")))
     mined = train.negatives.mined  # type: ignore[union-attr]

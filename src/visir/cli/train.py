@@ -30,8 +30,8 @@ from visir.terminal import safe
 
 if TYPE_CHECKING:
     from visir.encoders.checkpoints import Layout
+    from visir.training.learner import Regime
     from visir.training.planning import TrainingPlan
-    from visir.training.regime import Regime
     from visir.training.step_log import Epoch
 
 

@@ -32,8 +32,8 @@ from visir.training.data import Splits, image_rows_of, split_for_training
 from visir.training.fit import FitResult, Report
 from visir.training.inputs.base import EpochRandom, Side, TrainingBatch
 from visir.training.keywords import SPARSE_KEYWORDS, RecipeChanges
-from visir.training.learner import Learner
-from visir.training.loop import Precision, steps_per_epoch
+from visir.training.learner import Learner, Precision
+from visir.training.loop import steps_per_epoch
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.processes import Processes
 from visir.training.recipe import expand

@@ -25,12 +25,11 @@ from visir.progress import Progress
 from visir.training.folder import TrainingFolder, writing_into
 from visir.training.inputs.base import EpochRandom, InputSource, Side, TrainingData, TrainingExamples
 from visir.training.inputs.negatives import Mined
-from visir.training.learner import Learner
+from visir.training.learner import Learner, Regime
 from visir.training.mining import search, vectors_as_trained
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
-from visir.training.regime import Regime
 from visir.training.step_log import Epoch, StepLog
 from visir.training.training import Training
 from visir.training.validation import encode_source, validate

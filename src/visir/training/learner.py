@@ -1,22 +1,165 @@
-"""What a training moves: a model, the losses it learns from, and how an epoch is judged."""
+"""What a training needs: a recipe, a precision, and a model with the losses it learns from and how it is judged."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from visir.encoders.towers.base import Inputs
+from visir.errors import ConfigurationError
 from visir.training.inputs.base import EpochRandom, Side, TrainingData
 from visir.training.inputs.negatives import Mined
 from visir.training.objectives.base import Losses, VectorPairs
-
-if TYPE_CHECKING:
-    from visir.training.loop import Precision
+from visir.training.recipe import Averaging, Optimiser, Schedule
 
 E = TypeVar("E", bound=TrainingData)
+
+# The part of a recipe that every training reads, whatever it trains.
+
+
+class EpochChoice(Protocol):
+    """Which epoch's weights are kept."""
+
+    @property
+    def keep(self) -> str:
+        """The figure of validation whose best epoch is kept, or "last"."""
+        ...
+
+    @property
+    def figure(self) -> str:
+        """The figure of validation by which epochs are compared, whichever is kept."""
+        ...
+
+    @property
+    def patience(self) -> int | None:
+        """After how many epochs without a better figure training stops."""
+        ...
+
+
+class Regime(Protocol):
+    """A recipe as far as the loop is concerned: how towers are trained, not what they are. See `recipe.Recipe`."""
+
+    @property
+    def name(self) -> str:
+        """What the training is called while it runs."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of shuffling, augmentation and dropout."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        ...
+
+    @property
+    def precision(self) -> Literal["float32", "bfloat16", "float16"]:
+        """Of the forward pass."""
+        ...
+
+    @property
+    def optimiser(self) -> Optimiser:
+        """How the weights move."""
+        ...
+
+    @property
+    def schedule(self) -> Schedule:
+        """The learning rate over time."""
+        ...
+
+    @property
+    def averaging(self) -> Averaging:
+        """Of the weights within an epoch."""
+        ...
+
+    @property
+    def selection(self) -> EpochChoice:
+        """Which epoch is kept."""
+        ...
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """Peak learning rates by side."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """All settings as plain values (pydantic's)."""
+        ...
+
+
+# Mixed precision: the towers' forward pass in half the bits, everything else in float32.
+
+Name = Literal["float32", "bfloat16", "float16"]
+
+
+class Precision:
+    """How the towers compute."""
+
+    # "float32": as the weights are. "bfloat16", "float16": matrix products in it (`torch.autocast`), the weights, their
+    # moments, the vectors' norms and the objective in float32. float16 has a narrow range, so its losses are scaled up
+    # before the backward pass (Micikevicius et al. 2018, section 3.2); steps whose gradient overflows are passed over
+    # and the scale is halved, which happens at the beginning of a training. float16 needs CUDA.
+
+    def __init__(self, name: Name, device: torch.device) -> None:
+        if name == "float16" and device.type != "cuda":
+            raise ConfigurationError(
+                f'precision: "float16" needs CUDA, and this trains on {device.type!r}.',
+                hint='precision = "bfloat16" computes here too',
+                code="float16-needs-cuda-trains",
+            )
+        self.name, self.device = name, device
+        self.is_scaled = name == "float16"
+        self._scaler = torch.amp.GradScaler(device.type, enabled=self.is_scaled)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context of the towers' forward pass."""
+        if self.name == "float32":
+            return torch.autocast(self.device.type, enabled=False)
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
+
+    def widen(self, vectors: Tensor) -> Tensor:
+        """Half-precision numbers in float32; others as they are."""
+        return vectors.float() if vectors.dtype.itemsize < 4 else vectors
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss as it enters the backward pass."""
+        return self._scaler.scale(loss)
+
+    def unscale(self, optimiser: torch.optim.Optimizer) -> None:
+        """Bring the gradients back to their own scale."""
+        if self.is_scaled:
+            self._scaler.unscale_(optimiser)
+
+    def step(self, optimiser: torch.optim.Optimizer) -> None:
+        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
+        self._scaler.step(optimiser)
+        self._scaler.update()
+
+    @property
+    def factor(self) -> float:
+        """What losses are multiplied by."""
+        return self._scaler.get_scale()
+
+    @property
+    def advice(self) -> str:
+        """The end of a hint after numbers ran out of range."""
+        return '; or precision = "bfloat16", whose range is that of float32' if self.is_scaled else ""
+
+    def state(self) -> dict[str, Any]:
+        """What must be kept so that a training goes on exactly: plain values, empty unless losses are scaled."""
+        return self._scaler.state_dict()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Put back what `state` gave."""
+        if self.is_scaled:
+            self._scaler.load_state_dict(state)
 
 
 class Learner(nn.Module, ABC, Generic[E]):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from visir.encoders.towers.base import Inputs, to_device
-from visir.errors import ConfigurationError, VisirError
+from visir.errors import VisirError
 from visir.training.inputs.base import Side, TrainingBatch, TrainingData
-from visir.training.learner import Learner
+from visir.training.learner import Learner, Precision
 from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.processes import Processes
@@ -61,74 +61,6 @@ def kept_bytes(forward: Callable[[], object], weights: Iterable[Tensor]) -> int:
         alive = forward()  # held until all is counted: freed memory would be used again under the same address
     del alive
     return sum(sizes.values())
-
-
-# Mixed precision: the towers' forward pass in half the bits, everything else in float32.
-
-Name = Literal["float32", "bfloat16", "float16"]
-
-
-class Precision:
-    """How the towers compute."""
-
-    # "float32": as the weights are. "bfloat16", "float16": matrix products in it (`torch.autocast`), the weights, their
-    # moments, the vectors' norms and the objective in float32. float16 has a narrow range, so its losses are scaled up
-    # before the backward pass (Micikevicius et al. 2018, section 3.2); steps whose gradient overflows are passed over
-    # and the scale is halved, which happens at the beginning of a training. float16 needs CUDA.
-
-    def __init__(self, name: Name, device: torch.device) -> None:
-        if name == "float16" and device.type != "cuda":
-            raise ConfigurationError(
-                f'precision: "float16" needs CUDA, and this trains on {device.type!r}.',
-                hint='precision = "bfloat16" computes here too',
-                code="float16-needs-cuda-trains",
-            )
-        self.name, self.device = name, device
-        self.is_scaled = name == "float16"
-        self._scaler = torch.amp.GradScaler(device.type, enabled=self.is_scaled)
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """The context of the towers' forward pass."""
-        if self.name == "float32":
-            return torch.autocast(self.device.type, enabled=False)
-        return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
-
-    def widen(self, vectors: Tensor) -> Tensor:
-        """Half-precision numbers in float32; others as they are."""
-        return vectors.float() if vectors.dtype.itemsize < 4 else vectors
-
-    def scale(self, loss: Tensor) -> Tensor:
-        """The loss as it enters the backward pass."""
-        return self._scaler.scale(loss)
-
-    def unscale(self, optimiser: torch.optim.Optimizer) -> None:
-        """Bring the gradients back to their own scale."""
-        if self.is_scaled:
-            self._scaler.unscale_(optimiser)
-
-    def step(self, optimiser: torch.optim.Optimizer) -> None:
-        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
-        self._scaler.step(optimiser)
-        self._scaler.update()
-
-    @property
-    def factor(self) -> float:
-        """What losses are multiplied by."""
-        return self._scaler.get_scale()
-
-    @property
-    def advice(self) -> str:
-        """The end of a hint after numbers ran out of range."""
-        return '; or precision = "bfloat16", whose range is that of float32' if self.is_scaled else ""
-
-    def state(self) -> dict[str, Any]:
-        """What must be kept so that a training goes on exactly: plain values, empty unless losses are scaled."""
-        return self._scaler.state_dict()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Put back what `state` gave."""
-        if self.is_scaled:
-            self._scaler.load_state_dict(state)
 
 
 # Batches: every caption once per epoch, with its image; and how a batch is shared and cut.

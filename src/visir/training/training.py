@@ -25,12 +25,11 @@ from visir.errors import ConfigurationError
 from visir.training.folder import TrainingFolder
 from visir.training.inputs.base import EpochRandom, TrainingBatch, TrainingData
 from visir.training.inputs.negatives import HardNegatives
-from visir.training.learner import E, Learner
-from visir.training.loop import Loop, Precision, Share, StepPosition, steps_of_epoch, steps_per_epoch
+from visir.training.learner import E, Learner, Precision, Regime
+from visir.training.loop import Loop, Share, StepPosition, steps_of_epoch, steps_per_epoch
 from visir.training.optimiser import build_optimiser, moments, parameters_of, restore_moments
 from visir.training.processes import Processes
 from visir.training.recipe import Averaging, Schedule
-from visir.training.regime import Regime
 from visir.training.settings import with_new_keys
 from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
 from visir.training.step_log import Epoch, Running, Step

@@ -169,7 +169,7 @@ class Encoders(Settings):
 
 
 class CategoriesRecipe(Settings):
-    """A category model and how it is trained; a `visir.training.regime.Regime`."""
+    """A category model and how it is trained; a `visir.training.learner.Regime`."""
 
     # Device, precision, optimiser, schedule, averaging and selection are as in `visir.training.recipe.Recipe`.
 
