@@ -59,7 +59,7 @@ def open_archive(path: str | Path) -> Archive:
         raise CollectionError(
             f"{path}: no such archive.", hint="has it been moved? give its place with images=", code="no-such-archive"
         )
-    from visir.collections.inspect import ArrowArchive, ParquetArchive
+    from visir.collections.cells import ArrowArchive, ParquetArchive
 
     kinds: dict[str, type[Archive]] = {
         ".zip": ZipArchive,

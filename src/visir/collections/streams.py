@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from visir.collections.archives import check_member_size
-from visir.collections.inspect import image_columns
+from visir.collections.cells import image_columns
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped

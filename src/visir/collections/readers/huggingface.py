@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from visir.collections.cells import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.draft import Draft
-from visir.collections.inspect import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.readers.columns import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS, ValuePerImage

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from visir.collections.cells import pictures_in_cells
 from visir.collections.draft import Draft
-from visir.collections.inspect import pictures_in_cells
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers import columns as usual
 from visir.collections.readers.columns import first_columns, one_column

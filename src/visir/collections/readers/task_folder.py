@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from visir.collections.inspect import PictureCells
+from visir.collections.cells import PictureCells
 from visir.collections.readers.locate import relative
 from visir.collections.readers.rows import OnFault, read_rows
 from visir.collections.readers.task_reader import (

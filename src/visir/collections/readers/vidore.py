@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from visir.collections.inspect import PictureCells, pictures_in_cells
+from visir.collections.cells import PictureCells, pictures_in_cells
 from visir.collections.readers import task_folder
 from visir.collections.readers.columns import sniffed_columns
 from visir.collections.readers.locate import relative

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from visir.collections.cells import pictures_in_cells
 from visir.collections.choice_draft import ChoiceDraft, Missing
-from visir.collections.inspect import pictures_in_cells
 from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.locate import relative
 from visir.collections.readers.sniffing import head, plain_name, plain_stem
