@@ -85,6 +85,11 @@ class Format:
         return resolved
 
 
+def reader_of(**about: Any) -> Callable[[Callable[..., Any]], Format]:
+    """Make a `Format` of the function below: it is what reads the format of which this is said."""
+    return lambda read: Format(read=read, **about)
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgementFormat(Format):
     """A layout of relevance judgements: `read(path, collection, **options)` returns `Judged` rows."""

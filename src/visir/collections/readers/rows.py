@@ -51,6 +51,11 @@ OnFault = Callable[[RowFault, str, str], None]
 """Takes a row that cannot be read: what is wrong with it, the place, and the detail."""
 
 
+def faults_into(report: Callable[[str], None], file: Path) -> OnFault:
+    """What writes each row of a file that cannot be read down as a fault."""
+    return lambda fault, place, detail: report(f"{file.name}, {place}: {fault.message.format(detail)}")
+
+
 def read_rows(
     path: Path,
     on_fault: OnFault | None = None,
