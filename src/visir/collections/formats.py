@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from visir.collections import layouts
+from visir.collections import composed_layouts, layouts, task_layouts
 from visir.collections.judgements import cxc, eccv, flickr8k, pairs
 from visir.collections.portable import FORMAT as PORTABLE
 from visir.collections.readers import (
     abo,
-    aro,
     choice_table,
-    circo,
-    cirr,
-    cola,
-    cola_single,
     cub,
     fashion200k,
-    fashioniq,
     generated,
     huggingface,
     idx,
     imagefolder,
-    mmeb,
     mteb_tasks,
     photos,
     products,
-    sugarcrepe,
     table,
     task_folder,
     torchvision_sets,
-    valse,
-    vidore,
     webdataset,
-    winoground,
 )
 from visir.collections.sources import Format, JudgementFormat
 from visir.plugins import FORMATS as GROUP
@@ -42,21 +31,21 @@ JUDGEMENTS: Registry[JudgementFormat] = Registry("judgement format")
 
 for _one in (
     PORTABLE,
-    vidore.FORMAT,
+    task_layouts.vidore,
     task_folder.FORMAT,
-    sugarcrepe.FORMAT_PP,
-    sugarcrepe.FORMAT,
-    winoground.FORMAT,
-    winoground.FORMAT_EQBEN,
-    valse.FORMAT,
-    aro.FORMAT,
-    cola.FORMAT,
-    cola_single.FORMAT,
-    mmeb.FORMAT,
+    task_layouts.sugarcrepe_pp,
+    task_layouts.sugarcrepe,
+    task_layouts.winoground,
+    task_layouts.eqben,
+    task_layouts.valse,
+    task_layouts.aro,
+    task_layouts.cola,
+    task_layouts.cola_single,
+    task_layouts.mmeb,
     choice_table.FORMAT,
-    fashioniq.FORMAT,
-    cirr.FORMAT,
-    circo.FORMAT,
+    composed_layouts.fashioniq,
+    composed_layouts.cirr,
+    composed_layouts.circo,
     layouts.docci,
     layouts.dci,
     layouts.urban1k,
