@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from visir.collections import composed_layouts, layouts, task_layouts
+from visir.collections import composed_layouts, cub, layouts, shop_layouts, task_layouts
 from visir.collections.judgements import cxc, eccv, flickr8k, pairs
 from visir.collections.portable import FORMAT as PORTABLE
 from visir.collections.readers import (
-    abo,
     choice_table,
-    cub,
-    fashion200k,
     generated,
     huggingface,
     idx,
@@ -59,9 +56,9 @@ for _one in (
     layouts.coco_captions,
     layouts.annotation_list,
     layouts.fine_grained,
-    cub.FORMAT,
-    fashion200k.FORMAT,
-    abo.FORMAT,
+    cub.cub,
+    shop_layouts.fashion200k,
+    shop_layouts.abo,
     layouts.flickr_tokens,
     layouts.vsepp,
     webdataset.FORMAT,
