@@ -25,7 +25,7 @@ from itertools import islice, pairwise
 
 from visir.collections.scenes.facts import BY_NAME, Claim, Scene, claims_of, clearly_differ
 from visir.collections.scenes.language import TELLS
-from visir.collections.scenes.languages.grammar import RELATIONS, SIDES, Grammar, Side, Thing
+from visir.collections.scenes.languages import RELATIONS, SIDES, Grammar, Side, Thing
 from visir.collections.scenes.palette import Draws
 
 Maker = Callable[[Scene, Draws, Grammar], "Contrast | None"]
