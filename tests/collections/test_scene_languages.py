@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import visir
 from visir.collections.scenes import FACTS, TELLS, sample_scene, ways_to_say
-from visir.collections.scenes.contrasts import contrast
+from visir.collections.scenes.choice import contrast
 from visir.collections.scenes.generate import LONG_TELLS, long_caption, short_captions
 from visir.collections.scenes.languages import GRAMMARS, French, German, Spanish
 from visir.errors import VisirError

@@ -19,7 +19,7 @@ import orjson
 
 from visir.collections.readers.names import escaped
 from visir.collections.stream_sources import MAX_RATIO
-from visir.collections.tar_headers import TARS, TarHeaders, remedy_of
+from visir.collections.tars import TARS, TarHeaders, remedy_of
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
 from visir.storage import ContentStore, FolderKind

@@ -14,8 +14,7 @@ from visir.collections.draft import Draft
 from visir.collections.readers.locate import walk
 from visir.collections.readers.names import compare_counts
 from visir.collections.sources import Option, one_of, reader_of
-from visir.collections.tar_headers import TAR_FAULTS, TARS, TarHeaders, remedy_of
-from visir.collections.tar_notes import END_REMEDY, GOES_ON, tar_notes
+from visir.collections.tars import END_REMEDY, GOES_ON, TAR_FAULTS, TARS, TarHeaders, remedy_of, tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_lines

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from visir.collections import composed_layouts, cub, layouts, shop_layouts, task_layouts
-from visir.collections.judgements import cxc, eccv, flickr8k, pairs
+from visir.collections import composed_layouts, cub, judgement_sets, layouts, shop_layouts, task_layouts
 from visir.collections.portable import FORMAT as PORTABLE
 from visir.collections.readers import (
     choice_table,
@@ -72,5 +71,5 @@ for _one in (
 ):
     FORMATS.add(_one.name, _one)
 
-for _set in (cxc.FORMAT, eccv.FORMAT, flickr8k.FORMAT, pairs.FORMAT):
+for _set in (judgement_sets.cxc, judgement_sets.eccv, judgement_sets.flickr8k, judgement_sets.pairs):
     JUDGEMENTS.add(_set.name, _set)

@@ -14,7 +14,7 @@ from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.images import columns_of, table_rows
-from visir.collections.judgements.pairs import judge
+from visir.collections.judgement_sets import judge
 from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.choice_table import has_choices, read_memory_choices

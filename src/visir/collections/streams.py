@@ -28,7 +28,7 @@ from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
 from visir.collections.stream_sources import COPY, Source, content_faults
-from visir.collections.tar_headers import TARS, TarHeaders
+from visir.collections.tars import TARS, TarHeaders
 from visir.display import cut_path
 from visir.errors import CollectionError, ImageError, nearest
 from visir.files import literal_root, user_path

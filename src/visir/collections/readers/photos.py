@@ -20,7 +20,7 @@ from visir.collections.picture_kinds import (
 from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
 from visir.collections.sources import Format
-from visir.collections.tar_notes import tar_notes
+from visir.collections.tars import tar_notes
 from visir.errors import CollectionError
 from visir.storage import MANIFEST
 
