@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from visir.collections.draft import SourceDraft
+from visir.collections.draft import SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.readers.locate import relative
-from visir.collections.readers.names import compare_counts, identifier
-from visir.collections.readers.sniffing import has_key, json_head, plain_name, plain_stem
+from visir.collections.readers.names import compare_counts, has_key, identifier, json_head, plain_name, plain_stem
 from visir.collections.sources import Format, Option, one_of, reader_of
-from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_json

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.collections.qrels_reading import read_qrels
-from visir.collections.readers.delimited import is_text_table
-from visir.collections.readers.names import coco_id
-from visir.collections.readers.sniffing import head, plain_name
+from visir.collections.readers.names import coco_id, head, plain_name
+from visir.collections.readers.rows import is_text_table
 from visir.collections.sources import JudgementFormat, Option, one_of, reader_of
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.files import find_file, read_json, read_lines

@@ -14,15 +14,19 @@ from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import (
     SPLITS,
     compare_counts,
+    has_key,
+    head,
     identifier,
     image_id,
+    json_head,
+    plain_name,
+    plain_stem,
     read_array,
     read_ids,
     split_in,
     whole,
 )
 from visir.collections.readers.rows import faults_into, json_lines
-from visir.collections.readers.sniffing import has_key, head, json_head, plain_name, plain_stem
 from visir.collections.sources import Option, one_of, reader_of
 from visir.display import counted
 from visir.errors import CollectionError, VisirError, nearest

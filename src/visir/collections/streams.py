@@ -240,7 +240,7 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
 
 
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
-    """All pictures, by name, as `visir.collections.readers.photos` has them."""
+    """All pictures, by name, as `visir.collections.readers.folders` has them."""
     with zipfile.ZipFile(stream) as opened:
         for member in sorted(opened.infolist(), key=lambda member: member.filename):
             name = member.filename

@@ -12,17 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from visir.collections.cells import PictureCells, pictures_in_cells
-from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.composed_layouts import ids_in
+from visir.collections.draft import ChoiceDraft, Missing, TaskDraft, TaskSetDraft
 from visir.collections.readers import task_folder
 from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
-from visir.collections.readers.columns import sniffed_columns
 from visir.collections.readers.locate import relative
-from visir.collections.readers.rows import read_rows
-from visir.collections.readers.sniffing import head, json_head, plain_name, plain_stem
+from visir.collections.readers.names import head, json_head, plain_name, plain_stem
+from visir.collections.readers.rows import read_rows, sniffed_columns
 from visir.collections.segments import FRAME
 from visir.collections.sources import Format, Option, one_of, reader_of
-from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.errors import CollectionError, nearest
 from visir.files import read_json
 from visir.records.task import TASK_CANDIDATES

@@ -20,12 +20,18 @@ import orjson
 import pyarrow as pa
 
 from visir.collections.draft import Draft
-from visir.collections.readers.columns import all_columns, sniffed_columns
-from visir.collections.readers.delimited import is_text_table, text_layout
-from visir.collections.readers.rows import RowFault, csv_columns, is_table, read_rows
-from visir.collections.readers.shop_categories import CategoryStyle, as_folder
-from visir.collections.readers.shop_numbers import CODES, SIGNS, Decimal, read_amounts
-from visir.collections.readers.sniffing import plain_stem
+from visir.collections.readers.names import plain_stem
+from visir.collections.readers.rows import (
+    RowFault,
+    all_columns,
+    csv_columns,
+    is_table,
+    is_text_table,
+    read_rows,
+    sniffed_columns,
+    text_layout,
+)
+from visir.collections.readers.shop_cells import CODES, SIGNS, CategoryStyle, Decimal, as_folder, read_amounts
 from visir.collections.readers.table import TEXT_OPTIONS
 from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, nearest

@@ -24,13 +24,13 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
+from visir.collections.draft import Side as TaskSide
+from visir.collections.draft import TaskDraft
 from visir.collections.scenes.facts import BY_NAME, Claim, Scene, claims_of, clearly_differ, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
 from visir.collections.scenes.language import TELLS
 from visir.collections.scenes.languages import GRAMMARS, RELATIONS, SIDES, Grammar, Side, Thing
 from visir.collections.scenes.palette import Draws
-from visir.collections.task_draft import Side as TaskSide
-from visir.collections.task_draft import TaskDraft
 from visir.records import TaskFile, TaskSet
 
 Maker = Callable[[Scene, Draws, Grammar], "Contrast | None"]
