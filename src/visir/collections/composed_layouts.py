@@ -374,8 +374,9 @@ def _add_coco(
         caption = f"{row['shared_concept']} that {caption}"
     _add_query(draft, query, caption, reference, images[reference], split, grades)
     aspects = row.get("semantic_aspects")
-    for aspect in _ASPECTS if isinstance(aspects, list) else ():
-        draft.labels.setdefault(aspect, {})[query] = "yes" if aspect in aspects else "no"
+    if isinstance(aspects, list):
+        for aspect in _ASPECTS:
+            draft.labels.setdefault(aspect, {})[query] = "yes" if aspect in aspects else "no"
     if excluded:
         draft.excluded[query, reference] = None
 

@@ -32,7 +32,6 @@ from visir.version import installed_version
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from PIL.Image import Image
     from PIL.ImageCms import ImageCmsTransform
 
 BAND = 2**20
@@ -47,13 +46,13 @@ _ICON = b"\0\0\1\0"
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def pixels_of(image: Image) -> int:
+def pixels_of(image: Image.Image) -> int:
     """The pixels that are decoded: those of the picture, or of one tile of a TIFF where that is larger."""
     width, height = image.size
     return max(width * height, _tile(image))
 
 
-def bytes_of(image: Image, scans: int = 1) -> int:
+def bytes_of(image: Image.Image, scans: int = 1) -> int:
     """The most that decoding an opened picture, and bringing it to upright RGB, takes at any moment."""
     # `scans`: of a JPEG, the passes in which it is drawn
     width, height = image.size
@@ -95,7 +94,7 @@ def icon_pixels(data: bytes) -> int:
     return most
 
 
-def _tile(image: Image) -> int:
+def _tile(image: Image.Image) -> int:
     """The pixels of a tile of a TIFF; 0 without tiles."""
     tags = getattr(image, "tag_v2", None) if image.format == "TIFF" else None
     if tags is None:
@@ -103,7 +102,7 @@ def _tile(image: Image) -> int:
     return int(tags.get(_TILE_WIDTH, 0)) * int(tags.get(_TILE_HEIGHT, 0))
 
 
-def _depth(image: Image) -> int:
+def _depth(image: Image.Image) -> int:
     """The bits of a pixel of a TIFF."""
     tags = image.tag_v2  # type: ignore[attr-defined]
     bits = tags.get(_BITS, (1,))

@@ -740,10 +740,10 @@ class Chinese(SentenceGrammar):
     def finish(self, text: str) -> str:
         return f"{text}。"
 
-    def phrase(self, noun: str, colour: str = "", *, number: int = 1) -> str:
-        """A noun with its number, measure word and colour."""
-        colour = f"{self.colours[colour]}的" if colour else ""
-        return f"{self.numbers[number]}{self.nouns[noun].kind}{colour}{self.nouns[noun].word}"
+    def phrase(self, noun: str, *adjectives: str, number: int = 1) -> str:
+        """A noun with its number, measure word and colours."""
+        colours = "".join(f"{self.colours[name]}的" for name in adjectives)
+        return f"{self.numbers[number]}{self.nouns[noun].kind}{colours}{self.nouns[noun].word}"
 
     def of(self, noun: str, *adjectives: str) -> str:
         return f"{self.phrase(noun, *adjectives)}的"
