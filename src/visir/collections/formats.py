@@ -1,4 +1,4 @@
-"""The formats that can be read, in the order in which they are tried. A new one is one new file and one line here."""
+"""The formats that can be read, in the order in which they are tried: a new one is entered here."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ class German(SentenceGrammar):
 
     def phrase(
         self,
-        noun: str | Noun,
+        noun: str,
         *adjectives: str,
         case: Case = "nominative",
         definite: bool = False,
