@@ -119,7 +119,10 @@ def columns_of(value: Any) -> dict[str, list[Any]] | None:
         return _listed(value)
     package = type(value).__module__.partition(".")[0]
     if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
-        return {str(name): _present(value[name].tolist()) for name in value.columns}
+        return {
+            str(name): [None if isinstance(cell, float) and cell != cell else cell for cell in value[name].tolist()]
+            for name in value.columns
+        }
     if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
         return {str(name): values for name, values in value.to_dict(as_series=False).items()}
     if hasattr(value, "__arrow_c_stream__") and not isinstance(value, Mapping):
@@ -142,10 +145,6 @@ def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple
 
 def _listed(table: Any) -> dict[str, list[Any]]:
     return {name: table.column(name).to_pylist() for name in table.schema.names}
-
-
-def _present(values: list[Any]) -> list[Any]:
-    return [None if isinstance(value, float) and value != value else value for value in values]
 
 
 # Colours as a person sees them: what a profile says about the numbers of a picture, brought to sRGB, that of screens.

@@ -92,7 +92,7 @@ COCO_HINT = (
 
 _CXC_HEADER = ["caption", "image", "agg_score", "sampling_method"]
 _CXC_RELEVANCE = "cxc"
-_cxc_FILE = re.compile(r"^sits_(val|test)\.csv(?:\.gz|\.xz)?$")
+_CXC_FILE = re.compile(r"^sits_(val|test)\.csv(?:\.gz|\.xz)?$")
 
 
 @reader_of(
@@ -101,7 +101,11 @@ _cxc_FILE = re.compile(r"^sits_(val|test)\.csv(?:\.gz|\.xz)?$")
     title="Crisscrossed Captions (CxC)",
     layout="sits_val.csv, sits_test.csv: caption,image,agg_score,sampling_method",
     reference="Parekh et al., Crisscrossed Captions (EACL 2021)",
-    sniff=lambda path: _cxc_sniff(path),
+    sniff=lambda path: (
+        any(_CXC_FILE.match(file.name) for file in path.iterdir())
+        if path.is_dir()
+        else head(path).startswith(",".join(_CXC_HEADER).encode())
+    ),
     options=(
         Option("threshold", "the score (0 to 5) from which a pair is positive", 3.0, float),
         Option(
@@ -119,7 +123,7 @@ def cxc(path: Path, collection: Collection, *, threshold: float = 3.0, links: st
     # links (Parekh et al. 2021). Pairs scored lower are judged and not relevant (grade 0), unless they are links.
     # The files on image–image (`sis_*`) and text–text similarity (`sts_*`) belong to intra-modal retrieval, which has
     # no image–caption pairs; they are not read.
-    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _cxc_FILE.match(file.name))
+    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _CXC_FILE.match(file.name))
     if not files:
         raise CollectionError(f"{path}: no sits_val.csv or sits_test.csv in it.", hint="download the aggregated scores")
     judging = Judging(collection, f"CxC ({', '.join(file.name for file in files)})")
@@ -168,12 +172,6 @@ def _cxc_is_score(text: str) -> bool:
         return 0 <= float(text) <= 5
     except ValueError:
         return False
-
-
-def _cxc_sniff(path: Path) -> bool:
-    if path.is_dir():
-        return any(_cxc_FILE.match(file.name) for file in path.iterdir())
-    return head(path).startswith(",".join(_CXC_HEADER).encode())
 
 
 # ECCV Caption: positives of COCO's test split that COCO itself misses, found by machines and verified by people.
@@ -252,7 +250,7 @@ def _eccv_content(file: Path) -> dict[str, list[int]]:
 # Flickr8k's human judgements: three experts per pair (1–4), and the crowd's yes or no.
 
 
-_flickr8k_FILES = ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt")
+_FLICKR8K_FILES = ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt")
 _FLICKR8K_LOWEST = 1.0
 """An expert's lowest score: the caption does not describe the image at all."""
 
@@ -295,14 +293,14 @@ def flickr8k(
     # an image is its n-th in the collection.
     folder = path.parent if path.is_file() else path
     files = (
-        [path] if path.is_file() else [file for file in sorted(path.iterdir()) if plain_name(file) in _flickr8k_FILES]
+        [path] if path.is_file() else [file for file in sorted(path.iterdir()) if plain_name(file) in _FLICKR8K_FILES]
     )
     if not files:
-        raise CollectionError(f"{path}: neither {' nor '.join(_flickr8k_FILES)} in it.")
+        raise CollectionError(f"{path}: neither {' nor '.join(_FLICKR8K_FILES)} in it.")
     judging = Judging(collection, f"Flickr8k ({', '.join(file.name for file in files)})")
     translate = _flickr8k_captions(collection, judging, folder, tokens)
     for file in files:
-        experts = plain_name(file) == _flickr8k_FILES[0]
+        experts = plain_name(file) == _FLICKR8K_FILES[0]
         for image, key, columns in _flickr8k_rows(file):
             caption = translate.get(key, key)
             if experts:
@@ -351,7 +349,7 @@ def _words(text: str) -> str:
 
 
 def _flickr8k_rows(file: Path) -> Iterator[tuple[str, str, list[float]]]:
-    highest = 4.0 if plain_name(file) == _flickr8k_FILES[0] else None
+    highest = 4.0 if plain_name(file) == _FLICKR8K_FILES[0] else None
     faults: list[str] = []
     for number, line in enumerate(read_lines(file), start=1):
         parts = line.split()
@@ -373,8 +371,8 @@ def _flickr8k_rows(file: Path) -> Iterator[tuple[str, str, list[float]]]:
 
 def _flickr8k_sniff(path: Path) -> bool:
     if path.is_dir():
-        return any(plain_name(file) in _flickr8k_FILES for file in path.iterdir())
-    return plain_name(path) in _flickr8k_FILES and b"#" in head(path)[:400]
+        return any(plain_name(file) in _FLICKR8K_FILES for file in path.iterdir())
+    return plain_name(path) in _FLICKR8K_FILES and b"#" in head(path)[:400]
 
 
 # Judgements by ids, in any form of qrels: a TREC file, CSV, JSON, a dictionary, a data frame.

@@ -331,6 +331,10 @@ _Box = tuple[str, float, tuple[float, ...]]
 """One detection: the label of what was seen, its score, and its edges as fractions of the uncropped picture."""
 
 
+def _names_in(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
+
+
 @reader_of(
     name="fashion200k",
     title="Fashion200k",
@@ -338,7 +342,7 @@ _Box = tuple[str, float, tuple[float, ...]]
     "women/CATEGORY/SUBCATEGORY/PRODUCT/NAME.jpeg; detection/*_detection.txt if wanted",
     reference="Han et al., Automatic Spatially-aware Fashion Concept Discovery (ICCV 2017); "
     "github.com/xthan/fashion-200k",
-    sniff=lambda path: _sniff(path),
+    sniff=lambda path: any(map(_LABELS.match, _names_in(path if path.name == "labels" else path / "labels"))),
     options=(
         Option("boxes", "'yes': the detector's boxes of detection/ as facts", "no", one_of("yes", "no")),
         Option("relevance", "'yes': the judgements 'product': all images of a product", "no", one_of("yes", "no")),
@@ -442,8 +446,3 @@ def _fact(boxes: list[_Box], score: float) -> dict[str, object]:
     if abs(own - score) > _CLOSE:
         return {"box": None} | dict.fromkeys(_EDGES)
     return {"box": label} | dict(zip(_EDGES, edges, strict=True))
-
-
-def _sniff(path: Path) -> bool:
-    labels = path if path.name == "labels" else path / "labels"
-    return labels.is_dir() and any(_LABELS.match(file.name) for file in labels.iterdir())

@@ -572,7 +572,9 @@ def _products(
             products[product] = _Product(place, dict(row), list(dict.fromkeys(pictures)), paths)
             continue
         differing = [
-            name for name, cell in row.items() if name not in apart and _contradicts(cell, before.row.get(name))
+            name
+            for name, cell in row.items()
+            if name not in apart and cell not in (None, "") and before.row.get(name) not in (None, "", cell)
         ]
         if differing:
             name = differing[0]
@@ -654,10 +656,6 @@ def _file_name(text: str) -> str:
     if "://" not in text:
         return text
     return unquote(urlsplit(text).path.rpartition("/")[2])
-
-
-def _contradicts(cell: object, before: object) -> bool:
-    return cell not in (None, "") and before not in (None, "") and cell != before
 
 
 def _short(value: object) -> str:

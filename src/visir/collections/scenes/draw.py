@@ -170,7 +170,7 @@ def _coverage(draw: Drawing, side: int, pattern: str) -> _Coverage:
         covered = np.asarray(materials.point(lookup).reduce(OVERSAMPLING), np.float32)
         return (covered / np.float32(255))[:, :, None]
 
-    shade = _shade(side)
+    shade = np.linspace(1.05, 0.90, side, dtype=np.float32)[:, None, None]  # soft light from above
     main, dark, light, ink = share("main"), share("dark"), share("light"), share("ink")
     fixed = np.zeros((side, side, 3), np.float32)
     alpha = main + dark + light + ink + share("pattern")
@@ -194,11 +194,6 @@ def _outlined(materials: Image.Image, width: int) -> Image.Image:
     out = Image.composite(ring, Image.new("L", materials.size, 0), grown)
     out.paste(materials, mask=solid)
     return out
-
-
-def _shade(side: int) -> Floats:
-    """Soft light from above: 1.05 at the top to 0.90 at the foot."""
-    return np.linspace(1.05, 0.90, side, dtype=np.float32)[:, None, None]
 
 
 @lru_cache(maxsize=256)
