@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import visir
-from visir.collections.choice_draft import ChoiceDraft
+from visir.collections.draft import ChoiceDraft
 from visir.collections.draft import NOT_LOOKED_FOR
 from visir.evaluation.language import language_model
 from visir.evaluation.systems.blind import BlindSystem

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from any_size import make_source
-from visir.collections.tar_headers import TarHeaders
+from visir.collections.tars import TarHeaders
 
 
 def by_tarfile(path: Path) -> int:

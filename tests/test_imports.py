@@ -13,7 +13,6 @@ from scipy.sparse.csgraph import connected_components
 import visir
 
 KNOWN_CIRCLES: set[frozenset[str]] = {
-    frozenset({"visir.collections.archives", "visir.collections.images", "visir.collections.inspect"}),
     frozenset({"visir.encoders.models.compiled", "visir.encoders.models.text_network"}),
     frozenset(
         {

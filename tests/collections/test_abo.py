@@ -14,7 +14,7 @@ from toys import jpeg
 
 from refusals import refused
 from visir.collections import open_collection
-from visir.collections.readers.abo import _share
+from visir.collections.shop_layouts import _share
 from visir.errors import CollectionError
 from visir.evaluation.captions import choose
 

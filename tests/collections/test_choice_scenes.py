@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import visir
 from refusals import refused
 from visir.collections.scenes import read_location, sample_scene, ways_to_say
-from visir.collections.scenes.contrasts import CATEGORIES, contrast, contrasts, paraphrase
+from visir.collections.scenes.choice import CATEGORIES, contrast, contrasts, paraphrase
 from visir.collections.scenes.facts import Claim, clearly_differ, holds
 from visir.collections.scenes.languages import GRAMMARS
 from visir.errors import VisirError

@@ -7,17 +7,16 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from toys import jpeg, karpathy
 
 from refusals import refused
-from visir.collections import judgements, open_collection, portable, readers
+from visir import collections
+from visir.collections import open_collection, portable
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.sources import Format
 from visir.errors import CollectionError, VisirError
-from visir.registry import Registry
 
 LISTS = [{"image": "a.jpg", "caption": "x"}]
 COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"id": 1, "image_id": 1, "caption": "x"}]}
@@ -122,12 +121,12 @@ def test_the_working_directory_may_change(write, tmp_path, monkeypatch) -> None:
     assert ImageReader(found).open(0).size == ImageReader(saved).open(0).size == (12, 8)
 
 
-@pytest.mark.parametrize(("package", "registry"), [(readers, FORMATS), (judgements, JUDGEMENTS)])
-def test_every_reader_is_registered(package: ModuleType, registry: Registry[Format]) -> None:
-    modules = [import_module(f"{package.__name__}.{entry.name}") for entry in pkgutil.iter_modules(package.__path__)]
-    described = [module.FORMAT for module in modules if hasattr(module, "FORMAT")]
+def test_every_reader_is_registered() -> None:
+    modules = [import_module(entry.name) for entry in pkgutil.walk_packages(collections.__path__, "visir.collections.")]
+    described = [value for module in modules for value in vars(module).values() if isinstance(value, Format)]
+    registered = [one for registry in (FORMATS, JUDGEMENTS) for _, one in registry.items()]
     assert described
-    assert [form.name for form in described if registry.get(form.name) is not form] == []
+    assert [form.name for form in described if not any(form is one for one in registered)] == []
 
 
 def test_formats_describe_themselves() -> None:

@@ -14,7 +14,7 @@ from toys import jpeg
 from refusals import refused
 from visir.collections import open_collection
 from visir.collections.draft import Draft
-from visir.collections.readers.fashion200k import judge_groups
+from visir.collections.shop_layouts import judge_groups
 from visir.errors import CollectionError
 from visir.evaluation.captions import choose
 from visir.files import read_json

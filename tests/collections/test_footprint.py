@@ -17,8 +17,7 @@ from PIL import Image
 
 from refusals import refused
 from visir.collections.budget import DECODING, Budget
-from visir.collections.footprint import BAND
-from visir.collections.images import MAX_ICON, TooLargeError, decode, opened, to_rgb
+from visir.collections.images import BAND, MAX_ICON, TooLargeError, decode, opened, to_rgb
 
 SIDE = 3000
 TURNED = Image.Exif()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import visir
 from visir.collections.scenes import FACTS, TELLS, sample_scene, ways_to_say
-from visir.collections.scenes.contrasts import contrast
+from visir.collections.scenes.choice import contrast
 from visir.collections.scenes.generate import LONG_TELLS, long_caption, short_captions
-from visir.collections.scenes.languages import GRAMMARS, french, german, spanish
+from visir.collections.scenes.languages import GRAMMARS, French, German, Spanish
 from visir.errors import VisirError
 
 some_scene = st.builds(sample_scene, st.integers(0, 2**31), st.integers(0, 2**31))
@@ -89,18 +89,18 @@ def test_sentences_by_hand(code: str, number: int, texts: set[str]) -> None:
 
 
 def test_phrases_agree() -> None:
-    nouns, phrase = german.NOUNS, german.phrase
-    assert phrase(nouns["elephant"], "dative", "large", "red") == "einem großen roten Elefanten"
-    assert phrase(nouns["elephant"], "accusative", "red") == "einen roten Elefanten"
-    assert phrase(nouns["car"], "nominative", "small", "blue") == "ein kleines blaues Auto"
-    assert phrase(nouns["car"], "nominative", "blue", definite=True) == "das blaue Auto"
-    assert phrase(nouns["mug"], "dative", "white") == "einer weißen Tasse"
-    assert phrase(nouns["bucket"], "nominative", negated=True) == "kein Eimer"
-    assert french.phrase(french.NOUNS["church"], definite=True) == "l'église"
-    assert french.phrase(french.NOUNS["duck"], "small", "green") == "un petit canard vert"
-    assert french.of("le chien") == "du chien" and french.of("oiseaux") == "d'oiseaux"
-    assert spanish.phrase(spanish.NOUNS["tent"], "small", "yellow") == "una tienda de campaña pequeña y amarilla"
-    assert spanish.of(spanish.phrase(spanish.NOUNS["dog"], definite=True)) == "del perro"
+    phrase, french, spanish = German().phrase, French(), Spanish()
+    assert phrase("elephant", "large", "red", case="dative") == "einem großen roten Elefanten"
+    assert phrase("elephant", "red", case="accusative") == "einen roten Elefanten"
+    assert phrase("car", "small", "blue") == "ein kleines blaues Auto"
+    assert phrase("car", "blue", definite=True) == "das blaue Auto"
+    assert phrase("mug", "white", case="dative") == "einer weißen Tasse"
+    assert phrase("bucket", negated=True) == "kein Eimer"
+    assert french.phrase("church", definite=True) == "l'église"
+    assert french.phrase("duck", "small", "green") == "un petit canard vert"
+    assert french.of_text("le chien") == "du chien" and french.of_text("oiseaux") == "d'oiseaux"
+    assert spanish.phrase("tent", "small", "yellow") == "una tienda de campaña pequeña y amarilla"
+    assert spanish.of_text(spanish.phrase("dog", definite=True)) == "del perro"
 
 
 def test_one_of_a_kind() -> None:

@@ -11,8 +11,7 @@ from PIL import Image
 import visir
 from refusals import refused
 from visir.collections.readers.products import ShopColumns, read, without_entities
-from visir.collections.readers.shop_categories import CategoryStyle
-from visir.collections.readers.shop_numbers import read_amounts
+from visir.collections.readers.shop_cells import CategoryStyle, read_amounts
 from visir.errors import CollectionError
 from visir.files import data_directory
 from visir.products import open_catalogue

@@ -21,8 +21,7 @@ from refusals import refused
 from visir.cli import data, index
 from visir.collections.archives import TarArchive
 from visir.collections.streams import InputFiles, PassedOver
-from visir.collections.tar_headers import PADDING, PIECE, TarHeaders
-from visir.collections.tar_notes import tar_notes
+from visir.collections.tars import PADDING, PIECE, TarHeaders, tar_notes
 from visir.errors import CollectionError
 from visir.library import cli as library
 

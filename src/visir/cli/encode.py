@@ -22,7 +22,7 @@ from visir.cli.options import (
     out_option,
 )
 from visir.cli.verbs import examples
-from visir.collections.tar_notes import END_REMEDY, LINKS_REMEDY
+from visir.collections.tars import END_REMEDY, LINKS_REMEDY
 from visir.display import counted, named
 from visir.progress import pace
 
@@ -62,7 +62,7 @@ def remark_on_tars(source: str) -> None:
     Args:
         source: The collection's.
     """
-    from visir.collections.tar_notes import tar_notes_in
+    from visir.collections.tars import tar_notes_in
 
     for remark in tar_notes_in(source):
         output.note(f"  {remark}")

@@ -19,7 +19,7 @@ import orjson
 
 from visir.collections.readers.names import escaped
 from visir.collections.stream_sources import MAX_RATIO
-from visir.collections.tar_headers import TARS, TarHeaders, remedy_of
+from visir.collections.tars import TARS, TarHeaders, remedy_of
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
 from visir.storage import ContentStore, FolderKind
@@ -59,7 +59,7 @@ def open_archive(path: str | Path) -> Archive:
         raise CollectionError(
             f"{path}: no such archive.", hint="has it been moved? give its place with images=", code="no-such-archive"
         )
-    from visir.collections.inspect import ArrowArchive, ParquetArchive
+    from visir.collections.cells import ArrowArchive, ParquetArchive
 
     kinds: dict[str, type[Archive]] = {
         ".zip": ZipArchive,

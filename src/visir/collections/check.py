@@ -16,12 +16,10 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.collections.choice_draft import ChoiceDraft
-from visir.collections.draft import Draft
+from visir.collections.draft import ChoiceDraft, Draft, TaskDraft, TaskSetDraft
 from visir.collections.images import SCENE, ImageReader, decode, readable
 from visir.collections.portable import PORTABLE
 from visir.collections.segments import file_of
-from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.collections.task_memory import is_task, is_task_set
 from visir.display import Tabular, brief, counted
 from visir.errors import CollectionError, VisirError

@@ -1,4 +1,4 @@
-"""From the bytes of an image, wherever they lie, to an upright RGB picture."""
+"""From the bytes of an image, wherever they lie, to an upright RGB picture; how much memory that takes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import re
+import struct
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +21,9 @@ from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
-from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
+from visir.collections.draft import no_picture
 from visir.collections.picture_kinds import begins_like_picture, has_heif, looks_like, register_heif
 from visir.collections.segments import FRAME, check_segments, cut, file_of, part_of
-from visir.collections.task_draft import no_picture
 from visir.errors import CollectionError, ImageError, from_system
 from visir.records import HasImages
 from visir.storage import MANIFEST, FolderError, check_written
@@ -33,6 +33,80 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.ImageCms import ImageCmsTransform
+
+BAND = 2**20
+"""Pixels that are brought to RGB at a time (`visir.collections.images.to_rgb`)."""
+_BITS, _SAMPLES, _TILE_WIDTH, _TILE_HEIGHT = 258, 277, 322, 323
+_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
+"""Bytes in which Pillow holds a pixel of these modes; four of any other."""
+_OWN = {"WEBP": 12, "AVIF": 16, "HEIF": 16, "GIF": 1, "BMP": 3, "DIB": 3, "PPM": 8, "TGA": 0, "PNG": 0}
+"""Bytes for each pixel that a decoder holds beside the picture, measured (`tests/collections/test_footprint.py`)."""
+_IN_A_BAND = 24
+_ICON = b"\0\0\1\0"
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def pixels_of(image: Image.Image) -> int:
+    """The pixels that are decoded: those of the picture, or of one tile of a TIFF where that is larger."""
+    width, height = image.size
+    return max(width * height, _tile(image))
+
+
+def bytes_of(image: Image.Image, scans: int = 1) -> int:
+    """The most that decoding an opened picture, and bringing it to upright RGB, takes at any moment."""
+    # `scans`: of a JPEG, the passes in which it is drawn
+    width, height = image.size
+    pixels, bands = width * height, len(image.getbands())
+    stored = _STORED.get(image.mode, 4)
+    own, form = pixels * _OWN.get(image.format or "", 4), image.format
+    if form in ("JPEG", "MPO"):  # drawn in passes: every coefficient is held until the last
+        own = 2 * bands * pixels if scans > 1 else 0
+    elif form == "JPEG2000":
+        own = 4 * (bands + 1) * pixels
+    elif form == "TIFF":  # a strip may be the whole picture, and a tile larger than it
+        own = max(pixels, _tile(image)) * _depth(image) // 8
+    # Turned upright, a picture is there twice; as RGB, if it is of another mode, once more.
+    rgb = 0 if image.mode == "RGB" and "transparency" not in image.info else 4
+    return pixels * (2 * stored + rgb) + own + min(pixels, BAND) * _IN_A_BAND
+
+
+def icon_pixels(data: bytes) -> int:
+    """The pixels of the largest frame of a Windows icon; 0 for anything else."""
+    # Pillow decodes an icon as soon as it is opened, and its directory, which has a byte for each side, need not say
+    # what lies in it.
+    if not data.startswith(_ICON) or len(data) < 6:
+        return 0
+    most = 0
+    for entry in range(6, 6 + 16 * struct.unpack_from("<H", data, 4)[0], 16):
+        if entry + 16 > len(data):
+            break
+        (offset,) = struct.unpack_from("<I", data, entry + 12)
+        head = data[offset : offset + 24]
+        if head.startswith(_PNG) and len(head) == 24:
+            width, height = struct.unpack_from(">II", head, 16)
+        elif len(head) >= 12 and head[0] != 12:
+            width, height = struct.unpack_from("<ii", head, 4)
+        elif len(head) >= 8:  # as OS/2 wrote them
+            width, height = struct.unpack_from("<HH", head, 4)
+        else:
+            continue
+        most = max(most, abs(width) * abs(height))
+    return most
+
+
+def _tile(image: Image.Image) -> int:
+    """The pixels of a tile of a TIFF; 0 without tiles."""
+    tags = getattr(image, "tag_v2", None) if image.format == "TIFF" else None
+    if tags is None:
+        return 0
+    return int(tags.get(_TILE_WIDTH, 0)) * int(tags.get(_TILE_HEIGHT, 0))
+
+
+def _depth(image: Image.Image) -> int:
+    """The bits of a pixel of a TIFF."""
+    tags = image.tag_v2  # type: ignore[attr-defined]
+    bits = tags.get(_BITS, (1,))
+    return int(max(bits if isinstance(bits, tuple) else (bits,))) * int(tags.get(_SAMPLES, 1))
 
 
 # Data frames and Arrow tables as plain lists, whichever library they are of.
@@ -45,7 +119,10 @@ def columns_of(value: Any) -> dict[str, list[Any]] | None:
         return _listed(value)
     package = type(value).__module__.partition(".")[0]
     if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
-        return {str(name): _present(value[name].tolist()) for name in value.columns}
+        return {
+            str(name): [None if isinstance(cell, float) and cell != cell else cell for cell in value[name].tolist()]
+            for name in value.columns
+        }
     if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
         return {str(name): values for name, values in value.to_dict(as_series=False).items()}
     if hasattr(value, "__arrow_c_stream__") and not isinstance(value, Mapping):
@@ -68,10 +145,6 @@ def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple
 
 def _listed(table: Any) -> dict[str, list[Any]]:
     return {name: table.column(name).to_pylist() for name in table.schema.names}
-
-
-def _present(values: list[Any]) -> list[Any]:
-    return [None if isinstance(value, float) and value != value else value for value in values]
 
 
 # Colours as a person sees them: what a profile says about the numbers of a picture, brought to sRGB, that of screens.

@@ -8,25 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.digests import picture_digests
-from visir.collections.draft import Draft, SourceDraft
+from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.images import columns_of, table_rows
-from visir.collections.judgements.pairs import judge
+from visir.collections.judgement_sets import judge
 from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
-from visir.collections.readers.columns import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
 from visir.collections.readers.names import gc_paused
+from visir.collections.readers.rows import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.readers.torchvision_sets import from_class_data_set, is_class_data_set
 from visir.collections.sources import SourceKind, find_source
-from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.collections.task_memory import is_task, is_task_set, read_task, read_task_set
 from visir.errors import CollectionError
 from visir.files import is_there, user_path

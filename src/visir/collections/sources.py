@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
 from visir.collections.draft import SourceDraft
-from visir.collections.judgements.judged import Judged
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import left_out
 from visir.collections.readers.locate import place_images
@@ -89,8 +88,15 @@ class Format:
 class JudgementFormat(Format):
     """A layout of relevance judgements: `read(path, collection, **options)` returns `Judged` rows."""
 
-    read: Callable[..., Judged]
     sets: str = ""  # the names of the sets that it adds
+
+
+AnyFormat = TypeVar("AnyFormat", bound=Format)
+
+
+def reader_of(kind: type[AnyFormat] = Format, **about: Any) -> Callable[[Callable[..., Any]], AnyFormat]:  # type: ignore[assignment]
+    """Make a format of the function below: it is what reads the layout of which this is said."""
+    return lambda read: kind(read=read, **about)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -103,8 +109,6 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
     return parse
 
-
-AnyFormat = TypeVar("AnyFormat", bound=Format)
 
 _ELSEWHERE = re.compile(r"(?P<format>[\w-]+:)?(?P<url>[A-Za-z][A-Za-z0-9+.\-]+://[^?]*)(?P<query>\?.*)?")
 _LISTS = ("images", "judgements")

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from visir.collections.archives import check_member_size
-from visir.collections.inspect import image_columns
+from visir.collections.cells import image_columns
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
 from visir.collections.stream_sources import COPY, Source, content_faults
-from visir.collections.tar_headers import TARS, TarHeaders
+from visir.collections.tars import TARS, TarHeaders
 from visir.display import cut_path
 from visir.errors import CollectionError, ImageError, nearest
 from visir.files import literal_root, user_path
@@ -240,7 +240,7 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
 
 
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
-    """All pictures, by name, as `visir.collections.readers.photos` has them."""
+    """All pictures, by name, as `visir.collections.readers.folders` has them."""
     with zipfile.ZipFile(stream) as opened:
         for member in sorted(opened.infolist(), key=lambda member: member.filename):
             name = member.filename

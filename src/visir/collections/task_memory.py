@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from visir.collections.draft import Side, TaskDraft, TaskSetDraft
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.images import columns_of, table_rows
 from visir.collections.picture_kinds import is_picture_name
@@ -27,7 +28,6 @@ from visir.collections.readers.task_reader import (
     TaskTable,
     split_name,
 )
-from visir.collections.task_draft import Side, TaskDraft, TaskSetDraft
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.files import user_path
 from visir.records import Items

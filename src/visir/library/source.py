@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from visir.collections.images import SCENE
 from visir.collections.readers.locate import unread_notes_in
 from visir.collections.readers.names import escaped
-from visir.collections.tar_notes import tar_notes_in
+from visir.collections.tars import tar_notes_in
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from visir.collections.cells import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.draft import Draft
-from visir.collections.inspect import ArrowArchive, image_columns, pictures_in_cells
-from visir.collections.readers.columns import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS, ValuePerImage
-from visir.collections.readers.rows import OnFault
+from visir.collections.readers.rows import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, OnFault, one_column
 from visir.collections.readers.task_reader import IMAGES, TaskTable, part_of
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, MissingPackageError

@@ -107,16 +107,12 @@ def _cells(images: NDArray[np.uint8]) -> Iterator[bytes]:
     return (header + image.tobytes() for image in images)
 
 
-def _sniff(path: Path) -> bool:
-    return path.is_dir() and any(find_file(path / f"{begin}-{_PICTURES}") for begin in _SPLITS.values())
-
-
 FORMAT = Format(
     name="idx",
     title="IDX files (MNIST, Fashion-MNIST)",
     layout="FOLDER/{train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte, plain or .gz",
     reference="LeCun, Cortes, Burges: the MNIST database",
-    sniff=_sniff,
+    sniff=lambda path: path.is_dir() and any(find_file(path / f"{begin}-{_PICTURES}") for begin in _SPLITS.values()),
     options=(Option("classes", "the names of the classes, comma-separated (default: 0, 1, …)", ""),),
     read=read,
 )

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import TarArchive, open_archive
-from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
+from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft, found_note
 from visir.collections.readers.names import escaped
-from visir.collections.tar_notes import tar_notes
-from visir.collections.task_draft import found_note
+from visir.collections.tars import tar_notes
 from visir.display import cut_path
 from visir.errors import CollectionError
 from visir.remote import local_path

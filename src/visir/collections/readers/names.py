@@ -1,10 +1,12 @@
-"""Names that the published collections share: COCO's picture names, split names, lists of ids."""
+"""Names that the published collections share, and what the beginning of a file tells of its format."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import lzma
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +16,43 @@ import numpy as np
 
 from visir.arrays import ArrayFileError, array_of_bytes
 from visir.collections.draft import SourceDraft
-from visir.collections.readers.sniffing import plain_name
 from visir.display import counted
-from visir.errors import CollectionError
-from visir.files import read_bytes, read_lines
+from visir.errors import CollectionError, VisirError
+from visir.files import open_binary, read_bytes, read_lines
+
+HEAD = 1 << 16
+
+
+def plain_name(path: Path) -> str:
+    """The file's name without `.gz` or `.xz`."""
+    return path.stem if path.suffix in (".gz", ".xz") else path.name
+
+
+def plain_stem(path: Path) -> str:
+    """The file's name without its suffixes of compression and type."""
+    return Path(plain_name(path)).stem
+
+
+def head(path: Path) -> bytes:
+    """The first 64 KB of a file, decompressed; empty when it cannot be read."""
+    if not path.is_file():
+        return b""
+    try:
+        with open_binary(path) as stream:
+            return stream.read(HEAD)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, VisirError):
+        return b""
+
+
+def json_head(path: Path) -> bytes:
+    """The first 64 KB of a JSON file, without leading white space; empty when its name does not end in `.json`."""
+    return head(path).removeprefix(b"\xef\xbb\xbf").lstrip() if plain_name(path).endswith(".json") else b""
+
+
+def has_key(text: bytes, *keys: str) -> bool:
+    """Whether all these occur as JSON keys."""
+    return all(re.search(rb'"' + re.escape(key.encode()) + rb'"\s*:', text) for key in keys)
+
 
 # Reading without the cyclic garbage collector, which would look through the half-read file again and again.
 

@@ -20,12 +20,18 @@ import orjson
 import pyarrow as pa
 
 from visir.collections.draft import Draft
-from visir.collections.readers.columns import all_columns, sniffed_columns
-from visir.collections.readers.delimited import is_text_table, text_layout
-from visir.collections.readers.rows import RowFault, csv_columns, is_table, read_rows
-from visir.collections.readers.shop_categories import CategoryStyle, as_folder
-from visir.collections.readers.shop_numbers import CODES, SIGNS, Decimal, read_amounts
-from visir.collections.readers.sniffing import plain_stem
+from visir.collections.readers.names import plain_stem
+from visir.collections.readers.rows import (
+    RowFault,
+    all_columns,
+    csv_columns,
+    is_table,
+    is_text_table,
+    read_rows,
+    sniffed_columns,
+    text_layout,
+)
+from visir.collections.readers.shop_cells import CODES, SIGNS, CategoryStyle, Decimal, as_folder, read_amounts
 from visir.collections.readers.table import TEXT_OPTIONS
 from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, nearest
@@ -566,7 +572,9 @@ def _products(
             products[product] = _Product(place, dict(row), list(dict.fromkeys(pictures)), paths)
             continue
         differing = [
-            name for name, cell in row.items() if name not in apart and _contradicts(cell, before.row.get(name))
+            name
+            for name, cell in row.items()
+            if name not in apart and cell not in (None, "") and before.row.get(name) not in (None, "", cell)
         ]
         if differing:
             name = differing[0]
@@ -648,10 +656,6 @@ def _file_name(text: str) -> str:
     if "://" not in text:
         return text
     return unquote(urlsplit(text).path.rpartition("/")[2])
-
-
-def _contradicts(cell: object, before: object) -> bool:
-    return cell not in (None, "") and before not in (None, "") and cell != before
 
 
 def _short(value: object) -> str:

@@ -1,27 +1,106 @@
-"""Tables as people keep them: CSV, TSV, JSON lines and Parquet files as rows with the place of each.
-
-Files are read line by line, so that memory holds what is used of them and never the file. A row that cannot be read is
-an error, or goes to a callback that counts it and goes on.
-"""
+"""Tables as rows: how a text table is laid out, the rows of any table with their places, and which column has what."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from visir.collections.readers.delimited import UTF_8, TextLayout, is_text_table, text_layout
-from visir.collections.readers.sniffing import plain_name
-from visir.errors import CollectionError
+from visir.collections.picture_kinds import is_picture_name
+from visir.collections.readers.names import head, plain_name
+from visir.errors import CollectionError, VisirError
 from visir.files import iter_lines, open_binary
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "bar": "|"}
+TEXT_TABLES = (".csv", ".tsv", ".txt")
+UTF_8 = "utf-8-sig"
+
+
+@dataclass(frozen=True)
+class TextLayout:
+    """How a text table is written."""
+
+    delimiter: str = ","  # the character between two cells
+    encoding: str = UTF_8  # of the file
+    has_header: bool = True  # whether the first line has the names of the columns; without, they are called "1", "2", …
+
+
+def is_text_table(path: Path) -> bool:
+    """Whether the name of a file ends like that of a text table."""
+    return plain_name(path).lower().endswith(TEXT_TABLES)
+
+
+def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: str = "") -> TextLayout:
+    """Return how a text table is written, by its beginning."""
+    data = head(path)
+    encoding = encoding or find_encoding(data)
+    try:
+        text = data.decode(encoding, "replace")
+    except LookupError:
+        raise CollectionError(
+            f"{path}: there is no encoding {encoding!r}.",
+            hint="for example latin-1, cp1252, utf-16 or gbk",
+            code="no-encoding",
+        ) from None
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:20]
+    usual = "\t" if plain_name(path).lower().endswith(".tsv") else ","
+    delimiter = DELIMITERS.get(delimiter, delimiter) or find_delimiter(lines, usual)
+    first = next(iter(_parsed(lines[:1], delimiter)), [])
+    has_header = header == "yes" or (header != "no" and not any(is_picture_name(cell.strip()) for cell in first))
+    return TextLayout(delimiter, encoding, has_header)
+
+
+def find_delimiter(lines: Sequence[str], usual: str = ",") -> str:
+    r"""Return the character that separates the cells of some lines."""
+    # The right one cuts the lines into the same number of cells, and into more than one.
+    best, best_share = usual, 0.0
+    for delimiter in (usual, *(other for other in DELIMITERS.values() if other != usual)):
+        counts = [len(cells) for cells in _parsed(lines, delimiter) if cells]
+        share = counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0.0
+        if share > best_share:
+            best, best_share = delimiter, share
+    return best
+
+
+def find_encoding(data: bytes) -> str:
+    """Return the encoding that the first bytes of a file tell: UTF-16 or UTF-32, else "utf-8-sig"."""
+    if data.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        return "utf-32"
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    start = data[:200]  # without a mark: every other byte of letters without accents is 0
+    for zeros, encoding in ((start[1::2], "utf-16-le"), (start[::2], "utf-16-be")):
+        if zeros.count(0) * 2 > max(1, len(zeros)):
+            return encoding
+    return UTF_8
+
+
+def first_cells(path: Path, layout: TextLayout, rows: int = 5) -> list[list[str]]:
+    """Return the cells of the first rows of a text table."""
+    text = head(path).decode(layout.encoding, "replace")
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:rows]
+    return [[cell.strip() for cell in cells] for cells in _parsed(lines, layout.delimiter)]
+
+
+def _parsed(lines: Iterable[str], delimiter: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(lines, delimiter=delimiter))
+    except csv.Error:
+        return []
+
+
+# Tables as people keep them: CSV, TSV, JSON lines and Parquet files as rows with the place of each.
+
 
 LONGEST_CELL = 1 << 26
 """A cell of a CSV file may have this many characters; longer ones are more likely a quote that was never closed."""
@@ -49,6 +128,11 @@ NO_OBJECT = RowFault("lines that are no JSON object", "expected an object {{…}
 
 OnFault = Callable[[RowFault, str, str], None]
 """Takes a row that cannot be read: what is wrong with it, the place, and the detail."""
+
+
+def faults_into(report: Callable[[str], None], file: Path) -> OnFault:
+    """What writes each row of a file that cannot be read down as a fault."""
+    return lambda fault, place, detail: report(f"{file.name}, {place}: {fault.message.format(detail)}")
 
 
 def read_rows(
@@ -217,3 +301,145 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
 def _is_nan(value: Any) -> bool:
     """Whether a cell is "not a number", with which some programs write that there is no value."""
     return not isinstance(value, list | dict) and bool(value != value)
+
+
+# Which columns a table has, and which of them holds what.
+
+
+IMAGE_COLUMNS = ("file_name", "image", "filename", "file", "image_path", "filepath", "img", "image_name")
+CAPTION_COLUMNS = ("text", "caption", "captions", "texts", "sentence", "sentences", "raw", "description", "title")
+IMAGE_ALSO = ("photo", "picture", "path", "img_path", "image_file", "file_path", "img_name", "image_url")
+CAPTION_ALSO = ("comment", "comments", "alt_text", "alt", "sentence1")
+"""Names that count where there is none of the usual ones."""
+CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "classname", "labels", "target")
+"""What columns of classes are usually called."""
+IMAGE_ID_COLUMNS = ("image_id", "imgid")
+CAPTION_ID_COLUMNS = ("caption_id", "caption_ids", "sentid", "sentids")
+SPLIT_COLUMNS = ("split", "set", "partition")
+LANGUAGE_COLUMNS = ("language",)
+
+
+def first_columns(path: Path, layout: TextLayout | None = None) -> list[str]:
+    """The columns of a table's first row, for reading it."""
+    if plain_name(path).lower().endswith(".parquet"):
+        return _parquet_columns(path)
+    if is_text_table(path):
+        return csv_columns(path, layout=layout)
+    return list(next(read_rows(path), ("", {}))[1])
+
+
+def all_columns(path: Path) -> list[str]:
+    """All columns of a table. JSON lines, whose rows may differ, are read through for it; faulty rows are left out."""
+    name = plain_name(path).lower()
+    if name.endswith(JSON_LINES):
+        names: dict[str, None] = {}
+        for _, row in json_lines(path, _ignore):
+            if not names.keys() >= row.keys():
+                names |= dict.fromkeys(row)
+        return list(names)
+    if name.endswith((".csv", ".tsv")):
+        return csv_columns(path, _ignore)
+    return first_columns(path)
+
+
+def sniffed_columns(path: Path) -> list[str]:
+    """The columns that the beginning of a file shows, for telling formats apart; none where it cannot be read."""
+    name = plain_name(path).lower()
+    try:
+        if name.endswith(".parquet"):
+            return _parquet_columns(path)
+        if name.endswith((".csv", ".tsv")):
+            return next(iter(first_cells(path, text_layout(path), rows=1)), [])
+        if not name.endswith(JSON_LINES):
+            return []
+        with open_binary(path) as stream:  # the first row may be longer than any head of the file
+            row = orjson.loads(stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf"))
+    except (VisirError, OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, ValueError):
+        return []
+    row = row[0] if isinstance(row, list) and row else row
+    return list(row) if isinstance(row, dict) else []
+
+
+def one_column(
+    path: Path | str, columns: list[str], name: str | int | None, usual: tuple[str, ...], content: str
+) -> str | None:
+    """The column that holds something."""
+    if name is not None:
+        name = str(name)
+        if name not in columns and name.isdecimal() and 0 < int(name) <= len(columns):
+            return columns[int(name) - 1]
+        if name not in columns:
+            raise CollectionError(
+                f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}", code="no-such-column"
+            )
+        return name
+    matching = (column for usual_name in usual for column in columns if column.lower() == usual_name.lower())
+    candidates = list(dict.fromkeys(matching))
+    if len(candidates) > 1:
+        raise CollectionError(
+            f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
+            hint=f"say which: {_option(content)}={candidates[0]}",
+            code="several-columns",
+        )
+    return candidates[0] if candidates else None
+
+
+def _option(content: str) -> str:
+    """The option that names the column of a content."""
+    name = content.replace(" ", "_")
+    return name if name in ("image", "caption", "id", "caption_id") else f"{name}_column"
+
+
+class ColumnPicker:
+    """Picks values out of rows by the names of their columns; JSON rows may bring new columns at any time."""
+
+    def __init__(
+        self,
+        file: Path,
+        prefix: str = "",
+        /,
+        *,
+        first: tuple[str, ...] = (),
+        **names: tuple[str | None, tuple[str, ...]],
+    ) -> None:
+        self._file = file
+        self._prefix = prefix
+        self._first = first
+        self._names = names
+        self._known: dict[str, None] = {}
+        self._columns: dict[str, str | None] = {}
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The value of each name; None where the row has none."""
+        if not row.keys() <= self._known.keys():
+            self._known |= dict.fromkeys(row)
+            self._columns = {name: named or self._usual(name, usual) for name, (named, usual) in self._names.items()}
+        return {name: None if column is None else row.get(column) for name, column in self._columns.items()}
+
+    def _usual(self, name: str, usual: tuple[str, ...]) -> str | None:
+        columns = list(self._known)
+        if name in self._first:
+            lowered = {column.lower(): column for column in columns[::-1]}
+            return next((lowered[usual_name] for usual_name in usual if usual_name in lowered), None)
+        return one_column(self._file, columns, None, usual, f"{self._prefix}{name}")
+
+    def never_seen(self) -> list[str]:
+        """What is wrong with the columns that somebody named: those that no row has."""
+        return [
+            f"{self._file.name}: no column {named!r}; there are: {', '.join(self._known)}"
+            for named, _ in self._names.values()
+            if named is not None and named not in self._known
+        ]
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    import pyarrow.parquet as pq
+
+    from visir.parquet import reading_parquet
+
+    with reading_parquet(path, CollectionError):
+        return list(pq.read_schema(path).names)
+
+
+def _ignore(fault: RowFault, place: str, detail: str) -> None:
+    """Rows are read once more for what they hold, and counted then."""

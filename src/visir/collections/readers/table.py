@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from visir.collections.cells import pictures_in_cells
 from visir.collections.draft import Draft
-from visir.collections.inspect import pictures_in_cells
 from visir.collections.picture_kinds import is_picture_name
-from visir.collections.readers import columns as usual
-from visir.collections.readers.columns import first_columns, one_column
-from visir.collections.readers.delimited import TextLayout, first_cells, is_text_table, text_layout
-from visir.collections.readers.names import SPLITS, ValuePerImage
-from visir.collections.readers.rows import is_table, read_rows
-from visir.collections.readers.sniffing import plain_name, plain_stem
+from visir.collections.readers import rows as usual
+from visir.collections.readers.names import SPLITS, ValuePerImage, plain_name, plain_stem
+from visir.collections.readers.rows import (
+    TextLayout,
+    first_cells,
+    first_columns,
+    is_table,
+    is_text_table,
+    one_column,
+    read_rows,
+    text_layout,
+)
 from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, VisirError
 

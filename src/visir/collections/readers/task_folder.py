@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from visir.collections.inspect import PictureCells
+from visir.collections.cells import PictureCells
+from visir.collections.draft import TaskDraft, TaskSetDraft
 from visir.collections.readers.locate import relative
 from visir.collections.readers.rows import OnFault, read_rows
 from visir.collections.readers.task_reader import (
@@ -24,7 +25,6 @@ from visir.collections.readers.task_reader import (
     split_name,
 )
 from visir.collections.sources import Format, Option, one_of
-from visir.collections.task_draft import TaskDraft, TaskSetDraft
 from visir.errors import CollectionError, nearest, raise_faults
 
 

@@ -9,11 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from visir.collections.readers.columns import IMAGE_COLUMNS, ColumnPicker, sniffed_columns
-from visir.collections.readers.names import SPLITS, identifier
-from visir.collections.readers.rows import JSON_LINES, TABLES, OnFault, RowFault
-from visir.collections.readers.sniffing import plain_name, plain_stem
-from visir.collections.task_draft import Side, TaskDraft
+from visir.collections.draft import Side, TaskDraft
+from visir.collections.readers.names import SPLITS, identifier, plain_name, plain_stem
+from visir.collections.readers.rows import (
+    IMAGE_COLUMNS,
+    JSON_LINES,
+    TABLES,
+    ColumnPicker,
+    OnFault,
+    RowFault,
+    sniffed_columns,
+)
 from visir.display import counted
 from visir.errors import CollectionError, MissingPackageError
 from visir.records.qrels import not_negative

@@ -13,12 +13,11 @@ import pyarrow as pa
 from visir.collections.archives import TarArchive
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import picture_endings
-from visir.collections.readers.columns import CAPTION_COLUMNS
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
+from visir.collections.readers.rows import CAPTION_COLUMNS
 from visir.collections.sources import Format, Option, one_of
-from visir.collections.tar_headers import TARS
-from visir.collections.tar_notes import tar_notes
+from visir.collections.tars import TARS, tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import literal_root, read_lines, user_path

@@ -189,50 +189,41 @@ def plain_captions(scene: Scene, roles: str) -> tuple[Caption, ...]:
     return tuple(_caption(scene, names, number) for number, names in enumerate(facts_by_caption(roles)))
 
 
+_CLAUSES = {
+    "subject": "the main thing is {}",
+    **dict.fromkeys(("colour", "size", "pattern"), "the main thing is {}"),
+    "place": "the scene is {}",
+    "companion": "the other thing is {}",
+    "companion_colour": "the other thing is {}",
+    "relation": "the other thing is {} the main one",
+    "flyer": "{} are in the air",
+    "flyers": "{} in the air",
+    "weather": "the weather is {}",
+    "time": "the time is {}",
+    "position": "the main thing is {} of the picture",
+    "landmark": "{} stands in the distance",
+    "facing": "the main thing faces {}",
+    "sun_side": "the sun or the moon is on the {}",
+    "horizon": "the horizon is {}",
+    "ground": "{} lie on the ground",
+}
+"""How a plain caption tells each fact."""
+
+
 def _caption(scene: Scene, names: frozenset[str], number: int) -> Caption:
     draws = Draws(scene, _PURPOSE + number)
-    clauses = [
-        _clause(name, scene, draws) for name in draws.shuffled([fact.name for fact in FACTS if fact.name in names])
-    ]
+    clauses = []
+    for name in draws.shuffled([fact.name for fact in FACTS if fact.name in names]):
+        value = getattr(scene, name)
+        words = draws.one_of(ways_to_say(name, value))
+        if name in ("subject", "companion", "landmark"):
+            words = article(words)
+        elif name == "flyer":
+            words = plural(str(value))
+        elif name == "flyers":
+            words = f"{words} of a kind {'is' if value == 1 else 'are'}"
+        clauses.append(_CLAUSES[name].format(words))
     return Caption(sentence(", ".join(clauses)), names)
-
-
-def _clause(name: str, scene: Scene, draws: Draws) -> str:
-    value = getattr(scene, name)
-    words = draws.one_of(ways_to_say(name, value))
-    match name:
-        case "subject":
-            return f"the main thing is {article(words)}"
-        case "colour" | "size" | "pattern":
-            return f"the main thing is {words}"
-        case "place":
-            return f"the scene is {words}"
-        case "companion":
-            return f"the other thing is {article(words)}"
-        case "companion_colour":
-            return f"the other thing is {words}"
-        case "relation":
-            return f"the other thing is {words} the main one"
-        case "flyer":
-            return f"{plural(str(value))} are in the air"
-        case "flyers":
-            return f"{words} of a kind {'is' if value == 1 else 'are'} in the air"
-        case "weather":
-            return f"the weather is {words}"
-        case "time":
-            return f"the time is {words}"
-        case "position":
-            return f"the main thing is {words} of the picture"
-        case "landmark":
-            return f"{article(words)} stands in the distance"
-        case "facing":
-            return f"the main thing faces {words}"
-        case "sun_side":
-            return f"the sun or the moon is on the {words}"
-        case "horizon":
-            return f"the horizon is {words}"
-        case _:
-            return f"{words} lie on the ground"
 
 
 SCHEME = "scene:"

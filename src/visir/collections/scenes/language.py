@@ -14,7 +14,6 @@ differ only in the words for the changed fact, and a caption that does not tell 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from visir.collections.scenes.facts import CAPTIONS_PER_SCENE, FACTS, Scene, fact_names
@@ -108,7 +107,49 @@ def describe(scene: Scene) -> tuple[Caption, ...]:
 
 def caption_of(scene: Scene, number: int) -> Caption:
     """Caption 0–4 of a scene."""
-    return Caption(sentence(_WRITERS[number](_Phrases(scene, number))), TELLS[number])
+    phrases = _Phrases(scene, number)
+    return Caption(sentence(phrases.one_of(_WAYS[KINDS[number]], 0).format_map(phrases)), TELLS[number])
+
+
+_WAYS: dict[str, tuple[str, ...]] = {
+    "looks": (
+        "{whole} {verb} {place}",
+        "{place}, there is {listed}",
+        "a picture of {whole} {place}",
+        "{thing}, {size} and {pattern}, {verb} {place}",
+        "{thing} {place}; it is {size} and {pattern}",
+        "{place}, you can see {whole}",
+    ),
+    "company": (
+        "{thing} {place} with {other} {relation} it",
+        "{other} is {relation} {thing} {place}",
+        "{place}, there is {other} {relation} {thing}",
+        "{thing} {verb} {place}, and {other} is {relation} it",
+        "there is {other} {relation} {thing} {place}",
+    ),
+    "above": (
+        "{above} {flies} above {thing} {place}",
+        "{thing} {verb} {place} under {above}",
+        "{place}, {above} {flies} over {thing}",
+        "{thing} {place}, with {above} {flying} overhead",
+        "{above} {are} {flying} in the sky above {thing} {place}",
+    ),
+    "weather": (
+        "on {a_moment}, {thing} {verb} {place}",
+        "{thing} {verb} {place} on {a_moment}",
+        "{thing} {place} {at_time} in {weather} weather",
+        "it is {a_moment}, and {thing} {verb} {place}",
+        "{place}, {thing} {verb} under {a_sky} {at_time}",
+    ),
+    "layout": (
+        "{position} of the picture, {thing} {verb} {place}, with {a_landmark} in the distance",
+        "{thing} {verb} {position} of the picture, {place}; far behind it is {a_landmark}",
+        "{thing} {verb} {position} of the view {place}, and far away there is {a_landmark}",
+        "{a_landmark} is far away, and {thing} {verb} {position} of the scene {place}",
+        "{thing} {place}, {position} of the scene, and {a_landmark} on the horizon",
+    ),
+}
+_MOMENTS = {"day": ("day", "in the daytime"), "sunset": ("evening", "at sunset"), "night": ("night", "at night")}
 
 
 class _Phrases:
@@ -125,108 +166,44 @@ class _Phrases:
         """One way to say the scene's value of a fact."""
         return self.one_of(ways_to_say(fact, getattr(self.scene, fact)), 10 + _NUMBER[fact])
 
-    @property
-    def subject(self) -> str:
-        """The subject with its colour: "red dog"."""
-        return f"{self.scene.colour} {self.scene.subject}"
-
-    @property
-    def verb(self) -> str:
-        return self.one_of(FIGURES[self.scene.subject].verbs, 1)
-
-    @property
-    def place(self) -> str:
-        return self.value("place")
+    def __getitem__(self, name: str) -> str:
+        """What a name in a sentence stands for; made when a sentence has it."""
+        scene, several = self.scene, self.scene.flyers > 1
+        match name:
+            case "thing":
+                return article(f"{scene.colour} {scene.subject}")
+            case "whole":
+                return article(f"{self.value('size')} {self.value('pattern')} {scene.colour} {scene.subject}")
+            case "listed":
+                return article(f"{self.value('size')}, {self.value('pattern')} {scene.colour} {scene.subject}")
+            case "other":
+                return article(f"{scene.companion_colour} {scene.companion}")
+            case "verb":
+                return self.one_of(FIGURES[scene.subject].verbs, 1)
+            case "above":
+                return f"{self.value('flyers')} {plural(scene.flyer) if several else scene.flyer}"
+            case "flies" | "flying":
+                fly = self.one_of(_FLIGHT[scene.flyer], 2)
+                if name == "flying":
+                    return f"{fly.removesuffix('e')}ing"
+                return fly if several else _third_person(fly)
+            case "are":
+                return "are" if several else "is"
+            case "a_moment":
+                return article(f"{self.value('weather')} {_MOMENTS[scene.time][0]}")
+            case "at_time":
+                return _MOMENTS[scene.time][1]
+            case "a_sky":
+                return article(f"{self.value('weather')} sky")
+            case "a_landmark":
+                return article(scene.landmark)
+        return self.value(name)
 
 
 def article(noun: str) -> str:
     """The noun phrase with its indefinite article: "an orange car", "a unicorn"."""
     silent = noun.lower().startswith(("uni", "one", "eu", "use"))
     return f"{'an' if noun[0].lower() in 'aeiou' and not silent else 'a'} {noun}"
-
-
-def _looks(phrases: _Phrases) -> str:
-    size, pattern = phrases.value("size"), phrases.value("pattern")
-    thing = article(phrases.subject)
-    full_name = article(f"{size} {pattern} {phrases.subject}")
-    return phrases.one_of(
-        (
-            f"{full_name} {phrases.verb} {phrases.place}",
-            f"{phrases.place}, there is {article(f'{size}, {pattern} {phrases.subject}')}",
-            f"a picture of {full_name} {phrases.place}",
-            f"{thing}, {size} and {pattern}, {phrases.verb} {phrases.place}",
-            f"{thing} {phrases.place}; it is {size} and {pattern}",
-            f"{phrases.place}, you can see {full_name}",
-        ),
-        0,
-    )
-
-
-def _company(phrases: _Phrases) -> str:
-    other = article(f"{phrases.scene.companion_colour} {phrases.scene.companion}")
-    relation, thing = phrases.value("relation"), article(phrases.subject)
-    return phrases.one_of(
-        (
-            f"{thing} {phrases.place} with {other} {relation} it",
-            f"{other} is {relation} {thing} {phrases.place}",
-            f"{phrases.place}, there is {other} {relation} {thing}",
-            f"{thing} {phrases.verb} {phrases.place}, and {other} is {relation} it",
-            f"there is {other} {relation} {thing} {phrases.place}",
-        ),
-        0,
-    )
-
-
-def _above(phrases: _Phrases) -> str:
-    scene, several = phrases.scene, phrases.scene.flyers > 1
-    kind = plural(scene.flyer) if several else scene.flyer
-    flyers, thing = f"{phrases.value('flyers')} {kind}", article(phrases.subject)
-    fly = phrases.one_of(_FLIGHT[scene.flyer], 2)
-    flies = fly if several else _third_person(fly)
-    flying = f"{fly.removesuffix('e')}ing"
-    return phrases.one_of(
-        (
-            f"{flyers} {flies} above {thing} {phrases.place}",
-            f"{thing} {phrases.verb} {phrases.place} under {flyers}",
-            f"{phrases.place}, {flyers} {flies} over {thing}",
-            f"{thing} {phrases.place}, with {flyers} {flying} overhead",
-            f"{flyers} {'are' if several else 'is'} {flying} in the sky above {thing} {phrases.place}",
-        ),
-        0,
-    )
-
-
-def _weather(phrases: _Phrases) -> str:
-    weather, time, thing = phrases.value("weather"), phrases.scene.time, article(phrases.subject)
-    moment = {"day": "day", "sunset": "evening", "night": "night"}[time]
-    at_time = {"day": "in the daytime", "sunset": "at sunset", "night": "at night"}[time]
-    return phrases.one_of(
-        (
-            f"on {article(f'{weather} {moment}')}, {thing} {phrases.verb} {phrases.place}",
-            f"{thing} {phrases.verb} {phrases.place} on {article(f'{weather} {moment}')}",
-            f"{thing} {phrases.place} {at_time} in {weather} weather",
-            f"it is {article(f'{weather} {moment}')}, and {thing} {phrases.verb} {phrases.place}",
-            f"{phrases.place}, {thing} {phrases.verb} under {article(f'{weather} sky')} {at_time}",
-        ),
-        0,
-    )
-
-
-def _layout(phrases: _Phrases) -> str:
-    position, thing, landmark = phrases.value("position"), article(phrases.subject), article(phrases.scene.landmark)
-    return phrases.one_of(
-        (
-            f"{position} of the picture, {thing} {phrases.verb} {phrases.place}, with {landmark} in the distance",
-            f"{thing} {phrases.verb} {position} of the picture, {phrases.place}; far behind it is {landmark}",
-            f"{thing} {phrases.verb} {position} of the view {phrases.place}, and far away there is {landmark}",
-            f"{landmark} is far away, and {thing} {phrases.verb} {position} of the scene {phrases.place}",
-            f"{thing} {phrases.place}, {position} of the scene, and {landmark} on the horizon",
-        ),
-        0,
-    )
-
-
-_WRITERS: tuple[Callable[[_Phrases], str], ...] = (_looks, _company, _above, _weather, _layout)
 
 
 def _third_person(verb: str) -> str:

@@ -7,10 +7,8 @@ from functools import lru_cache
 
 from PIL import Image
 
-from visir.collections.scenes.brush import Brush
+from visir.collections.scenes.draw import Brush, Pen, SceneObject
 from visir.collections.scenes.palette import RGB
-from visir.collections.scenes.pen import Pen
-from visir.collections.scenes.sprite import SceneObject
 
 # Animals, looking to the right.
 

@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from visir.collections.scenes.brush import Brush
+from visir.collections.scenes.draw import Brush, Drawing, Pen, SceneObject, paint, painted, shadow
 from visir.collections.scenes.facts import Scene
 from visir.collections.scenes.palette import FESTIVE, FIXED, LIGHT, NEAR_LIGHT, PAINT, PATTERN_PAINT, RGB, mix
-from visir.collections.scenes.pen import Pen
 from visir.collections.scenes.places import ANIMALS, HORIZON, VEHICLES, land
-from visir.collections.scenes.sprite import Drawing, SceneObject, paint, painted, shadow
 from visir.errors import VisirError
 
 # The sky, and the weather in front of everything: rain, snow, fog.

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from visir.collections.draft import Side, TaskDraft
 from visir.collections.readers.mteb_tasks import item_table, sides_of
 from visir.collections.readers.task_reader import TaskReader
-from visir.collections.task_draft import Side, TaskDraft
 from visir.collections.task_memory import item_tables
 from visir.display import Displayed, brief
 from visir.encoders import load

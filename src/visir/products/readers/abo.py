@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from visir.collections.readers.abo import abo_folders, abo_images, is_abo
-from visir.collections.readers.abo_listings import in_language, read_rows
+from visir.collections.shop_layouts import abo_folders, abo_images, in_language, is_abo, listing_rows
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, nearest
 from visir.products.draft import ProductDraft, text_of
@@ -79,7 +78,7 @@ def read(
     def report(place: str, fault: str) -> None:
         draft.reject("lines that are no listing", f"{place}: {fault}")
 
-    for place, row in read_rows(metadata, report):
+    for place, row in listing_rows(metadata, report):
         item = row.get("item_id")
         label = f"{place}: {item!r}"
         if not isinstance(item, str) or not item.strip():

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
+from visir.collections.readers.names import head, plain_name, plain_stem
 from visir.collections.readers.rows import read_rows
-from visir.collections.readers.sniffing import head, plain_name, plain_stem
 from visir.collections.sources import Format, Option, one_of
 from visir.products.draft import ProductDraft
 from visir.products.readers.table import first_of, pairs, path_of

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import orjson
 
-from visir.collections.readers.columns import sniffed_columns
-from visir.collections.readers.rows import read_csv_rows
-from visir.collections.readers.sniffing import plain_stem
+from visir.collections.readers.names import plain_stem
+from visir.collections.readers.rows import read_csv_rows, sniffed_columns
 from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError
 from visir.products.draft import ProductDraft, text_of

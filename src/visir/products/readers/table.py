@@ -8,11 +8,10 @@ from typing import Any
 
 import orjson
 
-from visir.collections.readers.columns import all_columns, one_column, sniffed_columns
+from visir.collections.readers.names import plain_stem
 from visir.collections.readers.products import without_entities
-from visir.collections.readers.rows import read_rows
-from visir.collections.readers.shop_categories import ARROWS, SAME, CategoryStyle
-from visir.collections.readers.sniffing import plain_stem
+from visir.collections.readers.rows import all_columns, one_column, read_rows, sniffed_columns
+from visir.collections.readers.shop_cells import ARROWS, SAME, CategoryStyle
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError
 from visir.products.draft import ProductDraft

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +13,8 @@ from visir.collections.archives import ZipArchive, check_member_size
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import walk
 from visir.collections.readers.names import compare_counts
-from visir.collections.sources import Format, Option, one_of
-from visir.collections.tar_headers import TAR_FAULTS, TARS, TarHeaders, remedy_of
-from visir.collections.tar_notes import END_REMEDY, GOES_ON, tar_notes
+from visir.collections.sources import Option, one_of, reader_of
+from visir.collections.tars import END_REMEDY, GOES_ON, TAR_FAULTS, TARS, TarHeaders, remedy_of, tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_lines
@@ -33,26 +32,23 @@ Key = tuple[str, ...]
 
 
 @dataclass
-class ReedCaptions:
-    """Lines of captions by picture, and the lists of classes by split (none where the distribution's part lacks
-    them)."""
-
-    # `lines` is keyed by `picture_key`. `notes` tell what of a tar is not read.
+class _ReedCaptions:
+    """Reed's captions, as far as they are there."""
 
     source: Path
-    lines: dict[Key, list[str]] = field(default_factory=dict)
-    classes: dict[str, list[str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    lines: dict[Key, list[str]] = field(default_factory=dict)  # by `_picture_key`
+    classes: dict[str, list[str]] = field(default_factory=dict)  # the lists of classes by split
+    notes: list[str] = field(default_factory=list)  # what of a tar is not read
 
 
-def picture_key(label: str, stem: str) -> Key:
+def _picture_key(label: str, stem: str) -> Key:
     """What the name of a picture and of its captions share: the class number and the two numbers that end the name."""
     # Copies spell some classes differently ("Brewers_Blackbird" for "Brewer_Blackbird"); the numbers are the same.
     match = _NUMBERS.search(stem)
     return (label, *match.groups()) if match else (label, stem)
 
 
-def find_captions(folder: Path, captions: str | Path | None) -> Path:
+def _find_captions(folder: Path, captions: str | Path | None) -> Path:
     """Where the captions are: as given, else `text_c10/` or the archive in `folder`, beside it, or one folder down."""
     if captions is not None:
         if not Path(captions).exists():
@@ -74,16 +70,16 @@ def find_captions(folder: Path, captions: str | Path | None) -> Path:
     )
 
 
-def read_captions(source: Path, classes: str | Path | None) -> ReedCaptions:
+def _read_captions(source: Path, classes: str | Path | None) -> _ReedCaptions:
     """Read a folder or an archive; `classes` is a folder whose lists of classes replace those of the distribution."""
-    reed = ReedCaptions(source)
+    reed = _ReedCaptions(source)
     for name, data in _members(source, reed.notes):
         list_match, caption_match = _LIST.search(name), _CAPTIONS.search(name)
         lines = _lines(data, f"{source}: {name}")
         if list_match:
             reed.classes[list_match[1]] = lines
         elif caption_match:
-            reed.lines[picture_key(caption_match[1], caption_match[2])] = lines
+            reed.lines[_picture_key(caption_match[1], caption_match[2])] = lines
     if not reed.lines:
         raise CollectionError(
             f"{source}: no captions in it.", hint=f"expected 001.Black_footed_Albatross/*.txt, of {ORIGIN}"
@@ -152,17 +148,33 @@ def _lines(data: bytes, where: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-PUBLISHED = {"images": 11_788, "classes": 200, "captions": 117_880}
-UNLISTED = "unlisted"
-"""The split of images whose class no list of classes names."""
 _NEEDED = ("images.txt", "image_class_labels.txt", "classes.txt")
 _BOX = ("x", "y", "width", "height")
 _ORIGIN = "CUB_200_2011.tgz, https://data.caltech.edu/records/65de6-vp158"
 
 
-def read(
-    path: Path, *, captions: str | Path | None = None, classes: str | Path | None = None, splits: str = "classes"
-) -> Draft:
+@reader_of(
+    name="cub",
+    title="CUB-200-2011, captions of Reed et al.",
+    layout="CUB_200_2011/{images.txt, image_class_labels.txt, classes.txt, train_test_split.txt, bounding_boxes.txt, "
+    "images/CLASS/NAME.jpg}; text_c10/CLASS/NAME.txt, ten lines each, beside it or in cvpr2016_cub.tar.gz",
+    reference="Wah et al., CNS-TR-2011-001; Reed et al., Learning Deep Representations of Fine-grained Visual "
+    "Descriptions (CVPR 2016)",
+    sniff=lambda path: any(
+        all((folder / file).is_file() for file in _NEEDED[:2]) for folder in (path, path / "CUB_200_2011")
+    ),
+    options=(
+        Option("captions", "Reed's text_c10/, a folder that holds it, or his archive (default: beside it)"),
+        Option("classes", "folder of trainclasses.txt, valclasses.txt, testclasses.txt (default: with the captions)"),
+        Option(
+            "splits",
+            "'classes': Reed's, by species; 'images': CUB's own; 'none'",
+            "classes",
+            one_of("classes", "images", "none"),
+        ),
+    ),
+)
+def cub(path: Path, *, captions: str | Path | None, classes: str | Path | None, splits: str) -> Draft:
     """Read the folder `CUB_200_2011/`, or the folder that it lies in, with the captions beside it."""
     # - Image ids are CUB's own numbers in `images.txt` ("1"), with which its attributes and parts fit; caption ids are
     #   "1#0" to "1#9", by line. Lines are kept byte for byte (some end in a space); empty ones are left out.
@@ -173,11 +185,17 @@ def read(
     # splits provided by the dataset authors", and gives no size. What its authors' repository prints are galleries of
     # 2,938 images for CLIP and 2,856 for X-VLM, and the recalls of table 2.2 fit these (and not 2,933): near the test
     # split of Reed's classes, but not it, and not the same for both models.
-    folder = _folder(path)
+    places = (place for place in (path, path / "CUB_200_2011") if (place / "images.txt").is_file())
+    folder = next(places, path)
+    missing = [file for file in _NEEDED if not (folder / file).is_file()]
+    if missing:
+        raise CollectionError(
+            f"{folder}: not CUB_200_2011/: no {', no '.join(missing)}.", hint=f"unpack {_ORIGIN}", code="not-cub-no"
+        )
     draft = Draft("CUB-200-2011", folder, f"CUB-200-2011 {folder.name}/")
     names, labels, titles = (_columns(draft, folder / file) for file in _NEEDED)
-    reed = read_captions(find_captions(folder, captions), classes)
-    official_splits, boxes = _halves(draft, folder, needed=splits == "images"), _boxes(draft, folder)
+    reed = _read_captions(_find_captions(folder, captions), classes)
+    halves, boxes = _halves(draft, folder, needed=splits == "images"), _boxes(draft, folder)
     split_of = _class_splits(draft, reed, {title[:3] for title in titles.values()}) if splits == "classes" else {}
     facts: list[dict[str, object]] = []
     keys: dict[Key, str] = {}
@@ -188,33 +206,27 @@ def read(
                 f"image {number} ({name}): image_class_labels.txt and classes.txt give no class such as 001.Name"
             )
             continue
-        split = official_splits.get(number, "") if splits == "images" else ""
-        draft.add_image(number, name, split_of.get(title[:3], UNLISTED) if splits == "classes" else split)
-        keys[picture_key(title[:3], Path(name).stem)] = number
+        split = halves.get(number, "") if splits == "images" else ""
+        draft.add_image(number, name, split_of.get(title[:3], "unlisted") if splits == "classes" else split)
+        keys[_picture_key(title[:3], Path(name).stem)] = number
         fact = {"image_id": number, "file": name, "class_id": int(title[:3]), "class": title}
-        facts.append(fact | boxes.get(number, dict.fromkeys(_BOX)) | {"official_split": official_splits.get(number)})
+        facts.append(fact | boxes.get(number, dict.fromkeys(_BOX)) | {"official_split": halves.get(number)})
     for key, number in keys.items():
         for position, line in enumerate(reed.lines.get(key, ())):
             if line.strip():
                 draft.add_caption(f"{number}#{position}", line, number)
-    draft.facts = _table(facts, boxes=bool(boxes), halves=bool(official_splits))
-    _add_notes(draft, reed, keys)
+    # The facts, without the columns whose files are not there.
+    kinds = {"image_id": pa.string(), "file": pa.string(), "class_id": pa.int16(), "class": pa.string()}
+    kinds |= (dict.fromkeys(_BOX, pa.float32()) if boxes else {}) | ({"official_split": pa.string()} if halves else {})
+    draft.facts = pa.table({name: pa.array([fact[name] for fact in facts], kind) for name, kind in kinds.items()})
+    draft.notes += [f"captions from {reed.source.name}", *reed.notes]
+    if without := sum(key not in reed.lines for key in keys):
+        draft.notes.append(f"{counted(without, 'images', 'have')} no file of captions")
+    if spare := [key for key in reed.lines if key not in keys]:
+        draft.notes.append(f"{len(spare):,} files of captions fit no image (the first: class {'_'.join(spare[0])})")
     counts = {"images": len(draft.ids), "classes": len(titles), "captions": len(draft.texts)}
-    compare_counts(draft, PUBLISHED, counts)
+    compare_counts(draft, {"images": 11_788, "classes": 200, "captions": 117_880}, counts)
     return draft
-
-
-def _folder(path: Path) -> Path:
-    """The folder with `images.txt`: the path itself, or `CUB_200_2011/` in it."""
-    folder = next(
-        (candidate for candidate in (path, path / "CUB_200_2011") if (candidate / "images.txt").is_file()), path
-    )
-    missing = [file for file in _NEEDED if not (folder / file).is_file()]
-    if missing:
-        raise CollectionError(
-            f"{folder}: not CUB_200_2011/: no {', no '.join(missing)}.", hint=f"unpack {_ORIGIN}", code="not-cub-no"
-        )
-    return folder
 
 
 def _columns(draft: Draft, file: Path) -> dict[str, str]:
@@ -259,7 +271,7 @@ def _boxes(draft: Draft, folder: Path) -> dict[str, dict[str, float | None]]:
     return boxes
 
 
-def _class_splits(draft: Draft, reed: ReedCaptions, labels: set[str]) -> dict[str, str]:
+def _class_splits(draft: Draft, reed: _ReedCaptions, labels: set[str]) -> dict[str, str]:
     """The split of each class number, by the lists of classes."""
     if not reed.classes:
         raise CollectionError(
@@ -276,47 +288,3 @@ def _class_splits(draft: Draft, reed: ReedCaptions, labels: set[str]) -> dict[st
             elif split_of.setdefault(label, split) != split:
                 draft.fault(f"class {line!r} is in the lists of {split_of[label]} and of {split}")
     return split_of
-
-
-def _table(facts: list[dict[str, object]], *, boxes: bool, halves: bool) -> pa.Table:
-    """The facts, without the columns whose files are not there."""
-    kinds = {"image_id": pa.string(), "file": pa.string(), "class_id": pa.int16(), "class": pa.string()}
-    kinds |= dict.fromkeys(_BOX, pa.float32()) if boxes else {}
-    kinds |= {"official_split": pa.string()} if halves else {}
-    return pa.table({name: pa.array([fact[name] for fact in facts], kind) for name, kind in kinds.items()})
-
-
-def _add_notes(draft: Draft, reed: ReedCaptions, keys: Mapping[Key, str]) -> None:
-    draft.notes += [f"captions from {reed.source.name}", *reed.notes]
-    without = sum(key not in reed.lines for key in keys)
-    spare = [key for key in reed.lines if key not in keys]
-    if without:
-        draft.notes.append(f"{counted(without, 'images', 'have')} no file of captions")
-    if spare:
-        draft.notes.append(f"{len(spare):,} files of captions fit no image (the first: class {'_'.join(spare[0])})")
-
-
-def _sniff(path: Path) -> bool:
-    return any(all((folder / file).is_file() for file in _NEEDED[:2]) for folder in (path, path / "CUB_200_2011"))
-
-
-FORMAT = Format(
-    name="cub",
-    title="CUB-200-2011, captions of Reed et al.",
-    layout="CUB_200_2011/{images.txt, image_class_labels.txt, classes.txt, train_test_split.txt, bounding_boxes.txt, "
-    "images/CLASS/NAME.jpg}; text_c10/CLASS/NAME.txt, ten lines each, beside it or in cvpr2016_cub.tar.gz",
-    reference="Wah et al., CNS-TR-2011-001; Reed et al., Learning Deep Representations of Fine-grained Visual "
-    "Descriptions (CVPR 2016)",
-    sniff=_sniff,
-    options=(
-        Option("captions", "Reed's text_c10/, a folder that holds it, or his archive (default: beside it)"),
-        Option("classes", "folder of trainclasses.txt, valclasses.txt, testclasses.txt (default: with the captions)"),
-        Option(
-            "splits",
-            "'classes': Reed's, by species; 'images': CUB's own; 'none'",
-            "classes",
-            one_of("classes", "images", "none"),
-        ),
-    ),
-    read=read,
-)

@@ -1,0 +1,170 @@
+"""Folders of pictures: alone, or with metadata, the `imagefolder` convention of Hugging Face `datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from visir.collections.archives import TarArchive, open_archive
+from visir.collections.draft import Draft
+from visir.collections.picture_kinds import (
+    HEIF,
+    RAW,
+    begins_like_picture,
+    has_no_ending,
+    is_picture_name,
+    left_out,
+    picture_endings,
+)
+from visir.collections.readers.locate import note_unread, walk
+from visir.collections.readers.names import SPLITS, escaped
+from visir.collections.readers.rows import first_columns, read_rows
+from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
+from visir.collections.sources import reader_of
+from visir.collections.tars import tar_notes
+from visir.display import counted
+from visir.errors import CollectionError
+from visir.storage import MANIFEST
+
+_DEPTH, _LOOKED_AT = 8, 20_000
+"""How deep, and at how many files, a folder is looked at to tell whether there are pictures in it."""
+
+
+@reader_of(
+    name="photos",
+    title="photos without captions",
+    layout="any folder of pictures, or a zip or tar of them; subfolders train/, val/, test/ are splits",
+    reference="",
+    sniff=lambda path: _photos_sniff(path),
+    last=True,
+)
+def photos(path: Path) -> Draft:
+    """Read all pictures under a folder (or in a zip or tar), whatever lies between them.
+
+    Image ids are paths relative to the folder. A first folder called train, val or test (or the like) is the split.
+    Hidden files and folders are left out, as are files whose names do not end like a picture's; the source counts them
+    by kind, and the links of a tar. In a folder, a file whose name has no ending is a picture when it begins like one.
+    A name that is not Unicode (a byte of Latin-1 from an old disk) appears with that byte escaped, `caf\\udce9.jpg`;
+    reading that picture raises an error until it is renamed.
+    """
+    archive = None if path.is_dir() else path.name
+    unread: dict[str, str] = {}
+    opened = None if path.is_dir() else open_archive(path)
+    files = list(walk(path, unread=unread)) if opened is None else sorted(opened.names())
+    visible = [name for name in files if not _is_hidden(name)]
+    pictures = [name for name in visible if is_picture_name(name) or _is_unnamed_picture(path, name)]
+    others = left_out(sorted(set(visible) - set(pictures) - _of_visir(files)))
+    if not pictures:
+        endings = f"it looks for names that end in {', '.join(sorted(picture_endings()))}"
+        raise CollectionError(
+            f"{path}: no pictures in it that can be read.", hint=others or endings, code="no-pictures-read"
+        )
+    root = path if path.is_dir() else path.parent
+    draft = Draft(path.absolute().name, root, f"photos in {path.absolute().name}")
+    used_names = set(pictures)
+    for real in pictures:
+        name = escaped(real)
+        while name != real and name in used_names:  # another file has just that name
+            name += "?"
+        used_names.add(name)
+        first = name.split("/", 1)[0].lower() if "/" in name else ""
+        draft.add_image(name, name, SPLITS.get(first, ""))
+        draft.paths.append(name)
+        draft.archives.append(archive)
+    draft.names = []
+    note_unread(draft, unread)
+    if others:
+        draft.notes.append(others)
+    if isinstance(opened, TarArchive):
+        draft.notes += tar_notes(
+            [f"{path.name}: {name}" for name in opened.links], [path.name] if opened.goes_on else []
+        )
+    return draft
+
+
+def _of_visir(files: Sequence[str]) -> set[str]:
+    """The files in folders that visir made, such as a library among its photos: nobody need be told of these."""
+    made = tuple(name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}"))
+    return {name for name in files if name.startswith(made)} if made else set()
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+
+
+def _is_unnamed_picture(path: Path, name: str) -> bool:
+    return has_no_ending(name) and path.is_dir() and begins_like_picture(path / name)
+
+
+def _photos_sniff(path: Path) -> bool:
+    if not path.is_dir():
+        return path.suffix.lower() == ".zip"
+    names = islice(walk(path, depth=_DEPTH), _LOOKED_AT)
+    return any(
+        Path(name).suffix.lower() in picture_endings() | HEIF | RAW or _is_unnamed_picture(path, name) for name in names
+    )
+
+
+# A folder of pictures with `metadata.{jsonl,csv,parquet}`: the `imagefolder` convention of Hugging Face `datasets`.
+
+
+METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
+
+
+@reader_of(
+    name="imagefolder",
+    title="folder of pictures with metadata",
+    layout="FOLDER/metadata.{jsonl,csv,parquet} with file_name and text; or the same in FOLDER/{train,test,…}/",
+    reference="Hugging Face datasets, imagefolder",
+    sniff=lambda path: _metadata_sniff(path),
+    options=COLUMN_OPTIONS,
+)
+def imagefolder(path: Path, **columns: str | None) -> Draft:
+    """Read a folder whose pictures are named by `file_name` in a metadata file, in it or in each split's folder."""
+    # - `file_name` is relative to the metadata file's folder. Image ids are the pictures' paths relative to `path`.
+    # - Splits are folders called train, test, val, validation or dev, or values of a column `split`.
+    # - Captions are in `text` or whatever `caption` says; they may be lists.
+    # - Pictures that no metadata names are left out, and counted in the source; names without a picture keep a null
+    #   path.
+    unread: dict[str, str] = {}
+    files = list(walk(path, unread=unread))
+    metadata_files = [file for file in files if file.rsplit("/", 1)[-1] in METADATA]
+    if not metadata_files:
+        raise CollectionError(f"{path}: no {', '.join(METADATA)} in it.", hint="a folder without captions is: photos")
+    draft = Draft(path.absolute().name, path, f"image folder with {', '.join(metadata_files)}")
+    filler: DraftFiller | None = None
+    for file in metadata_files:
+        names = first_columns(path / file)
+        table_columns = TableColumns.find(path / file, names, **columns)
+        if table_columns.image is None:
+            raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(names)}")
+        filler = filler or DraftFiller(draft, table_columns)
+        filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
+        filler.split = _metadata_split_of(filler.folder)
+        filler.add(read_rows(path / file), where=f"{file}, ")
+    pictures = {file for file in files if is_picture_name(file)}
+    named = [name or "" for name in draft.names]
+    draft.splits = [split or _metadata_split_of(name) for split, name in zip(draft.splits, named, strict=True)]
+    # The metadata says exactly where pictures are, so nothing needs to be looked for elsewhere.
+    present = {name: (path / name).is_file() for name in named}
+    draft.paths = [name if present[name] else None for name in named]
+    draft.archives, draft.names = [None] * len(named), []
+    left = len(pictures - set(named))
+    note_unread(draft, unread)
+    draft.notes.append(f"images: {sum(present.values()):,} of {len(named):,} found")
+    if left:
+        draft.notes.append(f"{counted(left, 'pictures')} without metadata left out")
+    return draft
+
+
+def _metadata_split_of(name: str) -> str:
+    first = name.split("/", 1)[0].lower() if "/" in name else ""
+    return SPLITS.get(first, "")
+
+
+def _metadata_sniff(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    places = [path, *(entry for entry in path.iterdir() if entry.is_dir() and entry.name.lower() in SPLITS)]
+    return any((place / name).is_file() for place in places for name in METADATA)
