@@ -56,7 +56,7 @@ class LabelRow:
 
 
 @dataclass(frozen=True)
-class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
+class ByLabel(Tabular, Plotted):
     """The measures of each value of a label."""
 
     system: str  # the name of the system
@@ -164,7 +164,7 @@ class LabelDifference:
 
 
 @dataclass(frozen=True)
-class LabelDifferences(Tabular, Plotted, view="visir.reports.views.label_differences"):
+class LabelDifferences(Tabular, Plotted):
     """The differences between all values of a label."""
 
     system: str  # the name of the system

@@ -79,7 +79,7 @@ class Difference(Displayed):
 
 
 @dataclass(frozen=True)
-class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
+class Comparison(Tabular, Plotted):
     """All differences of one comparison, and how they were tested.
 
     Attributes:

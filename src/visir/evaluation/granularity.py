@@ -159,9 +159,7 @@ BOTH: tuple[Profile, ...] = ("paper", "strict")
 
 
 @dataclass(frozen=True)
-class GranularityStudy(
-    Tabular, Plotted, Saved, view="visir.reports.views.granularity", writer="visir.reports.saving:save_granularity"
-):
+class GranularityStudy(Tabular, Plotted, Saved):
     """The granularity of one or two collections, by profile."""
 
     # For each collection (the studied one first): the features by profile.

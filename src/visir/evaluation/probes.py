@@ -269,9 +269,7 @@ class RoleMean:
 
 
 @dataclass(frozen=True)
-class ProbeResult(
-    Tabular, Plotted, Saved, view="visir.reports.views.probes", writer="visir.reports.saving:save_probes"
-):
+class ProbeResult(Tabular, Plotted, Saved):
     """The results of all probes of a collection and its vectors."""
 
     collection: str  # the name of the collection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from visir.display import Plotted, Tabular
+from visir.display import Plotted, Tabular, view_function
 from visir.errors import RunError, VisirError
 from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label_differences
 from visir.evaluation.measures import Named, read_measure
@@ -24,7 +24,6 @@ from visir.evaluation.published.judge import measure_of
 from visir.evaluation.scoring import typical_measures
 from visir.files import read_json
 from visir.parquet import read_table as read_parquet
-from visir.plugins import load_target
 from visir.records import Gallery, Protocol, Qrels, Result, Run
 from visir.records.columns import strings
 from visir.retrieval.formats import read_run, write_run
@@ -266,27 +265,17 @@ def _of_cut_run(row: PublishedRow, task: str, values: Mapping[str, float]) -> st
     )
 
 
-# Studies that write themselves into a folder, as `visir … --out` does.
-
-
 class Saved:
-    """A study that can be written into a folder. What writes it is in a later room, so it is named, not imported."""
-
-    _writer: ClassVar[str] = ""
-
-    def __init_subclass__(cls, *, writer: str = "", **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if writer:
-            cls._writer = writer
+    """A study that can be written into a folder. What writes it is in a later room: an entry of its view."""
 
     def save(self, folder: str | Path) -> Path:
         """Write every number, the tables and a page into a folder, complete or not at all."""
-        load_target(self._writer)(self, Path(folder))
+        view_function(self, "save")(self, Path(folder))
         return Path(folder)
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
+class Evaluation(Tabular, Plotted):
     """What was measured: the numbers of a system, query by query, its answers, and the protocol.
 
     `evaluation["t2i R@1"]` is a number; fractions are in [0, 1], rsum is in percentage points. `visir.evaluate` makes

@@ -26,7 +26,7 @@ from visir.storage import write_new
 
 
 @dataclass(frozen=True, repr=False)
-class Submission(Displayed, view="visir.reports.views.submission"):
+class Submission(Displayed):
     """The files of a submission."""
 
     benchmark: str  # what people call the benchmark

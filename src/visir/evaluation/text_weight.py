@@ -100,7 +100,7 @@ MEASURE = "mrr"
 
 
 @dataclass(frozen=True, repr=False)
-class ChosenWeight(Tabular, view="visir.reports.views.chosen_weight"):
+class ChosenWeight(Tabular):
     """The weight of the text that does best on a split.
 
     Attributes:

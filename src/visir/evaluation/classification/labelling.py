@@ -81,7 +81,7 @@ BEST = 3
 
 
 @dataclass(frozen=True, eq=False)
-class PictureLabels(Tabular, view="visir.reports.views.picture_labels"):
+class PictureLabels(Tabular):
     """The classes that a model gives to pictures.
 
     Attributes:

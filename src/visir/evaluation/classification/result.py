@@ -175,8 +175,6 @@ class Classification(
     Tabular,
     Plotted,
     Saved,
-    view="visir.reports.views.classification",
-    writer="visir.reports.saving:save_classification",
 ):
     """How well a model classifies pictures, by method and number of shots.
 

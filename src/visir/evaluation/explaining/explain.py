@@ -216,7 +216,7 @@ Verdict = Literal["named", "several", "chance", "none"]
 
 
 @dataclass(frozen=True)
-class Explanation(Tabular, view="visir.reports.views.explanation"):
+class Explanation(Tabular):
     """The readings that give the published values, and the nearest others.
 
     Attributes:

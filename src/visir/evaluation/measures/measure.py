@@ -141,7 +141,7 @@ def rsum(aggregates: Mapping[str, Mapping[str, float]], recall: Recall = "hit") 
 
 
 @dataclass(frozen=True, repr=False)
-class MeasureList(Tabular, view="visir.reports.views.measures"):
+class MeasureList(Tabular):
     """The measures, with their formulas and the names that people type."""
 
     measures: dict[str, Measure]  # the measures by name

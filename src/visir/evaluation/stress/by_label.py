@@ -27,7 +27,7 @@ class LabelledEffect:
 
 
 @dataclass(frozen=True)
-class StressByLabel(Tabular, view="visir.reports.views.stress_by_label"):
+class StressByLabel(Tabular):
     """The effects of a stress study for each value of a label."""
 
     system: str  # the name of the system

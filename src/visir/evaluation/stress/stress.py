@@ -44,7 +44,7 @@ from visir.robustness.perturbations.base import NOT_DAMAGE, Profile
 
 
 @dataclass(frozen=True, eq=False)
-class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer="visir.reports.saving:save_stress"):
+class Stress(Tabular, Plotted, Saved):
     """The result of a stress study: one system, one collection, many perturbations."""
 
     system: str  # the name of the system

@@ -183,7 +183,7 @@ class LeftOutTask:
 
 
 @dataclass(frozen=True, eq=False)
-class ModelProfile(Tabular, Plotted, view="visir.reports.views.profile"):
+class ModelProfile(Tabular, Plotted):
     """What a model can do: its scores by ability, the strongest first."""
 
     model: str  # the name of the model
