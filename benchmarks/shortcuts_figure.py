@@ -22,7 +22,7 @@ from rich.table import Table
 
 from visir.errors import VisirError
 from visir.evaluation.cross_modal import CUTOFFS
-from visir.evaluation.published.plain import shortcut_bars
+from visir.evaluation.published.record import shortcut_bars
 from visir.evaluation.results import load_evaluation
 from visir.reports.evaluation import expected_by_chance
 from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, drawing

@@ -12,7 +12,7 @@ import visir
 from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.by_label import label_differences, value_difference
-from visir.evaluation.intervals import median_interval
+from visir.evaluation.statistics import median_interval
 from visir.records import Collection
 from visir.reports import write_report
 from visir.reports.by_label import differences_table

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import choose
-from visir.evaluation.intervals import difference_interval
 from visir.evaluation.results import Saved
-from visir.evaluation.significance import Correction, corrected, mean_interval, paired_t
 from visir.evaluation.sources import open_collection_of
+from visir.evaluation.statistics import Correction, corrected, difference_interval, mean_interval, paired_t
 from visir.records import Collection
 from visir.robustness.granularity import FEATURES, PROFILES, Granularity, Profile, cut_captions
 from visir.robustness.granularity import granularity as count_features

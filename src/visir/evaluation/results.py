@@ -18,7 +18,7 @@ from visir.errors import RunError, VisirError
 from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label_differences
 from visir.evaluation.measures import Named, read_measure
 from visir.evaluation.measures.measure import beyond_rank
-from visir.evaluation.mteb.results import write_mteb
+from visir.evaluation.mteb import write_mteb
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.published.judge import measure_of
 from visir.evaluation.scoring import typical_measures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
@@ -15,10 +15,10 @@ import pyarrow as pa
 from visir.display import counted
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import Ranked, join_queries, joined
-from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, base_of, measure, parse, rsum
+from visir.evaluation.measures import DEFAULT_MEASURES, MEASURES, aggregate, base_of, measure, parse, rsum
 from visir.evaluation.measures.measure import beyond_rank, recalls_of
 from visir.fingerprint import hash_columns
-from visir.records import TASKS, Items, Protocol, Ranks, Recall, Result, Run, Task, gallery_line, join_labels
+from visir.records import TASKS, Items, Protocol, Ranks, Recall, Result, Run, Task, Ties, gallery_line, join_labels
 
 # Which measures of a result are shown when nobody names some.
 
@@ -295,3 +295,27 @@ def _join(table: pa.Table, further: pa.Table) -> pa.Table:
         if name != "query_id":
             table = table.append_column(name, further[name].take(rows).cast(pa.float64()))
     return table
+
+
+# What tasks say about their evaluation where the caller does not: ties and measures.
+
+
+def ties_of(tasks: Iterable[Task]) -> Ties:
+    """How equal scores are counted where nobody says: as the tasks do."""
+    rules = {task.ties: task.name for task in tasks}
+    if len(rules) > 1:
+        listing = ", ".join(f"{name}: {rule}" for rule, name in rules.items())
+        raise ConfigurationError(
+            f"the tasks count equal scores in different ways ({listing}).",
+            hint="say one for all: ties='pessimistic'",
+            code="tasks-count-equal-scores",
+        )
+    return next(iter(rules), "id")
+
+
+def measures_of(tasks: Collection[Task]) -> list[str] | None:
+    """The measures that are taken where nobody says: those of the tasks."""
+    names = list(dict.fromkeys(name for task in tasks for name in task.measures))
+    if len(tasks) < 2:
+        names = [name for name in names if MEASURES.get(base_of(name)).joined != "all"]
+    return names or None

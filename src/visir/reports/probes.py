@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from visir.display import counted
-from visir.evaluation.latent_facts import ROLES, Role
-from visir.evaluation.probes import SOURCES, ProbedFact, ProbeResult, RoleMean, Source
+from visir.evaluation.probes import ROLES, SOURCES, ProbedFact, ProbeResult, Role, RoleMean, Source
 from visir.reports.page import (
     Block,
     Card,

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.stress.by_label import StressByLabel
-from visir.evaluation.stress.effect import Effect, RsumChange
-from visir.evaluation.stress.jaccard import GROUPS, Jaccard
+from visir.evaluation.stress.effect import GROUPS, Effect, Jaccard, RsumChange, StressByLabel
 from visir.evaluation.stress.stress import DCG, Stress
 from visir.records import Collection, Items, Result
 from visir.reports.evaluation import grouping_labels

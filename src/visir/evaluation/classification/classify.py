@@ -19,11 +19,14 @@ from visir.evaluation.classification.class_names import (
     PLAIN,
     PREFIX,
     ClassNames,
+    Features,
     Templates,
+    cosines,
     free_names,
     list_name,
     resolve_names,
     templates_of,
+    unit,
     written_names,
 )
 from visir.evaluation.classification.labelling import (
@@ -53,7 +56,6 @@ from visir.evaluation.classification.tip_adapter import (
     shuffled_by_class,
     tip_scores,
 )
-from visir.evaluation.classification.zero_shot import Features, cosines, unit
 from visir.evaluation.sources import check_open_options
 from visir.progress import Progress
 from visir.records import Collection, Items

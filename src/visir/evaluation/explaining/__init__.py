@@ -7,7 +7,7 @@ digits (`printed.py`, `trial.py`), and the plainest reading that fits is looked 
 """
 
 from visir.evaluation.explaining.explain import Explanation, explain
-from visir.evaluation.explaining.fit import Fit
-from visir.evaluation.explaining.material import Material
+from visir.evaluation.explaining.readings import Material
+from visir.evaluation.explaining.searching import Fit
 
 __all__ = ["Explanation", "Fit", "Material", "explain"]

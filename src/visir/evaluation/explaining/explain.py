@@ -11,24 +11,20 @@ from visir.display import Tabular, brief
 from visir.errors import ConfigurationError, VisirError, nearest
 from visir.evaluation.brittleness_runs import evaluate_log, is_log
 from visir.evaluation.brittleness_runs import read as read_log
-from visir.evaluation.explaining.axes import NEVER
 from visir.evaluation.explaining.bench import Bench, singles
-from visir.evaluation.explaining.fit import Fit, fit_of
-from visir.evaluation.explaining.material import Material, Reading
-from visir.evaluation.explaining.searching import Combined, Outcome, Search
+from visir.evaluation.explaining.readings import NEVER, Material, Reading
+from visir.evaluation.explaining.searching import Combined, Fit, Outcome, Search, fit_of
 from visir.evaluation.explaining.trial import Trials
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Published, PublishedRow
-from visir.evaluation.published.given import EXAMPLE, published_row
-from visir.evaluation.published.judge import Digits, measure_of
+from visir.evaluation.published.judge import EXAMPLE, Digits, measure_of, published_row
 from visir.evaluation.results import Evaluation, load_evaluation, remarks
 from visir.evaluation.systems.vectors import vectors_by_side
 from visir.records import TASKS, Collection, Protocol, Vectors
 from visir.robustness.perturbations import PERTURBATIONS
 
 if TYPE_CHECKING:
-    from visir.evaluation.explaining.fit import Fit
-    from visir.evaluation.explaining.searching import Outcome
+    from visir.evaluation.explaining.searching import Fit, Outcome
 
 
 # The answer in words: what is certain, what cannot be told apart, and what could not be computed.

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.evaluation.explaining.bench import RANK_AXES, Bench
-from visir.evaluation.explaining.known_ranks import KnownRanks, is_near
-from visir.evaluation.explaining.material import NotComputable, Reading
+from visir.evaluation.explaining.ranks import KnownRanks, is_near
+from visir.evaluation.explaining.readings import NotComputable, Reading
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published.judge import (

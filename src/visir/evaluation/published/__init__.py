@@ -7,10 +7,17 @@ for each measure whether the order of systems is the same. Nothing is corrected:
 cannot be right are marked as doubtful, with the reason.
 """
 
-from visir.evaluation.published.catalogue import as_plain, every_table, open_table
-from visir.evaluation.published.judge import Judgement, Order, judge, orders, printed_value
-from visir.evaluation.published.plain import CellDoubt, PlainTable
-from visir.evaluation.published.record import Doubt, Published, PublishedRow, load, shipped
+from visir.evaluation.published.judge import (
+    Judgement,
+    Order,
+    as_plain,
+    every_table,
+    judge,
+    open_table,
+    orders,
+    printed_value,
+)
+from visir.evaluation.published.record import CellDoubt, Doubt, PlainTable, Published, PublishedRow, load, shipped
 
 __all__ = [
     "CellDoubt",

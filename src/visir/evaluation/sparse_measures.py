@@ -1,4 +1,4 @@
-"""Semantic@k: the similarity of a caption's heaviest terms to the words of the caption (thesis eq. 3.3)."""
+"""Measures of sparse vectors themselves, not of retrieval: their cost and their terms (thesis 3.3)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ from visir.retrieval.sparse.scan import check_same_vocabulary
 if TYPE_CHECKING:
     from visir.sparse.vocabulary import TextTerms
 
+__all__ = [
+    "StaticVectors",
+    "active_terms",
+    "exact_at",
+    "flops",
+    "list_lengths",
+    "longest_lists",
+    "minilm_vectors",
+    "semantic_at",
+]
 
 # Active terms: the number of terms of a vector.
 

@@ -1,4 +1,4 @@
-"""Results in the files of mteb: written from an evaluation, and read to stand beside one."""
+"""The package `mteb`, both ways: encoders of visir as its models, and its files of results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ from visir.storage import write_new
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 # An encoder of visir as a model of the package `mteb`.
 
