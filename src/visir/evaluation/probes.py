@@ -85,7 +85,10 @@ def latent_facts(collection: Collection) -> list[LatentFact]:
     tells = collection.caption_facts["tells"].take(of_caption)
     facts = []
     for column in described:
-        codes = _codes(collection.facts[column.name].take(of_image))
+        # (n,) each value as a code; −1 for null
+        values = collection.facts[column.name].take(of_image)
+        indices = values.combine_chunks().dictionary_encode().indices
+        codes = np.asarray(pc.fill_null(indices, -1).to_numpy(zero_copy_only=False), np.int64)
         is_told = _contains(tells, column.name)
         facts.append(LatentFact(column.name, _role(column), codes, codes[owners], is_told))  # type: ignore[arg-type]
     return facts
@@ -134,12 +137,6 @@ def _part(whole: Integers, divisor: int, base: int) -> Integers:
 def _role(column: pa.Field) -> str | None:
     role = (column.metadata or {}).get(b"role")
     return None if role is None else role.decode()
-
-
-def _codes(values: pa.ChunkedArray) -> Integers:
-    """(n,) each value as a code; −1 for null."""
-    indices = values.combine_chunks().dictionary_encode().indices
-    return np.asarray(pc.fill_null(indices, -1).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _contains(lists: pa.ChunkedArray, name: str) -> NDArray[np.bool_]:

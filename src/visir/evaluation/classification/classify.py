@@ -277,7 +277,7 @@ def open_pictures(source: Any, *, images: Any = None, truth: str | None = None) 
     table = "table" if truth is not None and named and is_table(path) and path.is_file() else None
     if is_picture(source):
         source, named = [source], ""
-    if are_pairs(source) and all(_is_number(label) for _, label in source):
+    if are_pairs(source) and all((hasattr(label, "__index__") and not isinstance(label, bool)) for _, label in source):
         source = [(picture, str(label)) for picture, label in source]
     try:
         opened = open_source(source, images=images, format=table) if named else open_source(source, images=images)
@@ -301,10 +301,6 @@ def are_pairs(source: Any) -> bool:
         and bool(source)
         and all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in source)
     )
-
-
-def _is_number(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 BESIDE = "zeroshot_classification_templates.txt"

@@ -419,7 +419,7 @@ def chance_of_fit(values: Mapping[str, float], queries: int, decimals: int, scal
         left = max(1 - before, 0.0)
         rest = min(max((share - before) / left, 0.0), 1.0) if left > 0 else 0.0
         variance = queries * left * rest * (1 - rest)
-        chance *= _at_most(max(1.0, queries * unit / scale), variance)
+        chance *= min(1.0, max(1.0, queries * unit / scale) / math.sqrt(2 * math.pi * (variance + 0.16)))
         before = max(before, share)
     for label, value in values.items():
         if LABEL.fullmatch(label) or (label == "rsum" and len(recalls) == len(RSUM_CUTOFFS)):
@@ -427,11 +427,6 @@ def chance_of_fit(values: Mapping[str, float], queries: int, decimals: int, scal
         step = 10.0 ** -decimals_of(label, decimals)
         chance *= min(1.0, step / (2.5 * max(_SPREAD * abs(value), step)))
     return chance
-
-
-def _at_most(window: float, variance: float) -> float:
-    """The chance of a window of counts around the most likely one."""
-    return min(1.0, window / math.sqrt(2 * math.pi * (variance + 0.16)))
 
 
 def is_near(ours: float, published: float, queries: int, unit: float, scale: float = 100.0) -> bool:

@@ -104,7 +104,7 @@ class Search:
         plain = self._shared(Reading())
         if self._fits_all(plain):
             return Outcome((plain,), self._accidents(plain, alone=True), 1)
-        chance, below = self._at_chance(), self._is_below_chance()
+        chance, below = self._at_chance(), all(self._position(task) == "below" for task in self.tasks)
         unit: Literal["", "fraction", "open"] = ""
         if (chance or below) and self._may_be_fractions():
             fractions = self._plainest("fraction")
@@ -168,7 +168,7 @@ class Search:
         places = {reading: place for place, reading in enumerate(readings)}
         for reading in sorted(readings, key=lambda reading: searched_by(reading).choices):  # so that one search serves
             advance(1)
-            if reading.departures > 1 and self._is_inert(reading):
+            if reading.departures > 1 and any(self._changes_nothing(axis, name) for axis, name in reading.choices):
                 continue
             results: dict[str, bool] = {}
             for task in self.tasks:
@@ -200,10 +200,6 @@ class Search:
                 if single != other and single.departures + other.departures <= 2:
                     fitting.append(Combined(((first, single), (second, other))))
         return fitting
-
-    def _is_inert(self, reading: Reading) -> bool:
-        """Whether one of its choices changes no value by itself, or cannot be computed: then a plainer one says it."""
-        return any(self._changes_nothing(axis, name) for axis, name in reading.choices)
 
     def _changes_nothing(self, axis: str, name: str) -> bool:
         if axis in ("digits", "unit") or (axis == "ties" and name in USUAL_TIES):
@@ -255,9 +251,6 @@ class Search:
         """The tasks whose printed recalls are all as random rankings give them, while ours are not."""
         tasks = tuple(task for task in self.tasks if self._position(task) == "at")
         return tasks if len(tasks) == len(self.tasks) else ()
-
-    def _is_below_chance(self) -> bool:
-        return all(self._position(task) == "below" for task in self.tasks)
 
     def _recalls(self, task: str) -> dict[int, float]:
         """The printed recalls by cutoff."""
