@@ -17,7 +17,7 @@ from visir.display import Plotted, Tabular, view_function
 from visir.errors import RunError, VisirError
 from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label_differences
 from visir.evaluation.measures import Named, read_measure
-from visir.evaluation.measures.measure import beyond_rank
+from visir.evaluation.measures.measure import RSUM_CUTOFFS, beyond_rank
 from visir.evaluation.mteb import write_mteb
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.published.judge import measure_of
@@ -572,3 +572,19 @@ def load_evaluation(folder: str | Path) -> Evaluation:
     with RESULT.reading(folder, "result.json"):
         runs, qrels = runs_and_qrels(folder, content["files"])
     return Evaluation(load(folder), runs, qrels)
+
+
+def rsum_by_image(evaluation: Evaluation) -> NDArray[np.float64]:
+    """The contribution of each image to rsum: its own hits, plus the mean hits of its captions."""
+    # With equally many captions per image the mean over images is the rsum of the result.
+    # Returns: (images,) points, in the order of the result's i2t queries.
+    result, captions = evaluation.result, evaluation.captions
+    assert captions is not None, "an evaluation knows its captions"
+    hits = {task: sum(result.values(task, f"hit@{k}") for k in RSUM_CUTOFFS) for task in ("i2t", "t2i")}
+    images = result.per_query["i2t"]["query_id"].to_pylist()
+    row_of = {image: row for row, image in enumerate(images)}
+    owner = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
+    rows = np.array([row_of[owner[caption]] for caption in result.per_query["t2i"]["query_id"].to_pylist()])
+    mean = np.bincount(rows, hits["t2i"], len(images)) / np.bincount(rows, minlength=len(images))
+    values: NDArray[np.float64] = 100 * (hits["i2t"] + mean)
+    return values
