@@ -151,7 +151,15 @@ def few_shot(
             for draw in range(1 if count == ALL else plan.draws):
                 for method in plan.methods:
                     raw = method == "linear-probe" and plan.tuning == "clip"
-                    shots = _shots(plan, training, validation, draw, count, classes, raw)
+                    number = None if count == ALL else count
+                    vectors, codes = training.take(draw, number)
+                    judged_vectors = judged_codes = None
+                    if validation is not None:
+                        most = None if number is None else min(number, VALIDATION_SHOTS)
+                        judged_vectors, judged_codes = validation.take(draw, most)
+                        judged_vectors = np.asarray(judged_vectors, np.float32) if raw else _unit32(judged_vectors)
+                    made = np.asarray(vectors, np.float32) if raw else _unit32(vectors)
+                    shots = Shots(made, codes, classes, judged_vectors, judged_codes, plan.tuning != "fixed")
                     if method == "linear-probe":
                         scores, setting = probe_scores(shots, tests[raw], clip=raw)
                     else:
@@ -160,26 +168,6 @@ def few_shot(
                     results[method, count].append(judged(scores, truth, setting))
                     advance()
     return {key: Predictions.stacked(draws) for key, draws in results.items()}
-
-
-def _shots(
-    plan: FewShotPlan,
-    training: DrawnPictures,
-    validation: DrawnPictures | None,
-    draw: int,
-    count: int,
-    classes: int,
-    raw: bool,
-) -> Shots:
-    number = None if count == ALL else count
-    vectors, codes = training.take(draw, number)
-    judged_vectors = judged_codes = None
-    if validation is not None:
-        most = None if number is None else min(number, VALIDATION_SHOTS)
-        judged_vectors, judged_codes = validation.take(draw, most)
-        judged_vectors = np.asarray(judged_vectors, np.float32) if raw else _unit32(judged_vectors)
-    made = np.asarray(vectors, np.float32) if raw else _unit32(vectors)
-    return Shots(made, codes, classes, judged_vectors, judged_codes, plan.tuning != "fixed")
 
 
 def _unit32(vectors: NDArray[Any]) -> Matrix:

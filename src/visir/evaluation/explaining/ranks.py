@@ -268,22 +268,19 @@ class RankedLists:
     def reordered(self, rule: str) -> RankedLists:
         """The lists with equal scores in another order."""
         if rule not in self._reordered:
-            self._reordered[rule] = self._in_order(rule)
+            if rule in ("id", "trec"):
+                key = np.append(self.id_place, len(self.id_place))[self.order]
+            else:
+                key = self.order.astype(np.int64)
+            key = -key if rule in ("trec", "reverse order") else key
+            first, _ = self.stretches
+            order = np.lexsort((key, first), axis=1)
+            self._reordered[rule] = replace(self, order=np.take_along_axis(self.order, order, axis=1), remembers=False)
         return self._reordered[rule]
 
     @cached_property
     def _reordered(self) -> dict[str, RankedLists]:
         return {}
-
-    def _in_order(self, rule: str) -> RankedLists:
-        if rule in ("id", "trec"):
-            key = np.append(self.id_place, len(self.id_place))[self.order]
-        else:
-            key = self.order.astype(np.int64)
-        key = -key if rule in ("trec", "reverse order") else key
-        first, _ = self.stretches
-        order = np.lexsort((key, first), axis=1)
-        return replace(self, order=np.take_along_axis(self.order, order, axis=1), remembers=False)
 
     def standings(self, part: Part, ties: str) -> Standings:
         """Where the right candidates of a part stand."""
