@@ -251,23 +251,12 @@ def _is_possible(key: str, value: str, name: str) -> bool:
     return key == "dcg" and value in _GAINS and name in _GRADED
 
 
-# All measures, and their names. A new one is a function and a line here; other packages add theirs by entry points.
-
-
-# Average precision with its two divisors, and up to rank R.
+# The measures: what has more than a line to compute, then one entry each.
 
 
 def _precision_sum(positives: Positives, k: float) -> Values:
     """(n,) the sum of the precisions at the ranks of the positives down to k: the i-th positive at rank r gives i/r."""
     return positives.sum(np.where(positives.rank <= k, positives.ordinal / positives.rank, 0.0))
-
-
-def _map(positives: Positives, k: float) -> Values:
-    return positives.share(_precision_sum(positives, k), positives.count)
-
-
-def _capped_map(positives: Positives, k: float) -> Values:
-    return positives.share(_precision_sum(positives, k), np.minimum(k, positives.count))
 
 
 def _map_at_r(positives: Positives, _: float) -> Values:
@@ -276,94 +265,10 @@ def _map_at_r(positives: Positives, _: float) -> Values:
     return positives.share(total, positives.count)
 
 
-MAP = Measure(
-    name="map",
-    title="Mean average precision (over all R positives)",
-    formula="(1/R) * sum over positives at rank r <= k of precision@r",
-    says="How early do the right answers come, all of them? The divisor is R also where k < R (then below 1 at best).",
-    cutoff="optional",
-    cutoff_says="positives beyond this rank count 0; without it the whole ranking counts",
-    papers="mAP, mAP@k",
-    source="trec_eval map and map_cut_k, ir_measures AP and AP@k",
-    compute=_map,
-    aliases=("AP", "average_precision", "mean_average_precision", "map_cut"),
-    differs="capped_map@k, which divides by min(R, k)",
-)
-CAPPED_MAP = Measure(
-    name="capped_map",
-    title="Mean average precision (over min(R, k))",
-    formula="(1/min(R, k)) * sum over positives at rank r <= k of precision@r",
-    says="As map@k, over as many positives as could be in the top k, so that 1 can be reached.",
-    cutoff_says="how many answers are looked at",
-    papers="mAP@k in recommender and Kaggle scripts; equal to map@k when no query has more than k positives",
-    source="the usual apk() of recommender evaluation",
-    compute=_capped_map,
-    aliases=("APK", "MAPK"),
-    differs="map@k, which divides by R",
-)
-MAP_AT_R = Measure(
-    name="map@r",
-    title="Mean average precision at R",
-    formula="(1/R) * sum over positives at rank r <= R of precision@r, R the query's own number of positives",
-    says="How many of the first R answers are right, and how early?",
-    cutoff="none",
-    papers="mAP@R of ECCV Caption",
-    source="Musgrave et al. 2020, A Metric Learning Reality Check, section 2; Chun et al. 2022, ECCV Caption",
-    compute=_map_at_r,
-    aliases=("AP@R",),
-    differs="map, over the whole ranking",
-)
-
-
-# All first: whether every positive is before every other candidate; and the same for all queries of an item.
-
-
 def _all_first(positives: Positives, _: float) -> Values:
     behind = positives.rank > positives.count[positives.query]
     right: Values = ((positives.count > 0) & (positives.sum(behind) == 0)).astype(np.float64)
     return right
-
-
-ALL_FIRST = Measure(
-    name="all_first",
-    title="All positives first",
-    formula="1 if every positive has a better rank than every other candidate, else 0",
-    says="Does the system choose right?",
-    cutoff="none",
-    papers="accuracy of a choice: SugarCrepe, ARO, VALSE (pairwise), SugarCrepe++ (both captions above the wrong one)",
-    source="Yuksekgonul et al. 2023, ARO; Dumpala et al. 2024, SugarCrepe++",
-    compute=_all_first,
-    aliases=("choice_accuracy", "pairwise_accuracy"),
-    differs="hit@1, for which one of several positives is enough",
-)
-ITEM_SCORE = Measure(
-    name="item_score",
-    title="Item score",
-    formula="1 if all_first is 1 for every query of the item in this task, else 0",
-    says="Does the system choose right for all queries of an item (those with one label `group`)?",
-    cutoff="none",
-    papers="text score (of i2t) and image score (of t2i) of Winoground and EqBen; accuracy of COLA (t2i); text-only "
-    "accuracy of SugarCrepe++ (t2t)",
-    source="Thrush et al. 2022, Winoground",
-    compute=_all_first,
-    aliases=("text_score", "image_score"),
-    differs="all_first, which counts every query by itself and is higher",
-    joined="task",
-)
-GROUP_SCORE = Measure(
-    name="group_score",
-    title="Group score",
-    formula="1 if all_first is 1 for every query of the item in all tasks, else 0",
-    says="Does the system choose right for all queries of an item, in every direction?",
-    cutoff="none",
-    papers="group score of Winoground and EqBen. Chance is 1/6, not 1/16: the four choices share four scores",
-    source="Thrush et al. 2022, Winoground",
-    compute=_all_first,
-    joined="all",
-)
-
-
-# Normalised discounted cumulative gain, with linear and with exponential gain.
 
 
 def _ndcg(gain: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Callable[[Positives, float], Values]:
@@ -376,37 +281,6 @@ def _ndcg(gain: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Callabl
     return compute
 
 
-NDCG = Measure(
-    name="ndcg",
-    title="Normalised discounted cumulative gain, linear gain",
-    formula="DCG/ideal DCG, DCG = sum over ranks r <= k of grade / log2(r + 1)",
-    says="How early do the right answers come, better-graded ones weighing more, relative to the best possible order?",
-    cutoff="optional",
-    cutoff_says="how many answers are looked at, in the ranking and in the ideal one",
-    papers="nDCG@k",
-    source="Järvelin and Kekäläinen 2002; trec_eval ndcg_cut_k, ir_measures nDCG@k",
-    compute=_ndcg(lambda grade: grade),
-    aliases=("ndcg_cut", "nDCG_lin"),
-    differs="ndcg_exp, with gain 2^grade - 1; the same where all grades are 1",
-)
-NDCG_EXP = Measure(
-    name="ndcg_exp",
-    title="Normalised discounted cumulative gain, exponential gain",
-    formula="as ndcg, with gain 2^grade - 1 in place of grade",
-    says="As ndcg, with high grades weighing much more. Equal to ndcg when all grades are 1.",
-    cutoff="optional",
-    cutoff_says="how many answers are looked at, in the ranking and in the ideal one",
-    papers="nDCG@k of learning-to-rank papers",
-    source="Burges et al. 2005, Learning to Rank using Gradient Descent, section 7",
-    compute=_ndcg(lambda grade: np.exp2(grade) - 1),
-    aliases=("ndcg_burges",),
-    differs="ndcg, with the grade as gain",
-)
-
-
-# Median and mean rank of the first positive.
-
-
 def _first_rank(positives: Positives, _: float) -> Values:
     # Not retrieved: one rank below the last retrieved one. In a cut run the rank is not known, and `Result.beyond`
     # counts such queries; the median is exact as long as it lies within the run. (The other reading leaves such
@@ -414,172 +288,228 @@ def _first_rank(positives: Positives, _: float) -> Values:
     return np.where(np.isinf(positives.first), float(positives.source.last + 1), positives.first)
 
 
-_NOTE = "A query whose positives were not retrieved counts as (depth + 1); the result says how many there are."
-MEDIAN_RANK = Measure(
-    name="median_rank",
-    title="Median rank",
-    formula="median over queries of the rank of the first positive, from 1",
-    says=f"At which rank does the typical query find its first right answer? {_NOTE}",
-    cutoff="none",
-    papers="Med r (VSE++, DeViSE)",
-    source="Frome et al. 2013; Faghri et al. 2018, VSE++, section 4",
-    compute=_first_rank,
-    aliases=("MedR", "med_rank"),
-    differs="the median over queries that found something only",
-    best="low",
-    unit="rank",
-    aggregate="median",
-)
-MEAN_RANK = Measure(
-    name="mean_rank",
-    title="Mean rank",
-    formula="mean over queries of the rank of the first positive, from 1",
-    says=f"At which rank is the first right answer on average? {_NOTE}",
-    cutoff="none",
-    papers="Mean r (VSE++)",
-    source="Faghri et al. 2018, VSE++, section 4",
-    compute=_first_rank,
-    aliases=("MeanR", "MnR"),
-    differs="the mean over queries that found something only",
-    best="low",
-    unit="rank",
-)
-
-
-# Reciprocal rank of the first positive.
-
-
-def _mrr(positives: Positives, k: float) -> Values:
-    # A positive that was not retrieved has an infinite rank, and 1 / infinity is 0: also without a cutoff.
-    return np.where(positives.first <= k, 1.0 / positives.first, 0.0)
-
-
-MRR = Measure(
-    name="mrr",
-    title="Mean reciprocal rank",
-    formula="1 / (rank of the first positive), 0 if that is beyond k",
-    says="How far up is the first right answer? 1 at rank 1, 1/2 at rank 2, 1/3 at rank 3.",
-    cutoff="optional",
-    cutoff_says="beyond this rank nothing counts; without it the whole ranking counts",
-    papers="MRR, MRR@10 (MS MARCO)",
-    source="trec_eval recip_rank, ir_measures RR and RR@k",
-    compute=_mrr,
-    aliases=("RR", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
-    differs="leaving out queries whose positives were not found; here they count 0",
-)
-
-
-# Capped recall: the positives in the top k, divided by the largest possible number.
-
-
-def _capped_recall(positives: Positives, k: float) -> Values:
-    return positives.share(positives.sum(positives.rank <= k), np.minimum(k, positives.count))
-
-
-CAPPED_RECALL = Measure(
-    name="capped_recall",
-    title="Capped recall at k",
-    formula="|positives in the top k| / min(k, R)",
-    says="How many of the right answers that could be among the first k are there? Can fall as k grows up to R.",
-    cutoff_says="how many answers are looked at",
-    papers="R@k of the brittleness paper for image-to-text (hence its R@5 < R@1); with one positive the same as hit@k",
-    source="brittleness paper, Table 3 (recomputed from its runs); BEIR calls it R_cap@k",
-    compute=_capped_recall,
-    aliases=("R_cap", "recall_cap"),
-    differs="recall@k, which divides by R also where k < R",
-)
-
-
-# R-precision: the share of the first R answers that is positive.
-
-
 def _rprecision(positives: Positives, _: float) -> Values:
     hits = positives.sum(positives.rank <= positives.count[positives.query])
     return positives.share(hits, positives.count)
 
 
-RPRECISION = Measure(
-    name="rprecision",
-    title="R-precision",
-    formula="|positives in the top R| / R, R the query's own number of positives",
-    says="If as many answers are taken as there are right ones, how many of them are right?",
-    cutoff="none",
-    papers="R-P (latent target decoding, section 4, on COCO with CxC), R-Precision (ECCV Caption, thesis chapter 7)",
-    source="trec_eval Rprec, ir_measures Rprec",
-    compute=_rprecision,
-    aliases=("Rprec", "R-P", "RP", "r_prec"),
-    differs="precision@R with one R for all queries",
+_NOTE = "A query whose positives were not retrieved counts as (depth + 1); the result says how many there are."
+_OWN = (
+    Measure(
+        name="hit",
+        title="Hit at k",
+        formula="1 if min rank of the positives <= k, else 0",
+        says="Is any right answer among the first k?",
+        cutoff_says="how many answers are looked at",
+        papers='R@k, "Recall@k" (VSE++, CLIP, thesis chapters 2 and 4): only the best-ranked of the five captions '
+        "counts",
+        source="thesis section 4.B (ICR evaluation); trec_eval success_k, ir_measures Success@k",
+        compute=lambda positives, k: (positives.first <= k).astype(float),
+        aliases=("success", "hit_rate", "accuracy"),
+        differs="recall@k, the share of the positives; the `hits@k` of ranx counts them",
+    ),
+    Measure(
+        name="recall",
+        title="Recall at k",
+        formula="|positives in the top k| / R, with R the number of positives",
+        says="How many of the right answers are among the first k? With 5 captions per image, recall@1 is at most 0.2.",
+        cutoff_says="how many answers are looked at",
+        papers="recall in information retrieval; rarely what ICR papers mean by R@k (that is hit@k)",
+        source="trec_eval recall_k, ir_measures R@k",
+        compute=lambda positives, k: positives.share(positives.sum(positives.rank <= k), positives.count),
+        aliases=("set_recall",),
+        differs="hit@k, which papers on image–text retrieval call R@k or Recall@k; capped_recall@k",
+    ),
+    Measure(
+        name="capped_recall",
+        title="Capped recall at k",
+        formula="|positives in the top k| / min(k, R)",
+        says="How many of the right answers that could be among the first k are there? Can fall as k grows up to R.",
+        cutoff_says="how many answers are looked at",
+        papers="R@k of the brittleness paper for image-to-text (hence its R@5 < R@1); with one positive the same as "
+        "hit@k",
+        source="brittleness paper, Table 3 (recomputed from its runs); BEIR calls it R_cap@k",
+        compute=lambda positives, k: positives.share(
+            positives.sum(positives.rank <= k), np.minimum(k, positives.count)
+        ),
+        aliases=("R_cap", "recall_cap"),
+        differs="recall@k, which divides by R also where k < R",
+    ),
+    Measure(
+        name="precision",
+        title="Precision at k",
+        formula="|positives in the top k| / k, also where fewer than k documents were answered",
+        says="How many of the first k answers are right?",
+        cutoff_says="how many answers are looked at",
+        papers="Precision@K in category-to-image retrieval (thesis chapter 7)",
+        source="trec_eval P_k, ir_measures P@k",
+        compute=lambda positives, k: positives.sum(positives.rank <= k) / k,
+        aliases=("P", "prec"),
+        differs="dividing by the number of answers where there are fewer than k",
+    ),
+    Measure(
+        name="mrr",
+        title="Mean reciprocal rank",
+        formula="1 / (rank of the first positive), 0 if that is beyond k",
+        says="How far up is the first right answer? 1 at rank 1, 1/2 at rank 2, 1/3 at rank 3.",
+        cutoff="optional",
+        cutoff_says="beyond this rank nothing counts; without it the whole ranking counts",
+        papers="MRR, MRR@10 (MS MARCO)",
+        source="trec_eval recip_rank, ir_measures RR and RR@k",
+        # A positive that was not retrieved has an infinite rank, and 1 / infinity is 0: also without a cutoff.
+        compute=lambda positives, k: np.where(positives.first <= k, 1.0 / positives.first, 0.0),
+        aliases=("RR", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
+        differs="leaving out queries whose positives were not found; here they count 0",
+    ),
+    Measure(
+        name="map",
+        title="Mean average precision (over all R positives)",
+        formula="(1/R) * sum over positives at rank r <= k of precision@r",
+        says="How early do the right answers come, all of them? The divisor is R also where k < R (then below 1 at "
+        "best).",
+        cutoff="optional",
+        cutoff_says="positives beyond this rank count 0; without it the whole ranking counts",
+        papers="mAP, mAP@k",
+        source="trec_eval map and map_cut_k, ir_measures AP and AP@k",
+        compute=lambda positives, k: positives.share(_precision_sum(positives, k), positives.count),
+        aliases=("AP", "average_precision", "mean_average_precision", "map_cut"),
+        differs="capped_map@k, which divides by min(R, k)",
+    ),
+    Measure(
+        name="capped_map",
+        title="Mean average precision (over min(R, k))",
+        formula="(1/min(R, k)) * sum over positives at rank r <= k of precision@r",
+        says="As map@k, over as many positives as could be in the top k, so that 1 can be reached.",
+        cutoff_says="how many answers are looked at",
+        papers="mAP@k in recommender and Kaggle scripts; equal to map@k when no query has more than k positives",
+        source="the usual apk() of recommender evaluation",
+        compute=lambda positives, k: positives.share(_precision_sum(positives, k), np.minimum(k, positives.count)),
+        aliases=("APK", "MAPK"),
+        differs="map@k, which divides by R",
+    ),
+    Measure(
+        name="map@r",
+        title="Mean average precision at R",
+        formula="(1/R) * sum over positives at rank r <= R of precision@r, R the query's own number of positives",
+        says="How many of the first R answers are right, and how early?",
+        cutoff="none",
+        papers="mAP@R of ECCV Caption",
+        source="Musgrave et al. 2020, A Metric Learning Reality Check, section 2; Chun et al. 2022, ECCV Caption",
+        compute=_map_at_r,
+        aliases=("AP@R",),
+        differs="map, over the whole ranking",
+    ),
+    Measure(
+        name="rprecision",
+        title="R-precision",
+        formula="|positives in the top R| / R, R the query's own number of positives",
+        says="If as many answers are taken as there are right ones, how many of them are right?",
+        cutoff="none",
+        papers="R-P (latent target decoding, section 4, on COCO with CxC), R-Precision (ECCV Caption, thesis chapter "
+        "7)",
+        source="trec_eval Rprec, ir_measures Rprec",
+        compute=_rprecision,
+        aliases=("Rprec", "R-P", "RP", "r_prec"),
+        differs="precision@R with one R for all queries",
+    ),
+    Measure(
+        name="ndcg",
+        title="Normalised discounted cumulative gain, linear gain",
+        formula="DCG/ideal DCG, DCG = sum over ranks r <= k of grade / log2(r + 1)",
+        says="How early do the right answers come, better-graded ones weighing more, relative to the best possible "
+        "order?",
+        cutoff="optional",
+        cutoff_says="how many answers are looked at, in the ranking and in the ideal one",
+        papers="nDCG@k",
+        source="Järvelin and Kekäläinen 2002; trec_eval ndcg_cut_k, ir_measures nDCG@k",
+        compute=_ndcg(lambda grade: grade),
+        aliases=("ndcg_cut", "nDCG_lin"),
+        differs="ndcg_exp, with gain 2^grade - 1; the same where all grades are 1",
+    ),
+    Measure(
+        name="ndcg_exp",
+        title="Normalised discounted cumulative gain, exponential gain",
+        formula="as ndcg, with gain 2^grade - 1 in place of grade",
+        says="As ndcg, with high grades weighing much more. Equal to ndcg when all grades are 1.",
+        cutoff="optional",
+        cutoff_says="how many answers are looked at, in the ranking and in the ideal one",
+        papers="nDCG@k of learning-to-rank papers",
+        source="Burges et al. 2005, Learning to Rank using Gradient Descent, section 7",
+        compute=_ndcg(lambda grade: np.exp2(grade) - 1),
+        aliases=("ndcg_burges",),
+        differs="ndcg, with the grade as gain",
+    ),
+    Measure(
+        name="median_rank",
+        title="Median rank",
+        formula="median over queries of the rank of the first positive, from 1",
+        says=f"At which rank does the typical query find its first right answer? {_NOTE}",
+        cutoff="none",
+        papers="Med r (VSE++, DeViSE)",
+        source="Frome et al. 2013; Faghri et al. 2018, VSE++, section 4",
+        compute=_first_rank,
+        aliases=("MedR", "med_rank"),
+        differs="the median over queries that found something only",
+        best="low",
+        unit="rank",
+        aggregate="median",
+    ),
+    Measure(
+        name="mean_rank",
+        title="Mean rank",
+        formula="mean over queries of the rank of the first positive, from 1",
+        says=f"At which rank is the first right answer on average? {_NOTE}",
+        cutoff="none",
+        papers="Mean r (VSE++)",
+        source="Faghri et al. 2018, VSE++, section 4",
+        compute=_first_rank,
+        aliases=("MeanR", "MnR"),
+        differs="the mean over queries that found something only",
+        best="low",
+        unit="rank",
+    ),
+    Measure(
+        name="all_first",
+        title="All positives first",
+        formula="1 if every positive has a better rank than every other candidate, else 0",
+        says="Does the system choose right?",
+        cutoff="none",
+        papers="accuracy of a choice: SugarCrepe, ARO, VALSE (pairwise), SugarCrepe++ (both captions above the wrong "
+        "one)",
+        source="Yuksekgonul et al. 2023, ARO; Dumpala et al. 2024, SugarCrepe++",
+        compute=_all_first,
+        aliases=("choice_accuracy", "pairwise_accuracy"),
+        differs="hit@1, for which one of several positives is enough",
+    ),
+    Measure(
+        name="item_score",
+        title="Item score",
+        formula="1 if all_first is 1 for every query of the item in this task, else 0",
+        says="Does the system choose right for all queries of an item (those with one label `group`)?",
+        cutoff="none",
+        papers="text score (of i2t) and image score (of t2i) of Winoground and EqBen; accuracy of COLA (t2i); text-only "
+        ""
+        "accuracy of SugarCrepe++ (t2t)",
+        source="Thrush et al. 2022, Winoground",
+        compute=_all_first,
+        aliases=("text_score", "image_score"),
+        differs="all_first, which counts every query by itself and is higher",
+        joined="task",
+    ),
+    Measure(
+        name="group_score",
+        title="Group score",
+        formula="1 if all_first is 1 for every query of the item in all tasks, else 0",
+        says="Does the system choose right for all queries of an item, in every direction?",
+        cutoff="none",
+        papers="group score of Winoground and EqBen. Chance is 1/6, not 1/16: the four choices share four scores",
+        source="Thrush et al. 2022, Winoground",
+        compute=_all_first,
+        joined="all",
+    ),
 )
-
-
-# Recall: the share of the positives that is in the top k.
-
-
-def _recall(positives: Positives, k: float) -> Values:
-    return positives.share(positives.sum(positives.rank <= k), positives.count)
-
-
-RECALL = Measure(
-    name="recall",
-    title="Recall at k",
-    formula="|positives in the top k| / R, with R the number of positives",
-    says="How many of the right answers are among the first k? With 5 captions per image, recall@1 is at most 0.2.",
-    cutoff_says="how many answers are looked at",
-    papers="recall in information retrieval; rarely what ICR papers mean by R@k (that is hit@k)",
-    source="trec_eval recall_k, ir_measures R@k",
-    compute=_recall,
-    aliases=("set_recall",),
-    differs="hit@k, which papers on image–text retrieval call R@k or Recall@k; capped_recall@k",
-)
-
-
-# Precision: the share of the top k that is positive.
-
-
-def _precision(positives: Positives, k: float) -> Values:
-    return positives.sum(positives.rank <= k) / k
-
-
-PRECISION = Measure(
-    name="precision",
-    title="Precision at k",
-    formula="|positives in the top k| / k, also where fewer than k documents were answered",
-    says="How many of the first k answers are right?",
-    cutoff_says="how many answers are looked at",
-    papers="Precision@K in category-to-image retrieval (thesis chapter 7)",
-    source="trec_eval P_k, ir_measures P@k",
-    compute=_precision,
-    aliases=("P", "prec"),
-    differs="dividing by the number of answers where there are fewer than k",
-)
-
-
-# Hit: whether any positive is in the top k.
-
-
-def _hit(positives: Positives, k: float) -> Values:
-    return (positives.first <= k).astype(float)
-
-
-HIT = Measure(
-    name="hit",
-    title="Hit at k",
-    formula="1 if min rank of the positives <= k, else 0",
-    says="Is any right answer among the first k?",
-    cutoff_says="how many answers are looked at",
-    papers='R@k, "Recall@k" (VSE++, CLIP, thesis chapters 2 and 4): only the best-ranked of the five captions counts',
-    source="thesis section 4.B (ICR evaluation); trec_eval success_k, ir_measures Success@k",
-    compute=_hit,
-    aliases=("success", "hit_rate", "accuracy"),
-    differs="recall@k, the share of the positives; the `hits@k` of ranx counts them",
-)
-
 
 MEASURES: Registry[Measure] = Registry("measure", group=GROUP, of=Measure)
-_OWN = (
-    *(HIT, RECALL, CAPPED_RECALL, PRECISION, MRR, MAP, CAPPED_MAP, MAP_AT_R, RPRECISION),
-    *(NDCG, NDCG_EXP, MEDIAN_RANK, MEAN_RANK, ALL_FIRST, ITEM_SCORE, GROUP_SCORE),
-)
 for _measure in _OWN:
     MEASURES.add(_measure.name, _measure)
 
