@@ -487,9 +487,8 @@ _OWN = (
         formula="1 if all_first is 1 for every query of the item in this task, else 0",
         says="Does the system choose right for all queries of an item (those with one label `group`)?",
         cutoff="none",
-        papers="text score (of i2t) and image score (of t2i) of Winoground and EqBen; accuracy of COLA (t2i); text-only "
-        ""
-        "accuracy of SugarCrepe++ (t2t)",
+        papers="text score (of i2t) and image score (of t2i) of Winoground and EqBen; accuracy of COLA (t2i); "
+        "text-only accuracy of SugarCrepe++ (t2t)",
         source="Thrush et al. 2022, Winoground",
         compute=_all_first,
         aliases=("text_score", "image_score"),
