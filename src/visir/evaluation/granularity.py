@@ -88,23 +88,9 @@ def means(counted: Granularity) -> tuple[Mean, ...]:
 
 
 def compare(original: Granularity, refined: Granularity, *, correction: Correction = "holm") -> GranularityComparison:
-    """Compare the features over the images that both sides have captions for.
-
-    A pair is an image: the mean over its captions on each side. Nothing tells which refined caption belongs to which
-    original one, and captions of one image are not independent.
-
-    Args:
-        original: The features of the original captions.
-        refined: The features of the refined captions, in the same profile.
-        correction: The correction over the features.
-
-    Returns:
-        The changes.
-
-    Raises:
-        ConfigurationError: The two have different profiles.
-        CollectionError: No image is in common.
-    """
+    """Compare the features, counted in one profile, over the images that both sides have captions for."""
+    # A pair is an image: the mean over its captions on each side. Nothing tells which refined caption belongs to which
+    # original one, and captions of one image are not independent.
     if original.profile != refined.profile:
         raise ConfigurationError(
             f"{original.name} was counted in the profile {original.profile!r}, {refined.name} in {refined.profile!r}.",

@@ -127,41 +127,13 @@ def score(
     notes: Sequence[str] = (),
     beyond_depth: bool = False,
 ) -> Result:
-    """Measure the ranks of each task under a protocol.
-
-    With folds, the aggregate of a measure is the mean of the folds' aggregates, as in the 5-fold protocol of COCO (for
-    `median_rank` the mean of the medians). rsum is added if the protocol's recall is measured at 1, 5 and 10. Where the
-    default measures lack one of these, a note says so.
-
-    Args:
-        system: The name of the system.
-        ranks: For each task one `Ranks` per fold.
-        protocol: The protocol that the result carries.
-        measures: Names, as people type them; "rsum" stands for its three recalls. None takes the default ones, as far
-            as the rankings are deep enough; a note lists those left out. A named measure that looks deeper is refused.
-        further: For each task a table with `query_id` and more per-query columns (`dcg_cm@10`), joined by id.
-        labels: For each task tables with labels of its queries, joined by id; measures of items need them.
-        timing: Seconds by stage.
-        notes: Notes for the reader.
-        beyond_depth: Whether a measure may look deeper than the rankings reach; what is deeper counts as not found.
-
-    Returns:
-        The result.
-
-    Raises:
-        ConfigurationError: There are no ranks, or `further` lacks a query.
-        ProtocolError: A named measure looks deeper than the rankings reach.
-
-    Example:
-        >>> import numpy as np
-        >>> import pyarrow as pa
-        >>> from visir.records import Protocol, Ranks
-        >>> grades = np.ones(2, np.float32)
-        >>> ranks = Ranks(pa.array(["q1", "q2"]), np.array([0, 1, 2]), np.array([1, 2]), grades, None, 4)
-        >>> protocol = Protocol(collection="example", collection_fingerprint="stated", split="test")
-        >>> score("by hand", {"t2i": [ranks]}, protocol, measures=["hit@1", "mrr"]).aggregates
-        {'t2i': {'hit@1': 0.5, 'mrr': 0.75}}
-    """
+    """Measure the ranks of each task, one `Ranks` for each fold, under a protocol."""
+    # With folds, the aggregate of a measure is the mean of the folds' aggregates, as in the 5-fold protocol of COCO
+    # (for `median_rank` the mean of the medians). rsum is added if the protocol's recall is measured at 1, 5 and 10.
+    # Where the default measures lack one of these, a note says so. Of the default measures those are taken that look no
+    # deeper than the rankings; a named one that does is refused, but with `beyond_depth`: then what is deeper counts as
+    # not found. further, labels: By task tables that are joined by query_id: more columns (`dcg_cm@10`), and labels,
+    # which measures of items need.
     if not ranks:
         raise ConfigurationError("nothing to measure: no task was searched.", hint="give at least one run")
     names, further_notes = _names(measures, ranks, protocol)

@@ -138,23 +138,9 @@ def over(fit: Fit) -> str:
 
 
 def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The printed values that are explained, by task and label.
-
-    A table of rsum under perturbations names its columns after them: the column of the result's own perturbation is
-    its rsum, and the others are of other results.
-
-    Args:
-        row: The published row.
-        material: What is at hand.
-        tasks: The tasks that are explained.
-
-    Returns:
-        {task: {label: printed value}}; tasks without a value are absent.
-
-    Raises:
-        ConfigurationError: Labels are no measures; all are named.
-        VisirError: Nothing is printed that the runs can give.
-    """
+    """The printed values that are explained, by task and label; tasks without a value are absent."""
+    # A table of rsum under perturbations names its columns after them: the column of the result's own perturbation is
+    # its rsum, and the others are of other results.
     perturbation = None if material.protocol is None else material.protocol.perturbation
     unknown: list[str] = []
     labels: dict[str, dict[str, float]] = {}
