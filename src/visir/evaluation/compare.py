@@ -206,9 +206,6 @@ def _labels(results: Sequence[Result]) -> tuple[str, ...]:
     )
 
 
-# Compare results of one protocol, query by query, with significance tests corrected for many comparisons.
-
-
 # The record of a comparison: the differences of systems, and how they were tested.
 
 

@@ -117,9 +117,6 @@ def _discount(counts: Iterable[int]) -> float:
     return seen[1] / (seen[1] + 2 * seen[2]) if seen[1] else 0.5
 
 
-# What a language model does here, and which one a name means.
-
-
 # Causal language models of transformers: GPT-2 and its like.
 
 _BATCH = 32

@@ -35,8 +35,6 @@ from visir.storage import write_new
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# An encoder of visir as a model of the package `mteb`.
-
 # What mteb knows of a model: its name, revision, and how its vectors are compared.
 
 _FORMS = {"dense": "dense", "sparse": "sparse", "multi-vector": "late-interaction"}

@@ -148,9 +148,6 @@ def _contains(lists: pa.ChunkedArray, name: str) -> NDArray[np.bool_]:
     return contained
 
 
-# Probes: which latent facts of generated scenes are in an encoder's vectors.
-
-
 # The examples of each probe: one per image, and folds that keep images together.
 
 Source = Literal["image", "told", "untold"]

@@ -475,9 +475,6 @@ def stress_by_label_arrow(shown: StressByLabel) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-# The page and the folder: what breaks a system, how badly, and on which captions, as pictures.
-
-
 # The page of the brittleness study: what breaks a system, how badly, and on which captions, as pictures.
 
 PICTURE_BUDGET = 1_500_000

@@ -170,11 +170,7 @@ class ClassifierAccuracy:
 
 
 @dataclass(frozen=True, eq=False)
-class Classification(
-    Tabular,
-    Plotted,
-    Saved,
-):
+class Classification(Tabular, Plotted, Saved):
     """How well a model classifies pictures, by method and number of shots.
 
     Attributes:

@@ -323,9 +323,6 @@ NEVER: tuple[tuple[str, str], ...] = (
 """What no run and no vectors can show, with the next action."""
 
 
-# What is at hand to explain a number: runs, judgements, and where given the collection and its vectors.
-
-
 # One reading: a choice on some axes, the plain one on all others.
 
 PLAIN = "the protocol of the result"

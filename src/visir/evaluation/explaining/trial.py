@@ -26,8 +26,6 @@ from visir.evaluation.published.judge import (
 )
 from visir.records import Ranks
 
-# Our value of each published label under a reading: a lowest and a highest one, where the lists end early.
-
 # The meanings of R@k, each a function of the ranks of the right candidates.
 
 Numbers = NDArray[np.float64]

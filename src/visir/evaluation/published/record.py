@@ -289,9 +289,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-# A published table without systems and search tasks: statistics, counts, speed, words.
-
-
 # Readers of plotted figures whose values are stored outside visir.
 
 _COLLECTIONS = {"f30k": "Flickr30k", "coco": "MS-COCO"}
