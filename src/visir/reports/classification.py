@@ -284,11 +284,6 @@ def best_key(result: Classification) -> Key:
     return best.method, best.shots
 
 
-def shown_accuracies(result: Classification) -> Table:
-    """The table of accuracies without its heading, for notebooks."""
-    return replace(accuracies_table(result), caption="")
-
-
 def _cells(estimate: Estimate) -> list[Cell]:
     if np.isnan(estimate.mean):
         return [None, None]
@@ -321,7 +316,7 @@ def classification_blocks(result: Classification) -> list[Block]:
     key = best_key(result)
     return [
         facts(result.model, f"on {result.source}", counted(len(result.classes), "classes")),
-        shown_accuracies(result),
+        replace(accuracies_table(result), caption=""),
         Fold(f"By class: {method_title(*key)}", [classes_table(result, key)]),
         Fold("Confusions", [confusions_table(result, key)]),
         Fold("Protocol", [classification_protocol(result)]),
