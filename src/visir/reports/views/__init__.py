@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from visir.plugins import load_target
 from visir.reports.formats import to_arrow, to_latex, to_markdown
-from visir.reports.shown import to_notebook
 from visir.reports.table import Table
 
 __all__ = ["VIEWS", "View", "to_arrow", "to_latex", "to_markdown", "to_notebook"]
@@ -38,6 +37,13 @@ class View(NamedTuple):
     def _named(self, name: str) -> Callable[..., Any]:
         function: Callable[..., Any] = load_target(name if ":" in name else f"{self.module}:{name}")
         return function
+
+
+def to_notebook(blocks: Sequence[Any], label: str) -> str:
+    """The blocks as HTML for the output of a notebook's cell."""
+    from visir.reports.shown import to_notebook as shown
+
+    return shown(blocks, label)
 
 
 _EVALUATION = "visir.reports.views.evaluation"
