@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from visir.plugins import load_target
-from visir.reports.formats import to_arrow, to_latex, to_markdown
+from visir.reports.formats import to_arrow as to_arrow
+from visir.reports.formats import to_latex as to_latex
+from visir.reports.formats import to_markdown as to_markdown
 from visir.reports.table import Table
-
-__all__ = ["VIEWS", "View", "to_arrow", "to_latex", "to_markdown", "to_notebook"]
 
 
 class View(NamedTuple):
