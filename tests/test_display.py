@@ -6,7 +6,8 @@ import importlib
 import inspect
 import pickle
 import re
-from dataclasses import is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ import pytest
 from PIL import Image
 
 import visir
-from visir.display import LINES, WIDTH, Columnar, Displayed, Plotted, Tabular, view_function
+from visir.display import LINES, WIDTH, Columnar, Displayed, Plotted, Tabular, brief, cut, view_function
 from visir.evaluation.published import PublishedRow
 from visir.plugins import BUILT_IN
-from visir.records import Collection, Embeddings, EncoderCard, Run
+from visir.records import Collection, Embeddings, EncoderCard, Gallery, Run
 from visir.reports.views import VIEWS
 
 ROOMS = (
@@ -232,3 +233,25 @@ def test_every_view_is_there() -> None:
             assert all(callable(view_function(thing, name)) for base, name in needs if issubclass(kind, base)), kind
         elif issubclass(kind, Columnar) and kind not in (Columnar, Tabular):
             assert kind.to_arrow is not Columnar.to_arrow, f"{kind}: it needs to_arrow or a view"
+
+
+def test_a_class_of_ones_own() -> None:
+    @dataclass(frozen=True, repr=False)
+    class Mine(Displayed):
+        values: np.ndarray[Any, Any]
+        gallery: Gallery
+        names: tuple[str, ...]
+        text: str
+
+    mine = Mine(np.zeros((4, 3)), Gallery.of("image", ["a"]), tuple("abcdefgh"), "x" * 500)
+    assert repr(mine) == (
+        "Mine\n  values=<4 × 3 float64>\n  gallery=<Gallery>\n  names=<8: 'a', 'b', 'c', …>\n  text=" + _cut_text()
+    )
+    assert mine._repr_html_() is None
+    many: Callable[..., str] = brief
+    assert many(mine, "x", *map(str, range(9))).split("\n")[-1] == "  … 5 more"
+    assert cut("a\x1b[2Jb\nc") == "a\\u001b[2Jb\\u000ac"
+
+
+def _cut_text() -> str:
+    return f"'{'x' * 27}...{'x' * 28}'"
