@@ -514,7 +514,7 @@ def compare(
         allow: Protocol fields that may differ; every other difference is refused, with the list. Of runs the depth
             may differ in any case, with a note.
         unit: What a sample is. "image" takes the captions of one image together, because they are not independent
-            (see `significance.py`), and so the queries with one label "image" or "group". "caption" takes every caption
+            (see `statistics.py`), and so the queries with one label "image" or "group". "caption" takes every caption
             alone, as many papers do, and so reports many false differences. None is "image" if the results know the
             image of each caption (the results of `evaluate` and `load` do); otherwise "caption", with a note.
         seed: The seed of the randomisation test.

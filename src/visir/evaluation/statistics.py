@@ -358,7 +358,7 @@ _ENTRIES = 4_000_000  # counts in memory at once: 32 MB
 def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2_000, seed: int = 0) -> Floats:
     """Bootstrap the sums of several columns over clusters drawn with replacement."""
     # All columns use the same draws. So any statistic of their sums (a mean difference, a ratio) has its bootstrap
-    # distribution by plain arithmetic: `sums[:, 0] / sums[:, 1]`. `significance.py` explains why clusters are drawn.
+    # distribution by plain arithmetic: `sums[:, 0] / sums[:, 1]`. Why clusters are drawn, the head of this file says.
     # columns: (n, k) one row per query.
     # clusters: (n,) the image of each query, which is drawn with all its captions; None draws queries.
     # Returns: (samples, k) the sums; NaN for a single cluster, because every draw of it is the same.

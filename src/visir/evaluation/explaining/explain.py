@@ -208,7 +208,7 @@ class Explanation(Tabular):
         fits: The readings: those that fit, the plainest first, and then the others in order of distance.
         not_computable: (reading in words, reason) of the readings that cannot be computed.
         scored: How the ranks were computed, and by which similarity.
-        remarks: What the published row shows by itself (see `signatures.py`), and which values are doubtful in print.
+        remarks: What the published row shows by itself (see `results.remarks`), and which values are doubtful in print.
         accidents: The expected number of readings that fit by accident.
     """
 

@@ -59,7 +59,7 @@ _ORDINALS = {1: "second", 2: "third", 3: "fourth", 4: "fifth"}
 _CUTOFFS = (1, 5, 10)
 _OTHER_CUTOFFS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100)
 
-# computed by parts.py
+# computed by world.py
 SPLIT = Axis(
     "split",
     "which split was searched?",
@@ -168,7 +168,7 @@ FOLDS = Axis(
     ),
 )
 
-# computed by similarities.py
+# computed by bench.py
 SIMILARITY = Axis(
     "similarity",
     "how were vectors compared?",
@@ -192,7 +192,7 @@ SIMILARITY = Axis(
     ),
 )  # fmt: skip
 
-# computed by known_ranks.py
+# computed by ranks.py
 TIES = Axis(
     "ties",
     "how were equal scores counted?",
@@ -231,7 +231,7 @@ DEPTH = Axis(
     ),
 )  # fmt: skip
 
-# computed by values.py
+# computed by trial.py
 RECALL = Axis(
     "recall",
     "which recall is R@k?",
@@ -271,7 +271,7 @@ CUTOFFS = Axis(
     ),
 )  # fmt: skip
 
-# computed by printed.py
+# computed by trial.py
 UNIT = Axis(
     "unit",
     "in which unit is it printed?",
