@@ -28,9 +28,8 @@ from visir.evaluation import explain
 from visir.evaluation.brittleness_runs import COLLECTIONS, MODELS, evaluate_log, read
 from visir.evaluation.published import load
 from visir.evaluation.published.judge import digits_of
-from visir.evaluation.stress.jaccard import GROUPS
-from visir.evaluation.stress.logs import stress_logs
-from visir.evaluation.stress.stress import Stress
+from visir.evaluation.stress.effect import GROUPS
+from visir.evaluation.stress.stress import Stress, stress_logs
 from visir.files import data_directory
 from visir.robustness.perturbations import PERTURBATIONS
 

@@ -12,8 +12,7 @@ from scipy.special import ndtri
 
 from calibration_rows import Promise, Simulation, covers, documented
 from visir.evaluation.classification.result import Predictions, mean_per_class, over_draws
-from visir.evaluation.intervals import interval_of, median_interval
-from visir.evaluation.significance import mean_interval
+from visir.evaluation.statistics import interval_of, mean_interval, median_interval
 from visir.evaluation.stress.effect import rsum_changes
 from visir.papers.pairs import PairOrder
 from visir.papers.verdicts import agreement, answer_of

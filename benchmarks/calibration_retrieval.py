@@ -15,9 +15,16 @@ import visir
 from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.evaluation.by_label import value_difference
 from visir.evaluation.compare import paired_difference
-from visir.evaluation.cross_modal import crossed_interval, crossed_test
-from visir.evaluation.intervals import difference_interval
-from visir.evaluation.significance import corrected, mean_interval, paired_t, randomisation, wilcoxon
+from visir.evaluation.statistics import (
+    corrected,
+    crossed_interval,
+    crossed_test,
+    difference_interval,
+    mean_interval,
+    paired_t,
+    randomisation,
+    wilcoxon,
+)
 from visir.products.evaluation import mean_by_category
 
 SOURCES = ("evaluation", "products", "splitmix.py")

@@ -26,7 +26,7 @@ import numpy as np
 
 import visir
 from explain_worlds import KS, WORLDS, Data, Matrix, Part, World, features, small, unit
-from visir.evaluation.explaining.material import Reading
+from visir.evaluation.explaining.readings import Reading
 from visir.evaluation.explaining.searching import Combined
 
 Numbers = dict[str, str]

@@ -29,10 +29,9 @@ from numpy.typing import NDArray
 
 import visir
 from flickr8k_tables import show, spread
-from visir.evaluation.cross_modal import crossed_test, rsum_by_image
 from visir.evaluation.probes import probe
-from visir.evaluation.results import load_evaluation
-from visir.evaluation.significance import corrected
+from visir.evaluation.results import load_evaluation, rsum_by_image
+from visir.evaluation.statistics import corrected, crossed_test
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
 from visir.studies.trial import CHECKPOINT

@@ -28,9 +28,9 @@ from flickr8k_tables import show, spread
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
-from visir.evaluation.cross_modal import CUTOFFS, crossed_test, rsum_by_image
-from visir.evaluation.results import Evaluation, load_evaluation
-from visir.evaluation.significance import corrected
+from visir.evaluation.measures.measure import RSUM_CUTOFFS as CUTOFFS
+from visir.evaluation.results import Evaluation, load_evaluation, rsum_by_image
+from visir.evaluation.statistics import corrected, crossed_test
 from visir.records import TASKS, Collection, MultiVectorEmbeddings
 from visir.reports.examples import region_figure, word_regions
 from visir.reports.page import thumbnails

@@ -23,9 +23,9 @@ import numpy as np
 
 from flickr8k_tables import show, spread
 from flickr8k_trajectories import KINDS, draw
-from visir.evaluation.cross_modal import CUTOFFS, crossed_test, rsum_by_image
-from visir.evaluation.results import load_evaluation
-from visir.evaluation.significance import corrected
+from visir.evaluation.measures.measure import RSUM_CUTOFFS as CUTOFFS
+from visir.evaluation.results import load_evaluation, rsum_by_image
+from visir.evaluation.statistics import corrected, crossed_test
 from visir.files import read_json
 from visir.records import TASKS
 from visir.studies.dual_encoder_trial import DualEncoderTrial

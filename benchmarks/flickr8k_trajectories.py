@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.evaluation.published.plain import Trajectory, ltd_trajectories
+from visir.evaluation.published.record import Trajectory, ltd_trajectories
 from visir.files import read_json
 from visir.reports.plots import INK, SERIES, drawing
 from visir.storage import new_file

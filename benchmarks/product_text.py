@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from product_queries import FORMS, PLACES, SYNONYMS, Queries, make_queries, opened
-from visir.evaluation.intervals import interval_of
 from visir.evaluation.measures import measure
+from visir.evaluation.statistics import interval_of
 from visir.evaluation.text_weight import choose_fusion_weights
 from visir.products.text_search import DEFAULTS, catalogue_texts
 from visir.records import Catalogue, Embeddings, Items, Qrels, Run

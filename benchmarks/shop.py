@@ -28,8 +28,8 @@ import numpy as np
 from PIL import Image
 
 import visir
-from visir.evaluation.intervals import interval_of
 from visir.evaluation.measures import measure as take
+from visir.evaluation.statistics import interval_of
 from visir.library import Library
 from visir.library.query import By
 from visir.records import Gallery, Qrels, Run

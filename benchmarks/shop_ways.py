@@ -21,8 +21,8 @@ import numpy as np
 
 import visir
 from product_queries import FORMS, PLACES, Queries, make_queries, opened
-from visir.evaluation.intervals import interval_of
 from visir.evaluation.measures import measure
+from visir.evaluation.statistics import interval_of
 from visir.library import Library, Query
 from visir.products.opening import CategoryTree
 from visir.records import Catalogue, Gallery, Run

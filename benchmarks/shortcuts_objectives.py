@@ -22,9 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from visir.evaluation.cross_modal import crossed_test, rsum_by_image
-from visir.evaluation.results import load_evaluation
-from visir.evaluation.significance import corrected
+from visir.evaluation.results import load_evaluation, rsum_by_image
+from visir.evaluation.statistics import corrected, crossed_test
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
 from visir.training.recipe import Recipe, read_recipe

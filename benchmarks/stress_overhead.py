@@ -30,7 +30,7 @@ from visir.encoders.base import Encoder
 from visir.evaluation.stress.stress import stress
 from visir.files import data_directory
 from visir.records import EncoderCard
-from visir.reports.saving import write_stress_report
+from visir.reports.stress import write_stress_report
 
 DIMENSION = 512
 

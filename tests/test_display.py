@@ -8,6 +8,7 @@ import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ import pytest
 from PIL import Image
 
 import visir
-from visir.display import LINES, WIDTH, Columnar, Displayed, Plotted, Tabular, brief, cut
+from visir.display import LINES, WIDTH, Columnar, Displayed, Plotted, Tabular, brief, cut, view_function
 from visir.evaluation.published import PublishedRow
 from visir.plugins import BUILT_IN
 from visir.records import Collection, Embeddings, EncoderCard, Gallery, Run
+from visir.reports.views import VIEWS
 
 ROOMS = (
     *("records", "collections", "shortcuts", "robustness", "encoders", "training", "sparse", "retrieval"),
@@ -219,12 +221,16 @@ def test_every_view_is_there() -> None:
 
     for room in ROOMS:
         importlib.import_module(f"visir.{room}")
-    for kind in below(Displayed):
-        if kind._view:
-            view = importlib.import_module(kind._view)
-            assert callable(view.blocks), kind
+    for name, view in VIEWS.items():
+        package, _, kind_name = name.partition(".")
+        files = (Path(visir.__file__).parent / package).rglob("*.py")
+        assert sum(f"class {kind_name}(" in file.read_text(encoding="utf-8") for file in files) == 1, name
+        assert all(callable(view.function(part)) for part in view._fields[1:] if getattr(view, part)), name
+    for kind in filterfalse(inspect.isabstract, below(Displayed)):
+        thing = object.__new__(kind)
+        if view_function(thing, "blocks"):
             needs: list[tuple[type, str]] = [(Tabular, "table"), (Plotted, "plot")]
-            assert all(callable(getattr(view, name)) for base, name in needs if issubclass(kind, base)), kind
+            assert all(callable(view_function(thing, name)) for base, name in needs if issubclass(kind, base)), kind
         elif issubclass(kind, Columnar) and kind not in (Columnar, Tabular):
             assert kind.to_arrow is not Columnar.to_arrow, f"{kind}: it needs to_arrow or a view"
 

@@ -128,7 +128,7 @@ PARTS: dict[str, Part] = {
     "measures": Part(
         "visir.evaluation.measures",
         "The measures, and significance.",
-        ("visir.evaluation.measures.*", "visir.evaluation.measures.base.Measure"),
+        ("visir.evaluation.measures.*", "visir.evaluation.measures.registry.Measure"),
     ),
     "published": Part(
         "visir.evaluation.published", "Tables of papers that come with visir.", ("visir.evaluation.published.*",)

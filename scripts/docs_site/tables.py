@@ -342,7 +342,7 @@ def _published_doubts() -> str:
 
 def _readings() -> str:
     """Every axis of `visir explain` with its choices, and what each is computed from."""
-    from visir.evaluation.explaining.axes import AXES
+    from visir.evaluation.explaining.readings import AXES
 
     def row(axis: Any) -> tuple[str, ...]:
         by_need: dict[str, list[str]] = {}

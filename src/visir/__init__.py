@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from visir.evaluation.classification.classify import classify
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.measure import measures
-    from visir.evaluation.mteb.results import mteb_model
+    from visir.evaluation.mteb import mteb_model
     from visir.evaluation.probes import probe
     from visir.evaluation.stress.stress import stress
     from visir.evaluation.submit import submit
@@ -101,7 +101,7 @@ __getattr__, __dir__ = lazy(
         "measures": "visir.evaluation.measures.measure",
         "Comparison": "visir.evaluation",
         "Evaluation": "visir.evaluation",
-        "mteb_model": "visir.evaluation.mteb.results",
+        "mteb_model": "visir.evaluation.mteb",
         "stress": "visir.evaluation.stress.stress",
         "profile": "visir.studies.profile.profile",
         "submit": "visir.evaluation.submit",

@@ -1,16 +1,16 @@
 """How objects show themselves: short text everywhere, HTML in notebooks, tables for other tools.
 
-    class Thing(Displayed, view="visir.reports.views.thing"):
+    class Thing(Displayed): ...
 
-A *view* is a module that knows how things of one class look. It may have these functions:
+A *view* knows how things of one class look. It may have these functions:
 
     blocks(thing)           what a notebook shows, as a list of blocks (`visir.reports.page`)
     table(thing)            the table that all printed forms are made of (`visir.reports.table.Table`)
     arrow(thing)            columns for computing, where the table is not enough
     plot(thing, **options)  a figure of matplotlib
 
-It is named by a string and imported when something is shown, so a record knows nothing of the reports after it. A new
-view is a new file and its name in the line of the class.
+A record knows nothing of the reports after it: its view is an entry of the table in `visir.reports.views`, whose files
+are imported when something is shown. An application names a module with these functions: `view="…"`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from visir.errors import require
+from visir.plugins import VIEWS
 from visir.terminal import one_line
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Displayed:
     with `brief`.
 
     Args:
-        view: The name of the module that knows how objects of this class look.
+        view: The name of the module that knows how objects of an application's class look.
 
     Example:
         >>> from dataclasses import dataclass
@@ -69,7 +70,9 @@ class Displayed:
         return listing(self, {entry.name: getattr(self, entry.name) for entry in entries if entry.repr})
 
     def _repr_html_(self) -> str | None:
-        return _shown(self) if self._view and hasattr(_view(self), "blocks") else None
+        blocks = view_function(self, "blocks")
+        shown: str | None = blocks and _views().to_notebook(blocks(self), type(self).__name__)
+        return shown
 
 
 _FORMULA = re.compile(r"^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
@@ -110,8 +113,8 @@ class Columnar(Displayed):
 
     def to_arrow(self) -> pa.Table:
         """Return the columns as an Arrow table."""
-        view = _view(self)
-        table: pa.Table = view.arrow(self) if hasattr(view, "arrow") else _formats().to_arrow(view.table(self))
+        arrow = view_function(self, "arrow")
+        table: pa.Table = arrow(self) if arrow else _views().to_arrow(view_function(self, "table")(self))
         return table
 
     def to_pandas(self) -> pd.DataFrame:
@@ -138,11 +141,11 @@ class Tabular(Columnar):
 
     def to_latex(self) -> str:
         """Return a LaTeX table with booktabs rules; every cell is escaped."""
-        return str(_formats().to_latex(_view(self).table(self)))
+        return str(_views().to_latex(view_function(self, "table")(self)))
 
     def to_markdown(self) -> str:
         """Return a Markdown table."""
-        return str(_formats().to_markdown(_view(self).table(self)))
+        return str(_views().to_markdown(view_function(self, "table")(self)))
 
 
 class Plotted(Displayed):
@@ -152,7 +155,7 @@ class Plotted(Displayed):
 
     def plot(self, *choice: Any, **options: Any) -> Figure:
         """Draw a figure of matplotlib, which shows itself in a notebook; `figure.savefig("plot.pdf")` writes it."""
-        figure: Figure = _view(self).plot(self, *choice, **options)
+        figure: Figure = view_function(self, "plot")(self, *choice, **options)
         return figure
 
 
@@ -241,14 +244,17 @@ _VALUES = reprlib.Repr()
 _VALUES.maxstring = _VALUES.maxother = 60
 
 
-def _view(thing: Displayed) -> ModuleType:
-    return import_module(thing._view)
+def view_function(thing: object, name: str) -> Any:
+    """What shows an object: its "blocks", "table", "arrow" or "plot", or what saves it ("save"); None for none."""
+    for kind in type(thing).__mro__:
+        distribution, _, module = kind.__module__.partition(".")
+        entry = distribution == "visir" and _views().VIEWS.get(f"{module.partition('.')[0]}.{kind.__name__}")
+        if entry:
+            return entry.function(name)
+        if view := vars(kind).get("_view"):
+            return getattr(import_module(view), name, None)
+    return None
 
 
-def _shown(thing: Displayed) -> str:
-    notebook = import_module("visir.reports.shown")
-    return str(notebook.to_notebook(_view(thing).blocks(thing), type(thing).__name__))
-
-
-def _formats() -> ModuleType:
-    return import_module("visir.reports.formats")
+def _views() -> ModuleType:
+    return import_module(VIEWS)

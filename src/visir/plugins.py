@@ -31,6 +31,9 @@ BUILT_IN = {
 }
 """visir's own applications: name → "module:attribute", in the order in which `visir --help` lists their verbs."""
 
+VIEWS = "visir.reports.views"
+"""The module that knows how visir's own records are shown."""
+
 
 def load_target(target: str) -> Any:
     """The object that "module:attribute" or "module:Class.method" names."""

@@ -22,7 +22,7 @@ def _model_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def loaded(name: str, **options: object) -> visir.Encoder:
         return colour_model() if name == "colours" else load(name, **options)
 
-    monkeypatch.setattr("visir.evaluation.classification.zero_shot.load", loaded)
+    monkeypatch.setattr("visir.evaluation.classification.class_names.load", loaded)
 
 
 def test_accuracies_are_printed_and_written(tmp_path: Path) -> None:

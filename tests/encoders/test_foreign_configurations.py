@@ -403,7 +403,7 @@ def test_a_checkpoint_of_visir_has_its_files_inside(saved: dict[str, Path], tmp_
 
 
 def test_language_models_beside_encoders_are_read_by_the_same_rule(tmp_path: Path, marker: Path) -> None:
-    from visir.evaluation.language.base import CausalModel
+    from visir.evaluation.language import CausalModel
     from visir.sparse.language_model import words_of
 
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "attn_implementation": "someone/kernels"}))

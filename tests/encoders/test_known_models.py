@@ -11,7 +11,7 @@ from refusals import refused
 from visir.encoders import recommended
 from visir.encoders.families import FORMS, OF_FAMILIES, TAKES, family_of, where_to_begin
 from visir.errors import EncoderError
-from visir.reports.views.models import details
+from visir.reports.views.lists import details
 
 
 def test_models_say_what_they_take() -> None:

@@ -12,8 +12,10 @@ from refusals import refused
 from visir.errors import ConfigurationError
 from visir.evaluation.classification.class_names import (
     ClassNames,
+    class_vectors,
     clip_names,
     clip_prompts,
+    cosines,
     filled,
     free_names,
     list_name,
@@ -21,7 +23,6 @@ from visir.evaluation.classification.class_names import (
     templates_of,
     tidied,
 )
-from visir.evaluation.classification.zero_shot import class_vectors, cosines
 
 
 def test_the_lists_of_clip() -> None:

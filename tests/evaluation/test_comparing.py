@@ -14,7 +14,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, ProtocolError, VisirError
 from visir.evaluation.compare import check_comparable, compare, notes_of, paired_difference
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.significance import corrected
+from visir.evaluation.statistics import corrected
 from visir.records import Collection, Result
 from visir.reports import comparison_table, to_markdown
 

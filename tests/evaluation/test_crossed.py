@@ -9,7 +9,8 @@ from scipy.stats import t as student
 import visir
 from refusals import refused
 from visir.errors import VisirError
-from visir.evaluation.cross_modal import crossed_interval, crossed_test, rsum_by_image
+from visir.evaluation.results import rsum_by_image
+from visir.evaluation.statistics import crossed_interval, crossed_test
 from visir.records import Collection, Embeddings, EncoderCard
 
 

@@ -13,7 +13,7 @@ import visir
 from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.explaining.bench import Bench, scores
-from visir.evaluation.explaining.material import Material, NotComputable, Reading
+from visir.evaluation.explaining.readings import Material, NotComputable, Reading
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary, strings
 
 IMAGES, DIMENSIONS = 60, 16

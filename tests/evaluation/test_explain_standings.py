@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from visir.evaluation.explaining.lists import RankedLists
-from visir.evaluation.explaining.parts import Part
-from visir.evaluation.explaining.score_matrix import ScoreMatrix
+from visir.evaluation.explaining.ranks import RankedLists, ScoreMatrix
+from visir.evaluation.explaining.world import Part
 
 QUERIES, DOCUMENTS = 12, 17
 TIES = (

@@ -12,7 +12,7 @@ from manifests import write_json
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.published import PublishedRow
-from visir.evaluation.published.given import published_row
+from visir.evaluation.published.judge import published_row
 
 COLLECTION = make_collection(40, 5)
 

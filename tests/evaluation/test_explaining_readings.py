@@ -12,10 +12,9 @@ import visir
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.explaining import Material, explain
-from visir.evaluation.explaining.axes import AXES, BY_NAME, NEEDS
 from visir.evaluation.explaining.bench import Bench, pairs, scores, singles, tiers, triples
-from visir.evaluation.explaining.known_ranks import chance_of_fit
-from visir.evaluation.explaining.material import Reading
+from visir.evaluation.explaining.ranks import chance_of_fit
+from visir.evaluation.explaining.readings import AXES, BY_NAME, NEEDS, Reading
 from visir.evaluation.explaining.trial import RECALLS, Ranked, Trials
 
 # Rows are captions i0#0, i0#1, i1#0, i1#1, i2#0, i2#1; columns are images i0, i1, i2.

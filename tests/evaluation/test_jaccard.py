@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.evaluation.stress.jaccard import GROUPS, jaccard
+from visir.evaluation.stress.effect import GROUPS, jaccard
 
 
 def test_by_hand() -> None:

@@ -12,10 +12,10 @@ import visir
 from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.by_label import label_differences, value_difference
-from visir.evaluation.intervals import median_interval
+from visir.evaluation.statistics import median_interval
 from visir.records import Collection
 from visir.reports import write_report
-from visir.reports.views import label_differences as view
+from visir.reports.by_label import differences_table
 
 IMAGES = [f"{number}.jpg" for number in range(12)]
 LANGUAGES = ("en", "de", "zh")
@@ -104,7 +104,7 @@ def test_values_without_common_images_are_independent_samples() -> None:
 def test_table_map_and_page(vectors, tmp_path) -> None:
     evaluation = visir.evaluate(_collection(), vectors=vectors)
     differences = evaluation.differences("language", "R@1", reference="de")
-    table = view.table(differences)
+    table = differences_table(differences)
     assert [row[1] for row in table.rows] == ["en", "zh"]
     assert "against de" in table.caption
     assert differences.to_arrow().num_rows == 6

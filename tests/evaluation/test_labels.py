@@ -9,8 +9,7 @@ import pytest
 import visir
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.intervals import interval_of, share_interval
-from visir.evaluation.significance import clusters_of
+from visir.evaluation.statistics import clusters_of, interval_of, share_interval
 from visir.records import Items, Qrels, Task, TaskFile, TaskSet
 
 TEXTS = {"q1": "red", "q2": "two", "q3": "blue", "q4": "three"}

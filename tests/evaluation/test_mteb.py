@@ -14,7 +14,7 @@ import visir
 from refusals import refused
 from visir.collections import open_source
 from visir.errors import CollectionError, VisirError
-from visir.evaluation.mteb.results import MTEB_MEASURES, MtebResults, mteb_name, read_mteb
+from visir.evaluation.mteb import MTEB_MEASURES, MtebResults, mteb_name, read_mteb
 from visir.records import TaskFile, TaskSet
 
 mteb = pytest.importorskip("mteb")

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 import visir
 from refusals import refused
 from visir.errors import CollectionError, EmbeddingError, VisirError
-from visir.evaluation.latent_facts import latent_facts, shortcut_digits
 from visir.evaluation.probes import (
     ProbeResult,
     _reading,
@@ -26,7 +25,9 @@ from visir.evaluation.probes import (
     groups_of,
     held_out_hits,
     in_order,
+    latent_facts,
     probe_vectors,
+    shortcut_digits,
 )
 from visir.records import Collection, Embeddings
 from visir.shortcuts.view import inject

@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.published import load
-from visir.evaluation.published.plain import ltd_trajectories, shortcut_bars
+from visir.evaluation.published.record import ltd_trajectories, shortcut_bars
 
 BITS = [f"bits {one}" for one in range(14)]
 

@@ -33,7 +33,7 @@ from visir.evaluation.published import (
     open_table,
     shipped,
 )
-from visir.evaluation.published.plain import FOLDER, plain_tables, read_plain
+from visir.evaluation.published.record import FOLDER, plain_tables, read_plain
 from visir.records import Collection, Embeddings, EncoderCard
 from visir.robustness.granularity.features import table_1
 from visir.training.shipped import shipped_recipes

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from visir.errors import VisirError
-from visir.evaluation.intervals import difference_interval
-from visir.evaluation.significance import (
+from visir.evaluation.statistics import (
     corrected,
+    difference_interval,
     mean_and_error,
     mean_interval,
     paired_t,

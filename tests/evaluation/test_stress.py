@@ -18,7 +18,7 @@ from visir.encoders import Store
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
 from visir.evaluation.by_label import by_label
-from visir.evaluation.significance import corrected, paired_t
+from visir.evaluation.statistics import corrected, paired_t
 from visir.evaluation.stress.effect import rsum_changes
 from visir.evaluation.stress.stress import Stress, merged, stress, with_correction
 from visir.evaluation.systems.encoder import CommandSystem

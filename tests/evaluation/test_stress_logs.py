@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from visir.evaluation.published import load
-from visir.evaluation.stress.logs import stress_logs
-from visir.evaluation.stress.stress import Stress
+from visir.evaluation.stress.stress import Stress, stress_logs
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from visir.errors import ConfigurationError
 from visir.evaluation.sources import length_bands, read_texts
 from visir.records import Collection
 from visir.reports import write_report
-from visir.reports.views import truncation as view
+from visir.reports.by_label import truncation_table, truncation_tables
 
 IMAGES = [f"image-{number:02}" for number in range(20)]
 
@@ -111,8 +111,8 @@ def test_the_cost(tmp_path) -> None:
     assert cost.by_length is not None
     assert [row.label for row in cost.by_length.rows] == ["3–4", "5–8"]
     assert "10 of 20 texts (50.0 %) are cut; 42.9 % of their words are not read" in repr(cost)
-    assert view.table(cost).caption == "FirstWords: how much is read"
-    assert len(view.tables(cost)) == 4
+    assert truncation_table(cost).caption == "FirstWords: how much is read"
+    assert len(truncation_tables(cost)) == 4
     assert cost.to_arrow().to_pylist()[0]["cut"] == 10
     assert cost.plot().axes
     assert cost.evaluation is not None
@@ -127,10 +127,10 @@ def test_counts_alone_and_lists_of_texts() -> None:
     listed = visir.truncation(["one two three four five", "one"], FirstWords())
     assert (listed.captions, listed.cut, listed.share) == (2, 1, 0.5)
     whole = visir.truncation(["one", "two"], FirstWords())
-    assert (whole.cut, len(view.tables(whole))) == (0, 1)
+    assert (whole.cut, len(truncation_tables(whole))) == (0, 1)
     unlimited = visir.truncation(["one"], "bow")
     assert unlimited.limit is None
-    assert "all, or unknown" in str(view.table(unlimited).rows)
+    assert "all, or unknown" in str(truncation_table(unlimited).rows)
 
 
 def test_misuse_is_named() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.published import PublishedRow
-from visir.evaluation.significance import mean_interval
-from visir.evaluation.stress.jaccard import GROUPS, jaccard
+from visir.evaluation.statistics import mean_interval
+from visir.evaluation.stress.effect import GROUPS, jaccard
 from visir.papers.published_values import query_draws, values_of
 from visir.records import Collection, Embeddings, EncoderCard, Result
 from visir.studies.experiment import unit_means

@@ -14,9 +14,18 @@ from stress_toys import Reader, coloured
 from visir.encoders import Store
 from visir.evaluation.stress.stress import Stress, stress
 from visir.records import Collection
-from visir.reports.corruption_sheet import contact_sheet
-from visir.reports.saving import marked, worst_hits, write_stress_report
-from visir.reports.stress_tables import as_dict, decrease_table, effects_table, jaccard_table, per_query, refined_table
+from visir.reports.sheets import contact_sheet
+from visir.reports.stress import (
+    as_dict,
+    decrease_table,
+    effects_table,
+    jaccard_table,
+    marked,
+    per_query,
+    refined_table,
+    worst_hits,
+    write_stress_report,
+)
 
 
 @pytest.fixture

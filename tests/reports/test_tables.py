@@ -9,7 +9,7 @@ import report_toys as toys
 import visir
 from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation, Fit
-from visir.evaluation.explaining.material import Reading
+from visir.evaluation.explaining.readings import Reading
 from visir.evaluation.explaining.searching import Combined
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Judgement, PublishedRow

@@ -12,11 +12,10 @@ import numpy as np
 
 from refusals import refused
 from visir.errors import VisirError
-from visir.reports import training_curves as curves
+from visir.reports import training as curves
 from visir.reports.plot import Plot
 from visir.reports.plots import SERIES, to_svg
-from visir.reports.training import write_training_report
-from visir.reports.training_runs import TrainingRun, read_training_run
+from visir.reports.training import TrainingRun, read_training_run, write_training_report
 from visir.storage import Manifest
 
 HOSTILE = "<script>alert(1)</script>"

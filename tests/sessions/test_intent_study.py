@@ -9,7 +9,7 @@ from intent_log import folder_of, random_log
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.significance import corrected
+from visir.evaluation.statistics import corrected
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.prediction.models import MISSING, MODELS, Scaling, all_bought, expanded, fit, for_trees

@@ -20,7 +20,7 @@ from visir.collections.images import ImageReader
 from visir.collections.scenes import scenes
 from visir.errors import CollectionError, VisirError
 from visir.records import Collection
-from visir.reports.shortcut_sheet import write_sheet
+from visir.reports.sheets import write_sheet
 from visir.shortcuts import inject
 from visir.shortcuts.stamp import lefts
 from visir.shortcuts.view import PreviewPair, preview

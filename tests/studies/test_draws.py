@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from visir.evaluation.cross_modal import crossed_interval
+from visir.evaluation.statistics import crossed_interval
 from visir.papers.cells import TableCell
 from visir.papers.verdicts import mean_draws
 from visir.sessions.prediction.summary import corrected_t

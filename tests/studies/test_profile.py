@@ -21,8 +21,8 @@ from visir.encoders.base import Encoder
 from visir.errors import CollectionError, ConfigurationError, EncoderError, VisirError
 from visir.evaluation.assembly import Assembly, assemble
 from visir.evaluation.chance import mean_chance
-from visir.evaluation.intervals import share_interval
 from visir.evaluation.language import LanguageModel, language_model
+from visir.evaluation.statistics import share_interval
 from visir.records import Collection, EncoderCard, Items, Pools, Qrels, Task
 from visir.reports.page import page_bytes
 from visir.reports.profile import profile_page, profile_table

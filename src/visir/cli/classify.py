@@ -160,8 +160,13 @@ def _report_folder(out: Path) -> Path:
 
 
 def _show_classification(result: Classification, out: Path | None) -> None:
-    from visir.reports.classification import accuracies_table, best_key, classes_table, classification_protocol
-    from visir.reports.saving import save_classification
+    from visir.reports.classification import (
+        accuracies_table,
+        best_key,
+        classes_table,
+        classification_protocol,
+        save_classification,
+    )
 
     folder = None if out is None else _report_folder(out)
     if folder is not None:
@@ -176,7 +181,7 @@ def _show_classification(result: Classification, out: Path | None) -> None:
 
 
 def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None:
-    from visir.reports.views.picture_labels import labels_table
+    from visir.reports.classification import labels_table
 
     output.answer(labels.to_arrow().to_pylist())
     if out is not None:

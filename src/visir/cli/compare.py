@@ -70,7 +70,7 @@ def compare(
     """
     from visir.errors import ConfigurationError
     from visir.evaluation.compare import compare as compare_results
-    from visir.evaluation.contestants import result_in
+    from visir.evaluation.compare import result_in
     from visir.reports import comparison_table
 
     if qrels is not None:

@@ -425,8 +425,8 @@ def _show(
 ) -> None:
     from visir.evaluation.results import RESULT, write_result
     from visir.reports import card_table, measures_table, write_report
+    from visir.reports.by_label import by_label_table, differences_table
     from visir.reports.evaluation import paired_differences
-    from visir.reports.views import by_label, label_differences
     from visir.storage import new_folder
 
     result = evaluation.result
@@ -468,9 +468,9 @@ def _show(
     if blind is not None:
         output.table(measures_table(blind.result))
     for table, differences in zip(labelled, apart, strict=True):
-        output.table(by_label.table(table))
+        output.table(by_label_table(table))
         if differences is not None:
-            output.table(label_differences.table(differences))
+            output.table(differences_table(differences))
     output.table(card_table(result.protocol))
     if out is not None:
         output.note(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}")

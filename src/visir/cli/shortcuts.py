@@ -66,7 +66,7 @@ def preview_command(
     """
     from visir.collections import open_collection
     from visir.reports.page import is_unchanged_page
-    from visir.reports.shortcut_sheet import check_suffix, write_sheet
+    from visir.reports.sheets import check_suffix, write_sheet
     from visir.shortcuts import inject
     from visir.shortcuts.view import preview_pairs
     from visir.storage import check_new_file
@@ -314,7 +314,7 @@ def truncation(
     whole captions find their image, with intervals, and by length.
     """
     from visir.evaluation.truncation_cost import truncation as measured
-    from visir.reports.views import truncation as view
+    from visir.reports.by_label import truncation_tables
 
     options: dict[str, Any] = {"batch_size": batch_size} if batch_size else {}
     outcome = measured(
@@ -328,7 +328,7 @@ def truncation(
         dtype=dtype,
         **options,
     )
-    tables = view.tables(outcome)
+    tables = truncation_tables(outcome)
     parts = {"by_truncation": outcome.by_truncation, "by_length": outcome.by_length, "differences": outcome.differences}
     rows = {name: part.to_arrow().to_pylist() for name, part in parts.items() if part is not None}
     output.answer(output.plain({**outcome.to_arrow().to_pylist()[0], **rows}))

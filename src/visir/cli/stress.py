@@ -223,7 +223,7 @@ def _show_granularity(outcome: GranularityStudy, out: Path | None) -> None:
 
 def _write_granularity(outcome: GranularityStudy, out: Path) -> None:
     from visir.cli.options import command_line
-    from visir.reports.saving import save_granularity
+    from visir.reports.granularity import save_granularity
 
     save_granularity(outcome, out, command=command_line())
 
@@ -429,20 +429,20 @@ def _show(
     studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None, by: list[str]
 ) -> None:
     from visir.reports import to_markdown
-    from visir.reports.stress_tables import (
+    from visir.reports.stress import (
         as_dict,
         decrease_table,
         effects_table,
         jaccard_table,
         plain_table,
         refined_table,
+        stress_by_label_table,
     )
-    from visir.reports.views import stress_by_label
     from visir.storage import changing
 
     labelled = [[study.by(label) for label in by] for study in studies]
     tables = [effects_table(study) for study in studies]
-    tables += [stress_by_label.table(shown) for of_study in labelled for shown in of_study]
+    tables += [stress_by_label_table(shown) for of_study in labelled for shown in of_study]
     if len(studies) > 1:
         tables += [decrease_table(studies), plain_table(studies)]
     if len({study.collection for study in studies}) > 1:
@@ -488,6 +488,6 @@ def _take(out: Path, replace: bool) -> None:
 
 
 def _write(study: Stress, part: Collection, change: FolderChange, folder: str, fail_under: float | None) -> None:
-    from visir.reports.saving import write_stress
+    from visir.reports.stress import write_stress
 
     write_stress(change, study, part, folder=folder, fail_under=fail_under, command=command_line())

@@ -376,14 +376,14 @@ def models(
     """
     from visir.encoders.families import OF_FAMILIES
     from visir.encoders.families import models as listed
-    from visir.reports.views.models import details, facts
+    from visir.reports.views.lists import details, model_facts
 
     chosen = listed(" ".join(words or ()), takes=takes or (), form=form)
     output.answer([asdict(model) for model in chosen])
     if output.wants_json():
         return
     if len(chosen) == 1:
-        output.table(facts(chosen[0]))
+        output.table(model_facts(chosen[0]))
         return
     for group in chosen.groups:
         heading(group)

@@ -44,7 +44,7 @@ class Finding:
 
 
 @dataclass(repr=False)
-class Report(Tabular, view="visir.reports.views.check"):
+class Report(Tabular):
     """What a check found. `ok` is whether there is no error; warnings and notes are for the reader to judge."""
 
     name: str  # the name of the source, and `source` where it comes from

@@ -302,7 +302,7 @@ def open(
                 )
             return load_target(_FOLDERS[kind])(source, **options)
         if _is_mteb_result(Path(source)):
-            return load_target("visir.evaluation.mteb.results:read_mteb")(source)
+            return load_target("visir.evaluation.mteb:read_mteb")(source)
     return open_source(
         source, images=images, format=format, split=split, language=language, judgements=judgements, **options
     )

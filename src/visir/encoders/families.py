@@ -535,7 +535,7 @@ OF_FAMILIES = "Families: names that you complete with a file, a folder or a name
 
 
 @dataclass(frozen=True, repr=False)
-class ModelList(Tabular, Sequence[KnownModel], view="visir.reports.views.models"):
+class ModelList(Tabular, Sequence[KnownModel]):
     """Models in the order in which they are listed.
 
     Attributes:

@@ -15,11 +15,17 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
-from visir.evaluation.intervals import independent_with_test, measure_interval, paired_with_test
 from visir.evaluation.measures import base_of
 from visir.evaluation.measures.measure import aggregate
 from visir.evaluation.scoring import typical_measures
-from visir.evaluation.significance import NO_INTERVAL, clusters_of, corrected
+from visir.evaluation.statistics import (
+    NO_INTERVAL,
+    clusters_of,
+    corrected,
+    independent_with_test,
+    measure_interval,
+    paired_with_test,
+)
 from visir.records import GROUP, Result
 
 UNLABELLED = "(none)"
@@ -56,7 +62,7 @@ class LabelRow:
 
 
 @dataclass(frozen=True)
-class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
+class ByLabel(Tabular, Plotted):
     """The measures of each value of a label."""
 
     system: str  # the name of the system
@@ -87,7 +93,7 @@ class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
 
 def by_label(result: Result, label: str, measures: Sequence[str] | None = None) -> ByLabel:
     """Measure the queries of each value of a label."""
-    # The intervals are those of `visir.evaluation.intervals.measure_interval`; queries of one image, or of one item,
+    # The intervals are those of `visir.evaluation.statistics.measure_interval`; queries of one image, or of one item,
     # are one unit. A mean of ranks has no interval where some are not known.
     known = {name for labels in result.labels.values() for name in labels.column_names[1:]}
     check_label(label, known, result.protocol.collection)
@@ -164,7 +170,7 @@ class LabelDifference:
 
 
 @dataclass(frozen=True)
-class LabelDifferences(Tabular, Plotted, view="visir.reports.views.label_differences"):
+class LabelDifferences(Tabular, Plotted):
     """The differences between all values of a label."""
 
     system: str  # the name of the system
@@ -205,7 +211,7 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
     # that of its mean over the images which both languages have. So photos that are hard in every language do not widen
     # it. Values that share less than half of their images (categories, as a rule) are compared as two independent
     # samples. Before the correction for all pairs, p is below 5 % exactly where the interval leaves out 0
-    # (`visir.evaluation.intervals`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
+    # (`visir.evaluation.statistics`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
     # where a rank is not known, because nothing right is among the answers, there is no p either.
     if base_of(measure) == "median_rank":
         problem = f"{measure!r}: the difference of two medians has no test"

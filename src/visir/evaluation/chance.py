@@ -204,19 +204,7 @@ HINT = "declare the gallery it was made over (gallery='collection' is all of the
 
 
 def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
-    """Compare a run's gallery, its folds and its documents with the declared gallery.
-
-    Args:
-        run: The run.
-        declared: The declared gallery.
-        folds: The declared number of folds.
-
-    Returns:
-        A note if the run's gallery is unknown, or only stated and its size agrees; None if both are listed and equal.
-
-    Raises:
-        ProtocolError: They differ; the message has sizes, counts and examples.
-    """
+    """Refuse a run over another gallery than the declared one; a note where its gallery is not known for sure."""
     where = f"run {run.name} ({run.task})"
     kind = declared.title
     if folds_of(run) not in (1, folds):  # a search of one gallery can be cut into folds, but not the reverse

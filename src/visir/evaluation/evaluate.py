@@ -18,15 +18,22 @@ from visir.evaluation.assembly import Assembly, Pool, assemble
 from visir.evaluation.brittleness_runs import evaluate_run
 from visir.evaluation.chance import chance_of
 from visir.evaluation.cross_modal import Estimator, check_takes, composed_system, dcg_cm, split_names
-from visir.evaluation.mteb.results import with_mteb
+from visir.evaluation.mteb import with_mteb
 from visir.evaluation.options import check_options, check_plain
 from visir.evaluation.results import Evaluation
-from visir.evaluation.scoring import candidates_line, queries_line, score, skips_first, without_first_answers
+from visir.evaluation.scoring import (
+    candidates_line,
+    measures_of,
+    queries_line,
+    score,
+    skips_first,
+    ties_of,
+    without_first_answers,
+)
 from visir.evaluation.second_stage import apply, second_stage
 from visir.evaluation.sources import check_open_options, is_judgements, open_tasks, reading_of
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
 from visir.evaluation.systems.vectors import FORMS, dense, is_run, opened, vectors_by_side
-from visir.evaluation.task_defaults import measures_of, ties_of
 from visir.records import Gallery, MultiVectorEmbeddings, Protocol, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, RunError
 from visir.evaluation.measures import parse
-from visir.evaluation.significance import name_codes
+from visir.evaluation.statistics import name_codes
 from visir.records import GROUP, Collection, Gallery, Ranks, Run
 
 # Measures of items of several queries: an item is right when all of its queries are.

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import choose
-from visir.evaluation.intervals import difference_interval
 from visir.evaluation.results import Saved
-from visir.evaluation.significance import Correction, corrected, mean_interval, paired_t
 from visir.evaluation.sources import open_collection_of
+from visir.evaluation.statistics import Correction, corrected, difference_interval, mean_interval, paired_t
 from visir.records import Collection
 from visir.robustness.granularity import FEATURES, PROFILES, Granularity, Profile, cut_captions
 from visir.robustness.granularity import granularity as count_features
@@ -89,23 +88,9 @@ def means(counted: Granularity) -> tuple[Mean, ...]:
 
 
 def compare(original: Granularity, refined: Granularity, *, correction: Correction = "holm") -> GranularityComparison:
-    """Compare the features over the images that both sides have captions for.
-
-    A pair is an image: the mean over its captions on each side. Nothing tells which refined caption belongs to which
-    original one, and captions of one image are not independent.
-
-    Args:
-        original: The features of the original captions.
-        refined: The features of the refined captions, in the same profile.
-        correction: The correction over the features.
-
-    Returns:
-        The changes.
-
-    Raises:
-        ConfigurationError: The two have different profiles.
-        CollectionError: No image is in common.
-    """
+    """Compare the features, counted in one profile, over the images that both sides have captions for."""
+    # A pair is an image: the mean over its captions on each side. Nothing tells which refined caption belongs to which
+    # original one, and captions of one image are not independent.
     if original.profile != refined.profile:
         raise ConfigurationError(
             f"{original.name} was counted in the profile {original.profile!r}, {refined.name} in {refined.profile!r}.",
@@ -159,9 +144,7 @@ BOTH: tuple[Profile, ...] = ("paper", "strict")
 
 
 @dataclass(frozen=True)
-class GranularityStudy(
-    Tabular, Plotted, Saved, view="visir.reports.views.granularity", writer="visir.reports.saving:save_granularity"
-):
+class GranularityStudy(Tabular, Plotted, Saved):
     """The granularity of one or two collections, by profile."""
 
     # For each collection (the studied one first): the features by profile.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,18 +13,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from visir.display import Plotted, Tabular
+from visir.display import Plotted, Tabular, view_function
 from visir.errors import RunError, VisirError
 from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label_differences
 from visir.evaluation.measures import Named, read_measure
-from visir.evaluation.measures.measure import beyond_rank
-from visir.evaluation.mteb.results import write_mteb
+from visir.evaluation.measures.measure import RSUM_CUTOFFS, beyond_rank
+from visir.evaluation.mteb import write_mteb
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.published.judge import measure_of
 from visir.evaluation.scoring import typical_measures
 from visir.files import read_json
 from visir.parquet import read_table as read_parquet
-from visir.plugins import load_target
 from visir.records import Gallery, Protocol, Qrels, Result, Run
 from visir.records.columns import strings
 from visir.retrieval.formats import read_run, write_run
@@ -266,27 +265,17 @@ def _of_cut_run(row: PublishedRow, task: str, values: Mapping[str, float]) -> st
     )
 
 
-# Studies that write themselves into a folder, as `visir … --out` does.
-
-
 class Saved:
-    """A study that can be written into a folder. What writes it is in a later room, so it is named, not imported."""
-
-    _writer: ClassVar[str] = ""
-
-    def __init_subclass__(cls, *, writer: str = "", **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if writer:
-            cls._writer = writer
+    """A study that can be written into a folder. What writes it is in a later room: an entry of its view."""
 
     def save(self, folder: str | Path) -> Path:
         """Write every number, the tables and a page into a folder, complete or not at all."""
-        load_target(self._writer)(self, Path(folder))
+        view_function(self, "save")(self, Path(folder))
         return Path(folder)
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
+class Evaluation(Tabular, Plotted):
     """What was measured: the numbers of a system, query by query, its answers, and the protocol.
 
     `evaluation["t2i R@1"]` is a number; fractions are in [0, 1], rsum is in percentage points. `visir.evaluate` makes
@@ -583,3 +572,19 @@ def load_evaluation(folder: str | Path) -> Evaluation:
     with RESULT.reading(folder, "result.json"):
         runs, qrels = runs_and_qrels(folder, content["files"])
     return Evaluation(load(folder), runs, qrels)
+
+
+def rsum_by_image(evaluation: Evaluation) -> NDArray[np.float64]:
+    """The contribution of each image to rsum: its own hits, plus the mean hits of its captions."""
+    # With equally many captions per image the mean over images is the rsum of the result.
+    # Returns: (images,) points, in the order of the result's i2t queries.
+    result, captions = evaluation.result, evaluation.captions
+    assert captions is not None, "an evaluation knows its captions"
+    hits = {task: sum(result.values(task, f"hit@{k}") for k in RSUM_CUTOFFS) for task in ("i2t", "t2i")}
+    images = result.per_query["i2t"]["query_id"].to_pylist()
+    row_of = {image: row for row, image in enumerate(images)}
+    owner = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
+    rows = np.array([row_of[owner[caption]] for caption in result.per_query["t2i"]["query_id"].to_pylist()])
+    mean = np.bincount(rows, hits["t2i"], len(images)) / np.bincount(rows, minlength=len(images))
+    values: NDArray[np.float64] = 100 * (hits["i2t"] + mean)
+    return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
@@ -15,10 +15,10 @@ import pyarrow as pa
 from visir.display import counted
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import Ranked, join_queries, joined
-from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, base_of, measure, parse, rsum
+from visir.evaluation.measures import DEFAULT_MEASURES, MEASURES, aggregate, base_of, measure, parse, rsum
 from visir.evaluation.measures.measure import beyond_rank, recalls_of
 from visir.fingerprint import hash_columns
-from visir.records import TASKS, Items, Protocol, Ranks, Recall, Result, Run, Task, gallery_line, join_labels
+from visir.records import TASKS, Items, Protocol, Ranks, Recall, Result, Run, Task, Ties, gallery_line, join_labels
 
 # Which measures of a result are shown when nobody names some.
 
@@ -127,41 +127,13 @@ def score(
     notes: Sequence[str] = (),
     beyond_depth: bool = False,
 ) -> Result:
-    """Measure the ranks of each task under a protocol.
-
-    With folds, the aggregate of a measure is the mean of the folds' aggregates, as in the 5-fold protocol of COCO (for
-    `median_rank` the mean of the medians). rsum is added if the protocol's recall is measured at 1, 5 and 10. Where the
-    default measures lack one of these, a note says so.
-
-    Args:
-        system: The name of the system.
-        ranks: For each task one `Ranks` per fold.
-        protocol: The protocol that the result carries.
-        measures: Names, as people type them; "rsum" stands for its three recalls. None takes the default ones, as far
-            as the rankings are deep enough; a note lists those left out. A named measure that looks deeper is refused.
-        further: For each task a table with `query_id` and more per-query columns (`dcg_cm@10`), joined by id.
-        labels: For each task tables with labels of its queries, joined by id; measures of items need them.
-        timing: Seconds by stage.
-        notes: Notes for the reader.
-        beyond_depth: Whether a measure may look deeper than the rankings reach; what is deeper counts as not found.
-
-    Returns:
-        The result.
-
-    Raises:
-        ConfigurationError: There are no ranks, or `further` lacks a query.
-        ProtocolError: A named measure looks deeper than the rankings reach.
-
-    Example:
-        >>> import numpy as np
-        >>> import pyarrow as pa
-        >>> from visir.records import Protocol, Ranks
-        >>> grades = np.ones(2, np.float32)
-        >>> ranks = Ranks(pa.array(["q1", "q2"]), np.array([0, 1, 2]), np.array([1, 2]), grades, None, 4)
-        >>> protocol = Protocol(collection="example", collection_fingerprint="stated", split="test")
-        >>> score("by hand", {"t2i": [ranks]}, protocol, measures=["hit@1", "mrr"]).aggregates
-        {'t2i': {'hit@1': 0.5, 'mrr': 0.75}}
-    """
+    """Measure the ranks of each task, one `Ranks` for each fold, under a protocol."""
+    # With folds, the aggregate of a measure is the mean of the folds' aggregates, as in the 5-fold protocol of COCO
+    # (for `median_rank` the mean of the medians). rsum is added if the protocol's recall is measured at 1, 5 and 10.
+    # Where the default measures lack one of these, a note says so. Of the default measures those are taken that look no
+    # deeper than the rankings; a named one that does is refused, but with `beyond_depth`: then what is deeper counts as
+    # not found. further, labels: By task tables that are joined by query_id: more columns (`dcg_cm@10`), and labels,
+    # which measures of items need.
     if not ranks:
         raise ConfigurationError("nothing to measure: no task was searched.", hint="give at least one run")
     names, further_notes = _names(measures, ranks, protocol)
@@ -295,3 +267,27 @@ def _join(table: pa.Table, further: pa.Table) -> pa.Table:
         if name != "query_id":
             table = table.append_column(name, further[name].take(rows).cast(pa.float64()))
     return table
+
+
+# What tasks say about their evaluation where the caller does not: ties and measures.
+
+
+def ties_of(tasks: Iterable[Task]) -> Ties:
+    """How equal scores are counted where nobody says: as the tasks do."""
+    rules = {task.ties: task.name for task in tasks}
+    if len(rules) > 1:
+        listing = ", ".join(f"{name}: {rule}" for rule, name in rules.items())
+        raise ConfigurationError(
+            f"the tasks count equal scores in different ways ({listing}).",
+            hint="say one for all: ties='pessimistic'",
+            code="tasks-count-equal-scores",
+        )
+    return next(iter(rules), "id")
+
+
+def measures_of(tasks: Collection[Task]) -> list[str] | None:
+    """The measures that are taken where nobody says: those of the tasks."""
+    names = list(dict.fromkeys(name for task in tasks for name in task.measures))
+    if len(tasks) < 2:
+        names = [name for name in names if MEASURES.get(base_of(name)).joined != "all"]
+    return names or None

@@ -16,8 +16,7 @@ from visir.display import Displayed, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, nearest
 from visir.evaluation.cross_modal import check_takes, composed_system
 from visir.evaluation.sources import check_open_options, open_tasks
-from visir.evaluation.submissions import FORMATS, SubmissionFormat
-from visir.evaluation.submissions.base import SubmissionPart, answers_of
+from visir.evaluation.submissions import FORMATS, SubmissionFormat, SubmissionPart, answers_of
 from visir.evaluation.systems import system_of
 from visir.evaluation.systems.vectors import opened
 from visir.files import json_bytes
@@ -26,7 +25,7 @@ from visir.storage import write_new
 
 
 @dataclass(frozen=True, repr=False)
-class Submission(Displayed, view="visir.reports.views.submission"):
+class Submission(Displayed):
     """The files of a submission."""
 
     benchmark: str  # what people call the benchmark

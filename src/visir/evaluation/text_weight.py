@@ -19,10 +19,9 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.assembly import assemble
 from visir.evaluation.measures import aggregate, parse
 from visir.evaluation.measures import measure as measure_ranks
-from visir.evaluation.scoring import score, skips_first, without_first_answers
+from visir.evaluation.scoring import score, skips_first, ties_of, without_first_answers
 from visir.evaluation.sources import open_tasks
 from visir.evaluation.systems.vectors import VectorSystem
-from visir.evaluation.task_defaults import ties_of
 from visir.records import Items, Protocol, Qrels, Ranks, Role, Run, Task, Ties, Vectors
 from visir.retrieval.fusion import Fusion, Normalisation, fuse
 from visir.retrieval.ranks import ranks_of
@@ -100,7 +99,7 @@ MEASURE = "mrr"
 
 
 @dataclass(frozen=True, repr=False)
-class ChosenWeight(Tabular, view="visir.reports.views.chosen_weight"):
+class ChosenWeight(Tabular):
     """The weight of the text that does best on a split.
 
     Attributes:

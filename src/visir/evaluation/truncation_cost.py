@@ -20,7 +20,7 @@ from visir.records import Task
 
 
 @dataclass(frozen=True, eq=False)
-class Truncation(Tabular, Plotted, view="visir.reports.views.truncation"):
+class Truncation(Tabular, Plotted):
     """What truncation costs a model on a source."""
 
     system: str  # the name of the model

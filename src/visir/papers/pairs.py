@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from visir.evaluation.stress.jaccard import GROUPS
+from visir.evaluation.stress.effect import GROUPS
 from visir.evaluation.stress.stress import Stress
 from visir.papers.published_values import ValueKey
 from visir.papers.study import Study

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visir.evaluation.measures.measure import RSUM_CUTOFFS, recalls_of
 from visir.evaluation.published import PlainTable, Published, PublishedRow, judge, printed_value
 from visir.evaluation.published.judge import measure_of
-from visir.evaluation.published.plain import Figure, plotted
+from visir.evaluation.published.record import Figure, plotted
 from visir.evaluation.results import Evaluation
 from visir.records import Result
 from visir.studies.experiment import Draws, ExperimentContext, finite, unit_sums

@@ -13,10 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.evaluation.cross_modal import crossed_test
 from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.results import Evaluation
-from visir.evaluation.significance import corrected, paired_t, randomisation
+from visir.evaluation.statistics import corrected, crossed_test, paired_t, randomisation
 from visir.studies.run_trials import run_trials
 from visir.studies.sparse_trial import K, SparseTrial, dense_evaluation
 

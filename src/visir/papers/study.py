@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.published import PlainTable, Published, PublishedRow, every_table, load, open_table, shipped
-from visir.evaluation.published.plain import Figure
+from visir.evaluation.published.record import Figure
 from visir.papers.names import TABLES, names
 from visir.papers.published_values import (
     SystemAxis,
@@ -68,7 +68,7 @@ class Study(Settings):
         paper: Which it is: "Thesis, Table 3.2".
         published: Its name in `visir.evaluation.published`; "none" for a figure.
         beside: Rows of another table that the text compares it with.
-        figure: Which of the figures whose values come from outside visir (`visir.evaluation.published.plain`).
+        figure: Which of the figures whose values come from outside visir (`visir.evaluation.published.record`).
         text_values: Values of a figure that the text beside it prints: system → label → value.
         claims: What the paper says of it, in a sentence or two.
         not_built: What visir lacks to run it at all; then there are no scales.

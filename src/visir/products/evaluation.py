@@ -23,7 +23,7 @@ from visir.evaluation.compare import (
     with_correction,
 )
 from visir.evaluation.evaluate import evaluate as evaluate_system
-from visir.evaluation.significance import Correction, TestName
+from visir.evaluation.statistics import Correction, TestName
 from visir.products.opening import open_catalogue
 from visir.products.relevance import SETTINGS, Setting
 from visir.products.saved_models import systems_of
@@ -154,7 +154,7 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
         Args:
             pairs: (baseline, system); None takes every pair.
             measures: What is compared.
-            test: "t", "randomisation" or "wilcoxon"; see `visir.evaluation.significance`.
+            test: "t", "randomisation" or "wilcoxon"; see `visir.evaluation.statistics`.
             correction: For how many comparisons there are.
             seed: Of the randomisation test.
 

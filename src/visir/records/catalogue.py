@@ -80,7 +80,7 @@ _EXAMPLES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogue(Displayed, view="visir.reports.views.catalogue"):
+class Catalogue(Displayed):
     """Products, their attributes, and a forest of categories. Make one with `Catalogue.of` or a reader.
 
     Tables are immutable and columnar (PyArrow), as in `Collection`. `remarks` lists what is unusual but allowed.

@@ -216,7 +216,7 @@ TASKS = tuple(SIDES)
 
 
 @dataclass(frozen=True, eq=False)
-class Collection(Columnar, view="visir.reports.views.collection"):
+class Collection(Columnar):
     """Images and captions with their links, splits and judgements.
 
     Tables are immutable and columnar (PyArrow), so that 600,000 captions are read, hashed and stored in seconds.

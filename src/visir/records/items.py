@@ -44,7 +44,7 @@ class HasImages(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Items(Columnar, view="visir.reports.views.items"):
+class Items(Columnar):
     """A list of items with ids. Each item has a text, an image, or both.
 
     Items say nothing about their role: the same photos are documents of one task and queries of another.

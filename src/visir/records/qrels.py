@@ -23,7 +23,7 @@ def not_negative(grade: Grades) -> Grades:
 
 
 @dataclass(frozen=True, eq=False)
-class Qrels(Columnar, view="visir.reports.views.qrels"):
+class Qrels(Columnar):
     """The judged documents of each query, with their grades.
 
     Attributes:

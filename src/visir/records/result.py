@@ -42,7 +42,7 @@ must be, because the number of candidates of a second stage limits what it can f
 
 
 @dataclass(frozen=True)
-class Protocol(Displayed, view="visir.reports.views.protocol"):
+class Protocol(Displayed):
     """What was searched, with which queries, over which candidates, and how it was measured.
 
     Two numbers may be compared only if all fields except `SYSTEM_FIELDS` are equal (see `differences`). The hash of
@@ -144,7 +144,7 @@ def gallery_line(gallery: Gallery) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
+class Result(Tabular, Plotted):
     """The values of every measure of one system.
 
     Two runs of the same evaluation differ in `timing` and `origins` only: the first computes the vectors, the second

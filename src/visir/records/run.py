@@ -251,7 +251,7 @@ class Ranks(Displayed):
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Columnar, view="visir.reports.views.run"):
+class Run(Columnar):
     """The ranked documents of each query.
 
     Dense, sparse, BM25, re-ranked, perturbed and imported results are all this record. The *order* of the documents is

@@ -174,7 +174,7 @@ class Pools(Displayed):
 
 
 @dataclass(frozen=True, eq=False)
-class Task(Displayed, view="visir.reports.views.task"):
+class Task(Displayed):
     """One task of retrieval: queries, documents, and which documents are relevant to a query.
 
     Queries and documents may each be texts, images, or both. A `Collection` of images and captions has two tasks ("t2i"

@@ -30,7 +30,7 @@ _BLOCK = 65_536  # rows checked at once, so that a memory-mapped matrix need not
 
 
 @dataclass(frozen=True, repr=False)
-class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
+class EncoderCard(Displayed):
     """Which encoder computed vectors, and how: everything that changes the numbers.
 
     Args:
@@ -157,7 +157,7 @@ def _settings(values: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Embeddings(Columnar, view="visir.reports.views.embeddings"):
+class Embeddings(Columnar):
     """Dense vectors and their ids; `vectors[i]` belongs to `ids[i]`.
 
     A zero vector is allowed here (an empty bag of words is one). A search by cosine refuses it, because it has no
@@ -401,7 +401,7 @@ class Vocabulary(Displayed):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseEmbeddings(Columnar, view="visir.reports.views.embeddings"):
+class SparseEmbeddings(Columnar):
     """One weighted bag of words for each id: a compressed sparse row matrix (CSR) of shape (n, V).
 
     Row i has weight `values[j]` at term `terms[j]` for j in `offsets[i]:offsets[i + 1]`. A row without terms is
@@ -684,7 +684,7 @@ class TokenVectors(Displayed):
 
 
 @dataclass(frozen=True, eq=False)
-class MultiVectorEmbeddings(Columnar, view="visir.reports.views.embeddings"):
+class MultiVectorEmbeddings(Columnar):
     """Several vectors for each id: item i has `vectors[offsets[i]:offsets[i + 1]]`, at least one.
 
     Models of late interaction keep a vector for each word of a text and for each part of a picture. A pair is scored

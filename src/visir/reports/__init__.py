@@ -1,20 +1,25 @@
 """Reports: tables for terminal, Markdown, LaTeX, CSV and HTML; plots; the one-file HTML report.
 
-Matplotlib, Jinja and Rich are imported when something is drawn, not before.
+Names are imported when first used; matplotlib, Jinja and Rich when something is drawn.
 """
 
-from visir.reports.evaluation import queries_table, write_report
-from visir.reports.formats import TEXT_FORMATS, to_csv, to_html, to_latex, to_markdown, to_terminal
-from visir.reports.table import Column, Table
-from visir.reports.tables import (
-    card_table,
-    comparison_table,
-    explain_table,
-    measures_table,
-    published_table,
-    result_table,
-    systems_table,
-)
+from typing import TYPE_CHECKING
+
+from visir.lazy import lazy
+
+if TYPE_CHECKING:
+    from visir.reports.evaluation import queries_table, write_report
+    from visir.reports.formats import TEXT_FORMATS, to_csv, to_html, to_latex, to_markdown, to_terminal
+    from visir.reports.table import Column, Table
+    from visir.reports.tables import (
+        card_table,
+        comparison_table,
+        explain_table,
+        measures_table,
+        published_table,
+        result_table,
+        systems_table,
+    )
 
 __all__ = [
     "TEXT_FORMATS",
@@ -35,3 +40,13 @@ __all__ = [
     "to_terminal",
     "write_report",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        **dict.fromkeys(__all__, "visir.reports.tables"),
+        **dict.fromkeys(("queries_table", "write_report"), "visir.reports.evaluation"),
+        **dict.fromkeys(("Column", "Table"), "visir.reports.table"),
+        **dict.fromkeys((name for name in __all__ if name.startswith(("to_", "TEXT_"))), "visir.reports.formats"),
+    },
+)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from visir.display import counted
+from visir.errors import VisirError
+from visir.evaluation.classification.labelling import CLASSIFICATION, PREDICTIONS, VALUES, PictureLabels
 from visir.evaluation.classification.result import Classification, Estimate, Key, method_title
+from visir.reports.formats import to_csv
 from visir.reports.page import Block, Figure, Fold, Notice, Page, Paragraph, Section, inline, production, write_page
 from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table, between, one_line
+from visir.reports.views.parts import facts
+from visir.storage import new_folder
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
-
 
 # Plots of a classification: accuracy over shots, accuracy by class, and the confusion matrix.
 
@@ -279,13 +284,90 @@ def best_key(result: Classification) -> Key:
     return best.method, best.shots
 
 
-def shown_accuracies(result: Classification) -> Table:
-    """The table of accuracies without its heading, for notebooks."""
-    return replace(accuracies_table(result), caption="")
-
-
 def _cells(estimate: Estimate) -> list[Cell]:
     if np.isnan(estimate.mean):
         return [None, None]
     column = Column("", 1)
     return [100 * estimate.mean, between(100 * estimate.low, 100 * estimate.high, column)]
+
+
+def save_classification(result: Classification, folder: Path, *, command: str = "") -> None:
+    """Write a classification into a folder: JSON, CSV, every prediction, a page; `result.save` calls this."""
+    with new_folder(folder, CLASSIFICATION, replace=True) as change:
+        change.write_json(VALUES, result.to_dict())
+        change.write("classification.csv", to_csv(tidy_accuracies(result)).encode())
+        change.write("classes.csv", to_csv(classes_table(result, best_key(result))).encode())
+        pq.write_table(result.predicted(), change.file(PREDICTIONS), compression="zstd")
+        beside = {
+            VALUES: "every number of this page, and the protocol",
+            "classification.csv": "the accuracies",
+            "classes.csv": "the table of classes",
+            PREDICTIONS: "every prediction: picture, class, method, shots, draw, predicted, rank",
+        }
+        page = change.file("classification.html")
+        write_classification_report(page, result, command=command, beside=beside)
+
+
+# How classifications and labels look in a notebook.
+
+
+def classification_blocks(result: Classification) -> list[Block]:
+    """The accuracies; classes, confusions and protocol, folded."""
+    key = best_key(result)
+    return [
+        facts(result.model, f"on {result.source}", counted(len(result.classes), "classes")),
+        replace(accuracies_table(result), caption=""),
+        Fold(f"By class: {method_title(*key)}", [classes_table(result, key)]),
+        Fold("Confusions", [confusions_table(result, key)]),
+        Fold("Protocol", [classification_protocol(result)]),
+    ]
+
+
+def classification_plot(
+    result: Classification,
+    by: Literal["shots", "class", "confusion"] | None = None,
+    *,
+    method: str | None = None,
+    shots: int | None = None,
+) -> Plot:
+    """Accuracy over shots, accuracy by class, or the confusion matrix."""
+    few = any(count for _, count in result.predictions)
+    by = by or ("shots" if few else "class")
+    if by == "shots":
+        if not few:
+            raise VisirError("there are no shots to draw.", hint='plot(by="class"), or classify(…, shots=(1, 2, 4))')
+        return shot_curves(result)
+    key = best_key(result) if method is None and shots is None else result.key(method, shots)
+    if by not in ("class", "confusion"):
+        raise VisirError(f"plot(by={by!r}): choose shots, class or confusion.")
+    return class_bars(result, key) if by == "class" else confusion_matrix(result, key)
+
+
+# Labels of pictures: a table of the best classes.
+
+
+_ROWS = 20
+
+
+def labels_blocks(labels: PictureLabels) -> list[Block]:
+    """The first pictures."""
+    return [
+        facts(labels.model, counted(len(labels), "pictures"), counted(len(labels.classes), "classes")),
+        labels_table(labels, _ROWS),
+    ]
+
+
+def labels_table(labels: PictureLabels, limit: int | None = None) -> Table:
+    """One row per picture: its best classes with scores."""
+    columns_of = labels.to_arrow().slice(0, limit)
+    names = {"id": Column("picture")}
+    for name in columns_of.column_names[1:]:
+        word, _, place = name.partition("_")
+        heading = {"class": "class", "score": "cosine", "share": "share"}[word] + (f" {place}" if place else "")
+        digits = {"class": None, "score": 4, "share": 2}[word]
+        if word != "share" or not place:
+            names[name] = Column(heading, digits)
+    rows: list[list[Cell]] = [[row[name] for name in names] for row in columns_of.to_pylist()]
+    more = len(labels) - len(rows)
+    note = [f"{more:,} more pictures: .to_pandas(), .save(FILE)"] if more else []
+    return Table.of(list(names.values()), rows, notes=[*note, labels.templates])

@@ -16,6 +16,7 @@ from visir.evaluation.assembly import Source
 from visir.evaluation.by_label import LabelDifferences, by_label, label_differences
 from visir.evaluation.scoring import typical_measures
 from visir.records import GROUP, IMAGE, Collection, Items, Qrels, Result, Run, Task
+from visir.reports.by_label import by_label_table, differences_plot, differences_table
 from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
 from visir.reports.page import (
     Block,
@@ -42,8 +43,6 @@ from visir.reports.plots import hit_curves, rank_distribution, themed, training_
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.table import Cell, Column, Table
 from visir.reports.tables import card_table, headline_table, measures_table
-from visir.reports.views import by_label as by_label_view
-from visir.reports.views import label_differences as differences_view
 from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
 
 # Sections of an evaluation's page on the labels of its queries: by language, by category.
@@ -56,10 +55,10 @@ def label_sections(result: Result) -> list[Section]:
     """A section for each label with two values or more: the measures, and how far the values are apart."""
     sections: list[Section] = []
     for label in grouping_labels(result):
-        blocks: list[Block] = [by_label_view.table(by_label(result, label))]
+        blocks: list[Block] = [by_label_table(by_label(result, label))]
         differences = paired_differences(result, label)
         if differences is not None:
-            blocks += [differences_view.table(differences), Figures(_maps(differences))]
+            blocks += [differences_table(differences), Figures(_maps(differences))]
         sections.append(Section(f"by-{len(sections)}", f"By {label}", blocks))
     return sections
 
@@ -92,7 +91,7 @@ def _maps(differences: LabelDifferences) -> list[Figure]:
     return [
         Figure(
             themed(
-                differences_view.plot(differences, task),
+                differences_plot(differences, task),
                 f"map-{number}",
                 _difference_in_words(differences, task),
             ),

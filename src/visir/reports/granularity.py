@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from visir.errors import VisirError
 from visir.evaluation.granularity import GranularityStudy, Mean, says
-from visir.reports.page import Code, Figure, Page, Paragraph, Section, write_page
+from visir.reports.formats import to_csv
+from visir.reports.page import Block, Code, Figure, Fold, Page, Paragraph, Section, write_page
 from visir.reports.plots import INK, MARKERS, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table, between
 from visir.robustness.granularity import FEATURES, Profile
+from visir.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from visir.reports.plot import Plot
 
 
@@ -183,3 +190,52 @@ def _undefined(study: GranularityStudy, which: int) -> list[str]:
             if mean.defined < total
         ]
     return notes
+
+
+GRANULARITY = FolderKind("granularity", "a report of granularity")
+
+
+def save_granularity(study: GranularityStudy, folder: Path, *, command: str = "") -> None:
+    """Write a study of granularity into a folder: JSON, CSV, the values of every caption, a page."""
+    parts = []
+    for by_profile in study.counted:
+        for profile, counted in by_profile.items():
+            table = counted.to_arrow()
+            for position, (name, value) in enumerate((("collection", counted.name), ("profile", profile))):
+                table = table.add_column(position, name, pa.array([value] * len(counted), pa.string()))
+            parts.append(table)
+    with new_folder(folder, GRANULARITY, replace=True) as change:
+        change.write_json("granularity.json", study.to_dict())
+        change.write("granularity.csv", to_csv(tidy_means(study)).encode())
+        if study.comparisons:
+            change.write("changes.csv", to_csv(tidy_changes(study)).encode())
+        pq.write_table(pa.concat_tables(parts), change.file("captions.parquet"))
+        write_granularity_report(change.file("granularity.html"), study, shlex.split(command))
+
+
+# How it looks in a notebook.
+
+
+def granularity_blocks(study: GranularityStudy) -> list[Block]:
+    """The means, or the changes where there are two collections; definitions folded."""
+    main: list[Block] = [changes_table(study, profile) for profile in study.comparisons] or [means_table(study)]
+    return [
+        *main,
+        Fold("What the features count", [definitions_table(study)]),
+        Fold("Protocol", [protocol_table(study)]),
+    ]
+
+
+def granularity_table(study: GranularityStudy) -> Table:
+    """The means of the features by profile; the changes of the first profile where there are two collections."""
+    return changes_table(study, next(iter(study.comparisons))) if study.comparisons else means_table(study)
+
+
+def granularity_plot(study: GranularityStudy) -> Plot:
+    """The change of each feature in percent, with its 95 % interval."""
+    if not study.comparisons:
+        raise VisirError(
+            "there is nothing to draw of one collection.",
+            hint="visir.granularity(refined, against=original).plot() draws what changed between two",
+        )
+    return changes_plot(study)

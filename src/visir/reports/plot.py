@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from visir.display import Displayed
 
 
-class Plot(Displayed, Figure, view="visir.reports.views.plot"):
+class Plot(Displayed, Figure):
     """A figure in visir's style, which shows itself in a notebook, in its colours. pyplot is not used."""
 
     settings: dict[Any, Any]  # the settings of matplotlib with which it is drawn, whatever others are set

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.compare import Comparison
-from visir.evaluation.intervals import interval_of
-from visir.evaluation.significance import clusters_of
+from visir.evaluation.statistics import clusters_of, interval_of
 from visir.records import Result
 from visir.reports.table import one_line
 from visir.reports.words import display, in_reading_order, task_words

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from visir.evaluation.latent_facts import ROLES, Role
-from visir.evaluation.probes import SOURCES, ProbedFact, ProbeResult, RoleMean, Source
+from visir.display import counted
+from visir.evaluation.probes import ROLES, SOURCES, ProbedFact, ProbeResult, Role, RoleMean, Source
 from visir.reports.page import (
     Block,
     Card,
@@ -17,6 +18,7 @@ from visir.reports.page import (
     Definitions,
     Figure,
     Figures,
+    Fold,
     Page,
     Paragraph,
     Section,
@@ -26,12 +28,13 @@ from visir.reports.page import (
 )
 from visir.reports.plots import DASHES, FAINT, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table, between, one_line
+from visir.reports.views.parts import facts
+from visir.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from visir.reports.plot import Plot
-
 
 # Plots of probes: a dot per fact and source, and the means of the roles; each returns a complete SVG document.
 
@@ -278,3 +281,32 @@ def _mean(mean: RoleMean | None, interval: bool) -> Cell:
 def _bounded(value: float, low: float, high: float) -> str:
     column = Column("", 1)
     return f"{column.text(100 * value)} ({between(100 * low, 100 * high, column).replace('…', 'to')})"
+
+
+PROBES = FolderKind("probes", "a probe report")
+
+
+def save_probes(result: ProbeResult, folder: Path, *, command: str = "") -> None:
+    """Write probes into a folder: probes.json and probes.html; `result.save` calls this."""
+    with new_folder(folder, PROBES, replace=True) as change:
+        change.write_json("probes.json", result.to_dict())
+        beside = {"probes.json": "every number of this page"}
+        write_probe_report(change.file("probes.html"), result, command=command, beside=beside)
+
+
+# How it looks in a notebook.
+
+
+def probes_blocks(result: ProbeResult) -> list[Block]:
+    """The means by role; every fact, folded."""
+    encoders = dict.fromkeys((result.image_encoder, result.text_encoder))
+    return [
+        facts(" and ".join(encoders), f"on {result.collection}", counted(len(result.facts), "facts")),
+        replace(roles_table(result), caption=""),
+        Fold("Every fact", [replace(facts_table(result), caption="")]),
+    ]
+
+
+def probes_plot(result: ProbeResult, *, by: Literal["role", "fact"] = "role") -> Plot:
+    """The mean of the facts of each role, or the accuracy of every fact, with intervals."""
+    return role_means(result) if by == "role" else fact_dots(result)

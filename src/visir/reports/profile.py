@@ -23,11 +23,11 @@ from visir.reports.page import (
 )
 from visir.reports.plots import DASHES, FAINT, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table, between, one_line
+from visir.reports.views.parts import facts
 from visir.studies.profile.result import ABILITIES, ModelProfile, SkillScore
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
-
 
 # The plot of a profile: every task as a dot between chance and perfect, ability by ability.
 
@@ -296,3 +296,17 @@ def _in_words(row: SkillScore, several: bool) -> tuple[str, str]:
         row.name if several else row.skill,
         f"{row.title}: {100 * row.score:.1f} % of {counted(row.queries, 'queries')}, chance {100 * row.chance:.1f} %",
     )
+
+
+# How it looks in a notebook.
+
+
+def profile_blocks(profile: ModelProfile) -> list[Block]:
+    """The plot, and a table for each ability, folded."""
+    beside = f"beside {profile.reference}" if profile.reference else ""
+    shown: list[Block] = [
+        facts(profile.model, counted(len(profile.scores), "tasks"), beside, profile.summary),
+        strength_figure(profile),
+        *(Fold(ability.capitalize(), [ability_table(profile, ability)]) for ability in profile.abilities),
+    ]
+    return [*shown, Fold("Not measured", [left_out_table(profile)])] if profile.left_out else shown

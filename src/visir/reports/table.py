@@ -85,7 +85,7 @@ def between(low: float, high: float, column: Column) -> str:
 
 
 @dataclass(frozen=True)
-class Table(Tabular, view="visir.reports.views.table"):
+class Table(Tabular):
     """Columns and rows, a caption above, notes below. It can stand in a page as it is.
 
     Attributes:

@@ -16,7 +16,7 @@ from visir.sparse.top_terms import Match, encode_part, matched
 
 
 @dataclass(frozen=True, repr=False)
-class MatchedWords(Columnar, Plotted, view="visir.reports.views.matched_words"):
+class MatchedWords(Columnar, Plotted):
     """The words that two vectors have in common.
 
     Attributes:

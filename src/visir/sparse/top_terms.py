@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TopTerms(Columnar, view="visir.reports.views.words"):
+class TopTerms(Columnar):
     """The heaviest terms of a vector."""
 
     title: str  # an id, a file's name, or a text

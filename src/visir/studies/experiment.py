@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.published import PublishedRow
-from visir.evaluation.significance import resampled_sums
+from visir.evaluation.statistics import resampled_sums
 from visir.fingerprint import hash_json
 from visir.training.settings import Settings
 

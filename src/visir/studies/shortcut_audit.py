@@ -66,7 +66,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Audit(Tabular, Plotted, view="visir.reports.views.shortcut_audit"):
+class Audit(Tabular, Plotted):
     """The result of an audit."""
 
     name: str

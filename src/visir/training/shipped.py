@@ -44,7 +44,7 @@ class RecipeEntry:
 
 
 @dataclass(frozen=True, repr=False)
-class RecipeList(Tabular, Sequence[RecipeEntry], view="visir.reports.views.recipes"):
+class RecipeList(Tabular, Sequence[RecipeEntry]):
     """Recipes in the order in which they are listed: those for own data first, those of papers last.
 
     Attributes:

@@ -79,7 +79,7 @@ class Running:
 
 
 @dataclass(frozen=True, repr=False)
-class TrainingCurve(Tabular, Plotted, Sequence[Epoch], view="visir.reports.views.training"):
+class TrainingCurve(Tabular, Plotted, Sequence[Epoch]):
     """All epochs of a training, in order; as many as were run."""
 
     name: str  # of the recipe

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class TrainedModel(Tabular, Plotted, os.PathLike[str], view="visir.reports.views.training"):
+class TrainedModel(Tabular, Plotted, os.PathLike[str]):
     """The folder of a finished training. It stands wherever the name of a model does: `visir.evaluate(photos, run)`.
 
     Attributes:

@@ -1,5 +1,5 @@
 """Classification with a vision–language model: zero-shot by prompts, and few-shot over frozen vectors.
 
-`classify` is the entrance. `templates` and `class_names` make prompts, `truth` finds the class of each picture, `shots`
-draws training pictures, `zero_shot`, `shot_probe` and `tip_adapter` are the methods, `accuracy` measures.
+`classify` is the entrance. `class_names` makes prompts and the vectors of classes, `labelling` finds the class of each
+picture, `tip_adapter` has the few-shot methods, `result` the accuracies.
 """

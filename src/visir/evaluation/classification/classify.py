@@ -19,11 +19,14 @@ from visir.evaluation.classification.class_names import (
     PLAIN,
     PREFIX,
     ClassNames,
+    Features,
     Templates,
+    cosines,
     free_names,
     list_name,
     resolve_names,
     templates_of,
+    unit,
     written_names,
 )
 from visir.evaluation.classification.labelling import (
@@ -53,7 +56,6 @@ from visir.evaluation.classification.tip_adapter import (
     shuffled_by_class,
     tip_scores,
 )
-from visir.evaluation.classification.zero_shot import Features, cosines, unit
 from visir.evaluation.sources import check_open_options
 from visir.progress import Progress
 from visir.records import Collection, Items
@@ -149,7 +151,15 @@ def few_shot(
             for draw in range(1 if count == ALL else plan.draws):
                 for method in plan.methods:
                     raw = method == "linear-probe" and plan.tuning == "clip"
-                    shots = _shots(plan, training, validation, draw, count, classes, raw)
+                    number = None if count == ALL else count
+                    vectors, codes = training.take(draw, number)
+                    judged_vectors = judged_codes = None
+                    if validation is not None:
+                        most = None if number is None else min(number, VALIDATION_SHOTS)
+                        judged_vectors, judged_codes = validation.take(draw, most)
+                        judged_vectors = np.asarray(judged_vectors, np.float32) if raw else _unit32(judged_vectors)
+                    made = np.asarray(vectors, np.float32) if raw else _unit32(vectors)
+                    shots = Shots(made, codes, classes, judged_vectors, judged_codes, plan.tuning != "fixed")
                     if method == "linear-probe":
                         scores, setting = probe_scores(shots, tests[raw], clip=raw)
                     else:
@@ -158,26 +168,6 @@ def few_shot(
                     results[method, count].append(judged(scores, truth, setting))
                     advance()
     return {key: Predictions.stacked(draws) for key, draws in results.items()}
-
-
-def _shots(
-    plan: FewShotPlan,
-    training: DrawnPictures,
-    validation: DrawnPictures | None,
-    draw: int,
-    count: int,
-    classes: int,
-    raw: bool,
-) -> Shots:
-    number = None if count == ALL else count
-    vectors, codes = training.take(draw, number)
-    judged_vectors = judged_codes = None
-    if validation is not None:
-        most = None if number is None else min(number, VALIDATION_SHOTS)
-        judged_vectors, judged_codes = validation.take(draw, most)
-        judged_vectors = np.asarray(judged_vectors, np.float32) if raw else _unit32(judged_vectors)
-    made = np.asarray(vectors, np.float32) if raw else _unit32(vectors)
-    return Shots(made, codes, classes, judged_vectors, judged_codes, plan.tuning != "fixed")
 
 
 def _unit32(vectors: NDArray[Any]) -> Matrix:
@@ -275,7 +265,7 @@ def open_pictures(source: Any, *, images: Any = None, truth: str | None = None) 
     table = "table" if truth is not None and named and is_table(path) and path.is_file() else None
     if is_picture(source):
         source, named = [source], ""
-    if are_pairs(source) and all(_is_number(label) for _, label in source):
+    if are_pairs(source) and all((hasattr(label, "__index__") and not isinstance(label, bool)) for _, label in source):
         source = [(picture, str(label)) for picture, label in source]
     try:
         opened = open_source(source, images=images, format=table) if named else open_source(source, images=images)
@@ -299,10 +289,6 @@ def are_pairs(source: Any) -> bool:
         and bool(source)
         and all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in source)
     )
-
-
-def _is_number(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 BESIDE = "zeroshot_classification_templates.txt"

@@ -17,10 +17,9 @@ from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import CLASS_COLUMNS
 from visir.display import Tabular, brief, counted
 from visir.errors import CollectionError, VisirError, nearest
-from visir.evaluation.classification.class_names import ClassNames, Templates
+from visir.evaluation.classification.class_names import ClassNames, Features, Templates, cosines
 from visir.evaluation.classification.result import Classification, Key, Predictions
 from visir.evaluation.classification.tip_adapter import SCALE
-from visir.evaluation.classification.zero_shot import Features, cosines
 from visir.evaluation.results import read_table
 from visir.records import Collection, Items
 from visir.storage import FolderKind, Manifest, check_written, new_file, read_written_json
@@ -81,7 +80,7 @@ BEST = 3
 
 
 @dataclass(frozen=True, eq=False)
-class PictureLabels(Tabular, view="visir.reports.views.picture_labels"):
+class PictureLabels(Tabular):
     """The classes that a model gives to pictures.
 
     Attributes:

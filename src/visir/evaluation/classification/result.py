@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError
-from visir.evaluation.intervals import share_interval
 from visir.evaluation.results import Saved
-from visir.evaluation.significance import mean_interval
+from visir.evaluation.statistics import mean_interval, share_interval
 from visir.splitmix import wilson
 
 # Accuracy of classifiers: top-k, the mean over classes, and their intervals.
@@ -171,13 +170,7 @@ class ClassifierAccuracy:
 
 
 @dataclass(frozen=True, eq=False)
-class Classification(
-    Tabular,
-    Plotted,
-    Saved,
-    view="visir.reports.views.classification",
-    writer="visir.reports.saving:save_classification",
-):
+class Classification(Tabular, Plotted, Saved):
     """How well a model classifies pictures, by method and number of shots.
 
     Attributes:

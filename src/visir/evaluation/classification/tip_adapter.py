@@ -324,7 +324,9 @@ def cache_scores(
 ) -> NDArray[np.float32]:
     """(n, classes) the formula above, for given keys and settings."""
     scores = np.empty((len(pictures), classes), np.float32)
-    by_class, starts, present = _sorted_by_class(codes)
+    # Keys of one class stand together, so that the cache is summed class by class.
+    by_class = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[by_class], return_index=True)
     step = max(1, _ENTRIES // max(1, len(keys)))
     for start in range(0, len(pictures), step):
         part = pictures[start : start + step]
@@ -332,13 +334,6 @@ def cache_scores(
         scores[start : start + step] = 0 if class_vectors is None else SCALE * (part @ class_vectors.T)
         scores[start : start + step, present] += alpha * np.add.reduceat(affinity, starts, axis=1)
     return scores
-
-
-def _sorted_by_class(codes: Codes) -> tuple[Codes, Codes, Codes]:
-    """The order that puts keys of one class together, where each class begins, and which classes there are."""
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
-    return order, starts, present
 
 
 def _keys(
@@ -353,32 +348,16 @@ def _settings(shots: Shots, class_vectors: NDArray[Any] | None, trained: bool, s
     """α and β: the first of the grid, by distance from the paper's, with the highest accuracy, then likelihood."""
     alphas = (ALPHA,) if class_vectors is None else ALPHAS
     grid = sorted(product(alphas, BETAS), key=lambda pair: abs(np.log(pair[0] / ALPHA)) + abs(np.log(pair[1] / BETA)))
-    results = np.zeros((len(grid), 2))
+    results = np.zeros((len(grid), 2))  # how many are predicted rightly, and the summed log-likelihood
     for fitted, codes, judged, judged_codes in shots.parts():
         keys = _keys(fitted, codes, shots.classes, class_vectors, trained, seed)
-        results += _tried(grid, keys, codes, judged, judged_codes, shots.classes, class_vectors)
+        cached = {beta: cache_scores(judged, keys, codes, shots.classes, None, 1.0, beta) for beta in BETAS}
+        text = 0 if class_vectors is None else SCALE * (judged @ class_vectors.T)
+        for place, (alpha, beta) in enumerate(grid):
+            scores = (alpha * cached[beta] + text).astype(np.float64)
+            scores -= scores.max(axis=1, keepdims=True)
+            likelihood = scores[np.arange(len(judged)), judged_codes] - np.log(np.exp(scores).sum(axis=1))
+            results[place] += float((scores.argmax(axis=1) == judged_codes).sum()), float(likelihood.sum())
     # Rounded, so that sums in another order do not decide among equals.
     best = max(range(len(grid)), key=lambda place: (results[place, 0], round(results[place, 1], 9), -place))
     return grid[best]
-
-
-def _tried(
-    grid: Sequence[tuple[float, float]],
-    keys: Matrix,
-    codes: Codes,
-    judged: Matrix,
-    judged_codes: Codes,
-    classes: int,
-    class_vectors: NDArray[Any] | None,
-) -> NDArray[np.float64]:
-    """(settings, 2) how many are predicted rightly, and the summed log-likelihood."""
-    rows = np.arange(len(judged))
-    cached = {beta: cache_scores(judged, keys, codes, classes, None, 1.0, beta) for beta in {beta for _, beta in grid}}
-    text = 0 if class_vectors is None else SCALE * (judged @ class_vectors.T)
-    results = []
-    for alpha, beta in grid:
-        scores = (alpha * cached[beta] + text).astype(np.float64)
-        scores -= scores.max(axis=1, keepdims=True)
-        likelihood = scores[rows, judged_codes] - np.log(np.exp(scores).sum(axis=1))
-        results.append((float((scores.argmax(axis=1) == judged_codes).sum()), float(likelihood.sum())))
-    return np.array(results)

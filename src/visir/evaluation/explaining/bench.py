@@ -15,13 +15,18 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.evaluation.explaining.axes import AXES, SIMILARITY, Axis, AxisChoice
-from visir.evaluation.explaining.known_ranks import KnownRanks, known_ranks
-from visir.evaluation.explaining.lists import RankedLists, id_places, lists_of_run
-from visir.evaluation.explaining.material import GIVE, Material, NotComputable, Reading
-from visir.evaluation.explaining.parts import AsEvaluated, Part, part_of
-from visir.evaluation.explaining.score_matrix import ScoreMatrix
-from visir.evaluation.explaining.world import Places, World, places, world_of
+from visir.evaluation.explaining.ranks import KnownRanks, RankedLists, ScoreMatrix, id_places, known_ranks, lists_of_run
+from visir.evaluation.explaining.readings import (
+    AXES,
+    GIVE,
+    SIMILARITY,
+    Axis,
+    AxisChoice,
+    Material,
+    NotComputable,
+    Reading,
+)
+from visir.evaluation.explaining.world import AsEvaluated, Part, Places, World, part_of, places, world_of
 from visir.evaluation.folds import folds_of
 from visir.records import SIDES, Embeddings, Gallery, Run, Vectors
 from visir.retrieval.exact import search

@@ -11,24 +11,20 @@ from visir.display import Tabular, brief
 from visir.errors import ConfigurationError, VisirError, nearest
 from visir.evaluation.brittleness_runs import evaluate_log, is_log
 from visir.evaluation.brittleness_runs import read as read_log
-from visir.evaluation.explaining.axes import NEVER
 from visir.evaluation.explaining.bench import Bench, singles
-from visir.evaluation.explaining.fit import Fit, fit_of
-from visir.evaluation.explaining.material import Material, Reading
-from visir.evaluation.explaining.searching import Combined, Outcome, Search
+from visir.evaluation.explaining.readings import NEVER, Material, Reading
+from visir.evaluation.explaining.searching import Combined, Fit, Outcome, Search, fit_of
 from visir.evaluation.explaining.trial import Trials
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Published, PublishedRow
-from visir.evaluation.published.given import EXAMPLE, published_row
-from visir.evaluation.published.judge import Digits, measure_of
+from visir.evaluation.published.judge import EXAMPLE, Digits, measure_of, published_row
 from visir.evaluation.results import Evaluation, load_evaluation, remarks
 from visir.evaluation.systems.vectors import vectors_by_side
 from visir.records import TASKS, Collection, Protocol, Vectors
 from visir.robustness.perturbations import PERTURBATIONS
 
 if TYPE_CHECKING:
-    from visir.evaluation.explaining.fit import Fit
-    from visir.evaluation.explaining.searching import Outcome
+    from visir.evaluation.explaining.searching import Fit, Outcome
 
 
 # The answer in words: what is certain, what cannot be told apart, and what could not be computed.
@@ -142,23 +138,9 @@ def over(fit: Fit) -> str:
 
 
 def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The printed values that are explained, by task and label.
-
-    A table of rsum under perturbations names its columns after them: the column of the result's own perturbation is
-    its rsum, and the others are of other results.
-
-    Args:
-        row: The published row.
-        material: What is at hand.
-        tasks: The tasks that are explained.
-
-    Returns:
-        {task: {label: printed value}}; tasks without a value are absent.
-
-    Raises:
-        ConfigurationError: Labels are no measures; all are named.
-        VisirError: Nothing is printed that the runs can give.
-    """
+    """The printed values that are explained, by task and label; tasks without a value are absent."""
+    # A table of rsum under perturbations names its columns after them: the column of the result's own perturbation is
+    # its rsum, and the others are of other results.
     perturbation = None if material.protocol is None else material.protocol.perturbation
     unknown: list[str] = []
     labels: dict[str, dict[str, float]] = {}
@@ -216,7 +198,7 @@ Verdict = Literal["named", "several", "chance", "none"]
 
 
 @dataclass(frozen=True)
-class Explanation(Tabular, view="visir.reports.views.explanation"):
+class Explanation(Tabular):
     """The readings that give the published values, and the nearest others.
 
     Attributes:
@@ -226,7 +208,7 @@ class Explanation(Tabular, view="visir.reports.views.explanation"):
         fits: The readings: those that fit, the plainest first, and then the others in order of distance.
         not_computable: (reading in words, reason) of the readings that cannot be computed.
         scored: How the ranks were computed, and by which similarity.
-        remarks: What the published row shows by itself (see `signatures.py`), and which values are doubtful in print.
+        remarks: What the published row shows by itself (see `results.remarks`), and which values are doubtful in print.
         accidents: The expected number of readings that fit by accident.
     """
 

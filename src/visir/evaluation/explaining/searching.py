@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
-from visir.evaluation.explaining.axes import LINKS
+import numpy as np
+
+from visir.display import Displayed, brief
 from visir.evaluation.explaining.bench import USUAL_TIES, searched_by, singles, tiers
-from visir.evaluation.explaining.known_ranks import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
-from visir.evaluation.explaining.material import PAIR_COST, Reading
-from visir.evaluation.explaining.trial import ReadingTrial, Trials
+from visir.evaluation.explaining.ranks import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
+from visir.evaluation.explaining.readings import LINKS, PAIR_COST, Reading
+from visir.evaluation.explaining.trial import OTHER, ReadingTrial, Trials
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.published.judge import LABEL
+from visir.evaluation.published.judge import LABEL, Digits, Judgement, judge_one
 from visir.progress import Progress
 
 _LIKE = 2
@@ -102,7 +104,7 @@ class Search:
         plain = self._shared(Reading())
         if self._fits_all(plain):
             return Outcome((plain,), self._accidents(plain, alone=True), 1)
-        chance, below = self._at_chance(), self._is_below_chance()
+        chance, below = self._at_chance(), all(self._position(task) == "below" for task in self.tasks)
         unit: Literal["", "fraction", "open"] = ""
         if (chance or below) and self._may_be_fractions():
             fractions = self._plainest("fraction")
@@ -166,7 +168,7 @@ class Search:
         places = {reading: place for place, reading in enumerate(readings)}
         for reading in sorted(readings, key=lambda reading: searched_by(reading).choices):  # so that one search serves
             advance(1)
-            if reading.departures > 1 and self._is_inert(reading):
+            if reading.departures > 1 and any(self._changes_nothing(axis, name) for axis, name in reading.choices):
                 continue
             results: dict[str, bool] = {}
             for task in self.tasks:
@@ -198,10 +200,6 @@ class Search:
                 if single != other and single.departures + other.departures <= 2:
                     fitting.append(Combined(((first, single), (second, other))))
         return fitting
-
-    def _is_inert(self, reading: Reading) -> bool:
-        """Whether one of its choices changes no value by itself, or cannot be computed: then a plainer one says it."""
-        return any(self._changes_nothing(axis, name) for axis, name in reading.choices)
 
     def _changes_nothing(self, axis: str, name: str) -> bool:
         if axis in ("digits", "unit") or (axis == "ties" and name in USUAL_TIES):
@@ -253,9 +251,6 @@ class Search:
         """The tasks whose printed recalls are all as random rankings give them, while ours are not."""
         tasks = tuple(task for task in self.tasks if self._position(task) == "at")
         return tasks if len(tasks) == len(self.tasks) else ()
-
-    def _is_below_chance(self) -> bool:
-        return all(self._position(task) == "below" for task in self.tasks)
 
     def _recalls(self, task: str) -> dict[int, float]:
         """The printed recalls by cutoff."""
@@ -313,3 +308,88 @@ class Search:
         least = min(combined.cost for combined in fitting)
         fitting = [combined for combined in fitting if combined.cost == least]
         return Outcome(tuple(fitting), self._accidents(fitting[0]), len(self.compared), tasks)
+
+
+# One reading with its values, as it is shown.
+
+
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Fit(Displayed):
+    """One reading, compared with the published values.
+
+    Attributes:
+        reading: The reading, of each task.
+        values: Our values and the published ones.
+        distance: The mean of |ours − published| / published, over all values but the cross-modal DCG, which does not
+            depend on the reading of recall.
+        candidates: For each task the number of candidates of each fold (one number: no folds).
+        fits: Whether all printed digits follow.
+        same: Other readings that give exactly the same values here.
+    """
+
+    reading: Combined
+    values: tuple[Judgement, ...]
+    distance: float
+    candidates: Mapping[str, tuple[int, ...]]
+    fits: bool
+    same: tuple[Combined, ...] = ()
+
+    def __repr__(self) -> str:
+        equal = f"{self.reproduced} of {len(self.values)} values equal as printed"
+        return brief(self, f"{self.reading}: {100 * self.distance:.2f} % off, {equal}")
+
+    @property
+    def reproduced(self) -> int:
+        """The number of values that agree with the printed digits, in any way."""
+        return sum(value.digits != "off" for value in self.values)
+
+    def count(self, digits: Digits) -> int:
+        """Count the values that agree in one way.
+
+        Args:
+            digits: The way ("truncated": only if further digits are cut off).
+
+        Returns:
+            The number of values.
+        """
+        return sum(value.digits == digits for value in self.values)
+
+    def is_same(self, other: Fit) -> bool:
+        """Whether another reading gives exactly the same values."""
+        own, others = ([value.ours for value in fit.values] for fit in (self, other))
+        return len(own) == len(others) and bool(np.allclose(own, others, rtol=0, atol=_SAME))
+
+
+_OF_NOUGHT = 1.0
+"""How far another value is from a printed 0."""
+
+
+def fit_of(combined: Combined, trials: Trials, both: float | None, fits: bool) -> Fit | None:
+    """Show a reading; None if it cannot be computed for every task."""
+    values: list[Judgement] = []
+    candidates: dict[str, tuple[int, ...]] = {}
+    low = high = 0.0
+    for task, reading in combined.by_task:
+        trial = trials.of(task, reading)
+        if trial is None:
+            return None
+        values += trial.values
+        low, high = low + trial.sums[0], high + trial.sums[1]
+        subject = OTHER[task] if reading["direction"] == "swapped" else task
+        candidates[subject] = _sizes(trials, subject, trial.sizes)
+    if both is not None and len(combined.by_task) == 2:
+        values.append(judge_one("both", "rsum", "rsum", (low + high) / 2, both, trials.decimals))
+    relative = [abs(value.relative) for value in values if not value.measure.startswith("dcg_cm")]
+    gaps = [gap if np.isfinite(gap) else _OF_NOUGHT for gap in relative]
+    distance = float(np.mean(gaps)) if gaps else 0.0
+    return Fit(combined, tuple(values), distance, candidates, fits)
+
+
+def _sizes(trials: Trials, task: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The candidates of each fold; of the result's own, as stated, where a gallery is known by its size only."""
+    gallery = trials.bench.material.runs[task].gallery
+    is_stated = gallery.ids is None and gallery.size > 0
+    return (gallery.size,) if is_stated and sizes == trials.bench.part(task, Reading()).sizes else sizes

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.evaluation.explaining.bench import RANK_AXES, Bench
-from visir.evaluation.explaining.known_ranks import KnownRanks, is_near
-from visir.evaluation.explaining.material import NotComputable, Reading
+from visir.evaluation.explaining.ranks import KnownRanks, is_near
+from visir.evaluation.explaining.readings import NotComputable, Reading
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published.judge import (
@@ -25,8 +25,6 @@ from visir.evaluation.published.judge import (
     sums_of_rounded,
 )
 from visir.records import Ranks
-
-# Our value of each published label under a reading: a lowest and a highest one, where the lists end early.
 
 # The meanings of R@k, each a function of the ranks of the right candidates.
 

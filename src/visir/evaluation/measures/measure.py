@@ -10,9 +10,16 @@ import pyarrow as pa
 
 from visir.display import Tabular
 from visir.errors import ConfigurationError, ProtocolError, VisirError, raise_faults
-from visir.evaluation.measures.base import Measure, Positives
-from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES, parse, read_measure
-from visir.evaluation.measures.typed import Named, base_of
+from visir.evaluation.measures.registry import (
+    DEFAULT_MEASURES,
+    MEASURES,
+    Measure,
+    Named,
+    Positives,
+    base_of,
+    parse,
+    read_measure,
+)
 from visir.records import Ranks, Recall
 
 RSUM_CUTOFFS = (1, 5, 10)
@@ -141,7 +148,7 @@ def rsum(aggregates: Mapping[str, Mapping[str, float]], recall: Recall = "hit") 
 
 
 @dataclass(frozen=True, repr=False)
-class MeasureList(Tabular, view="visir.reports.views.measures"):
+class MeasureList(Tabular):
     """The measures, with their formulas and the names that people type."""
 
     measures: dict[str, Measure]  # the measures by name

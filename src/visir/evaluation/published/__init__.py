@@ -1,16 +1,23 @@
 """Published values as small data files, and the agreement with them.
 
 A table of retrieval results is one JSON or TOML file (`record.py` gives the form); the tables that come with visir are
-in this folder. A table of anything else (statistics, speed, words) is rows and columns of printed text (`plain.py`, the
-folder `plain/`). `catalogue.py` lists and opens both. `judge.py` decides for each value whether it is reproduced, and
+in this folder. A table of anything else (statistics, speed, words) is rows and columns of printed text (the folder
+`plain/`). `judge.py` lists and opens both, decides for each value whether it is reproduced, and
 for each measure whether the order of systems is the same. Nothing is corrected: values stay as printed, and values that
 cannot be right are marked as doubtful, with the reason.
 """
 
-from visir.evaluation.published.catalogue import as_plain, every_table, open_table
-from visir.evaluation.published.judge import Judgement, Order, judge, orders, printed_value
-from visir.evaluation.published.plain import CellDoubt, PlainTable
-from visir.evaluation.published.record import Doubt, Published, PublishedRow, load, shipped
+from visir.evaluation.published.judge import (
+    Judgement,
+    Order,
+    as_plain,
+    every_table,
+    judge,
+    open_table,
+    orders,
+    printed_value,
+)
+from visir.evaluation.published.record import CellDoubt, Doubt, PlainTable, Published, PublishedRow, load, shipped
 
 __all__ = [
     "CellDoubt",

@@ -7,14 +7,30 @@ the systems have the reported order. This module checks both, and a stricter cri
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
+from visir.display import cut
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.evaluation.measures import MEASURES, Named, read_measure
-from visir.evaluation.published.record import Published, PublishedRow
+from visir.evaluation.published.record import (
+    FOLDER,
+    TASKS,
+    CellDoubt,
+    PlainTable,
+    Published,
+    PublishedRow,
+    load,
+    plain_tables,
+    read_plain,
+    shipped,
+)
+from visir.robustness.granularity.features import table_1
 
 TOLERANCE = 0.05
 LABEL = re.compile(r"(?:R|Recall)@(\d+)")
@@ -234,3 +250,204 @@ def orders(
             )
         )
     return tuple(order_checks)
+
+
+# Every numbered table of the three documents: list them, open one, and show one as rows and columns.
+
+
+_GRANULARITY = "brittleness-table-1"
+
+
+def every_table() -> tuple[str, ...]:
+    """The names of all published tables.
+
+    Returns:
+        The names, by document and number: "thesis-table-6-2", "ltd-table-1".
+    """
+    return tuple(sorted({*shipped(), *plain_tables(), _GRANULARITY}, key=_by_number))
+
+
+def open_table(name: str) -> Published | PlainTable:
+    """Open a published table.
+
+    Args:
+        name: A name of `every_table`.
+
+    Returns:
+        Retrieval results as `Published`, any other table as `PlainTable`.
+
+    Raises:
+        VisirError: There is no table of this name.
+
+    Example:
+        >>> table = open_table("brittleness-table-3")
+        >>> table.row("CLIP", "Flickr30k").values["t2i"]["R@1"]
+        19.3
+    """
+    if name == _GRANULARITY:
+        return _granularity()
+    if name in plain_tables():
+        return read_plain(FOLDER / f"{name}.json")
+    if name in shipped():
+        return load(name)
+    raise VisirError(
+        f"{name}: no published table of that name.", hint=nearest(name, every_table()), code="no-published-table-name"
+    )
+
+
+def as_plain(table: Published | PlainTable) -> PlainTable:
+    """Show any published table as rows and columns of text.
+
+    Retrieval results get a column for each task and label, and rows named by system and collection. Numbers have the
+    decimals of the table ("R-P" two), and `value ± spread` where there is one; "–" where nothing is printed.
+
+    Args:
+        table: A table of either kind.
+
+    Returns:
+        The table; a `PlainTable` is returned as it is.
+    """
+    if isinstance(table, PlainTable):
+        return table
+    columns = dict.fromkeys((task, label) for row in table.rows for task, part in row.values.items() for label in part)
+    rows: dict[str, tuple[str, ...]] = {}
+    doubtful = []
+    for row in table.rows:
+        name = f"{row.system}, {row.collection}" if row.collection else row.system
+        cells = []
+        for task, label in columns:
+            value = row.values.get(task, {}).get(label)
+            spread = row.spread.get(task, {}).get(label)
+            decimals = decimals_of(label, table.decimals)
+            shown = "–" if value is None else f"{value:.{decimals}f}"
+            cells.append(shown if spread is None else f"{shown} ± {spread:.{decimals}f}")
+            reason = "" if value is None else table.doubt(row, task, label)
+            doubtful += [CellDoubt(reason, name, f"{task} {label}")] if reason else []
+        rows[name] = tuple(cells)
+    return PlainTable(
+        table.name,
+        table.title,
+        table.source,
+        tuple(f"{task} {label}" for task, label in columns),
+        rows,
+        conditions=table.protocol,
+        notes=table.notes,
+        doubtful=tuple(doubtful),
+    )
+
+
+def _granularity() -> PlainTable:
+    """Table 1 of the brittleness paper. Its file is with the features, in a package that does not import evaluation."""
+    table = table_1()
+    collections = tuple(table.values)
+    features = dict.fromkeys(feature for values in table.values.values() for feature in values)
+    rows = {
+        feature: tuple(str(table.values[collection][feature]) for collection in collections) for feature in features
+    }
+    return PlainTable(_GRANULARITY, table.title, table.source, collections, rows)
+
+
+def _by_number(name: str) -> tuple[str, list[int]]:
+    return name.partition("-")[0], [int(number) for number in re.findall(r"\d+", name)]
+
+
+# Published values as people have them at hand: a dictionary, a row, a table by name or file.
+
+
+_DECIMAL_COMMA = re.compile(r"^(\d+),(\d{1,2})$")
+"""Three digits after a comma would be thousands: "1,234"."""
+_SPREAD = (
+    ": a mean of several runs has the digits of no single one; write the mean alone, with the digits that are certain"
+)
+EXAMPLE = 'visir.explain(result, {"t2i R@1": 30.4, "t2i R@5": 56.0})'
+
+
+def published_row(
+    published: Any,
+    tasks: Sequence[str],
+    *,
+    system: str | None = None,
+    collection: str | None = None,
+    of: tuple[str, str] = ("", ""),
+) -> tuple[PublishedRow, int, Published | None]:
+    """Make a row of published values."""
+    # Returns: (the row, the number of printed decimals, the table that it is of).
+    if isinstance(published, PublishedRow):
+        return published, 2, None
+    if isinstance(published, Mapping):
+        values, decimals = _values(published, tasks)
+        given = [
+            value for part in published.values() for value in (part.values() if isinstance(part, Mapping) else [part])
+        ]
+        in_percent = any(str(value).strip().endswith("%") for value in given)
+        row = PublishedRow(system or "the published system", values, collection or "", in_percent=in_percent)
+        return row, decimals, None
+    if isinstance(published, (str, Path)):
+        published = load(published)
+    if not isinstance(published, Published):
+        what = "nothing" if published is None else f"a {type(published).__name__}"
+        raise ConfigurationError(f"published values are given as {what}.", hint=EXAMPLE)
+    row = published.row(
+        system or (of[0] if len(published.systems) > 1 else None),
+        collection or (of[1] if len(published.collections) > 1 else None),
+    )
+    return row, published.decimals, published
+
+
+def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, dict[str, float]], int]:
+    values: dict[str, dict[str, float]] = {}
+    faults, decimals = [], 0
+    for key, value in given.items():
+        labels = value if isinstance(value, Mapping) else {None: value}
+        for label, number in labels.items():
+            task, _, rest = (str(key), "", label) if label is not None else str(key).partition(" ")
+            if label is None and not rest and len(tasks) == 1:
+                task, rest = tasks[0], str(key)
+            if not rest or task not in (*TASKS, *tasks):
+                written = " or ".join(repr(f"{name} {rest or key}") for name in tasks)
+                faults.append(f"{key!r}: of which task? Write {written}")
+                continue
+            value_of = _number(number)
+            if not math.isfinite(value_of):
+                faults.append(f"{task} {rest}: {_shown(number)} is no number{_SPREAD if _has_spread(number) else ''}")
+                continue
+            if LABEL.fullmatch(rest.strip()) and not 0 <= value_of <= 100:
+                faults.append(
+                    f"{task} {rest}: {_shown(number)} is not between 0 and 100; divide a count by the queries"
+                )
+                continue
+            values.setdefault(task, {})[rest.strip()] = value_of
+            decimals = max(decimals, _printed_decimals(number))
+    if not given:
+        faults.append("no value is given")
+    raise_faults(ConfigurationError, "published values", faults, hint=EXAMPLE)
+    return values, decimals
+
+
+def _number(number: Any) -> float:
+    """A printed value; NaN for what is none. A percent sign may follow it, and the decimal sign may be a comma."""
+    if isinstance(number, bool):
+        return math.nan
+    try:
+        return float(_text(number))
+    except ValueError:
+        return math.nan
+
+
+def _shown(number: Any) -> str:
+    return cut(repr(number), 40)
+
+
+def _text(number: Any) -> str:
+    text = str(number).strip().removesuffix("%").strip()
+    return _DECIMAL_COMMA.sub(r"\1.\2", text)
+
+
+def _has_spread(number: Any) -> bool:
+    return any(sign in str(number) for sign in ("±", "+-", "+/-"))
+
+
+def _printed_decimals(number: Any) -> int:
+    """How many decimals a value is printed with: those of a text as it stands, those of a number as Python shows it."""
+    after = _text(number).partition(".")[2]
+    return 0 if isinstance(number, float) and number.is_integer() else len(after)

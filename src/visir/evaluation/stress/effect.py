@@ -1,4 +1,4 @@
-"""The effect of one perturbation on one system: the change of rsum, over all queries and over the changed ones."""
+"""The effects of perturbations: the change of rsum over all queries, changed ones, by label; similarity."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.display import Displayed, brief, counted
+from visir.display import Displayed, Tabular, brief, counted
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.by_label import check_label, queries_by_value
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.significance import FEW_UNITS, NO_INTERVAL, TestName, interval, paired_test, resampled_sums
+from visir.evaluation.statistics import FEW_UNITS, NO_INTERVAL, TestName, interval, paired_test, resampled_sums
 from visir.records import Corrupted, Result, Run
 
 Floats = NDArray[np.float64]
@@ -189,3 +191,148 @@ def rsum_changes(before: Floats, after: Sequence[Floats], owners: NDArray[Any], 
         RsumChange(float(before.mean()), float(values.mean()), of_points, of_percent, len(before), images)
         for values, of_points, of_percent in zip(after, points, percent, strict=True)
     ]
+
+
+# What perturbations cost for each value of a label of the queries: by language, by category.
+
+
+@dataclass(frozen=True)
+class LabelledEffect:
+    """The effect of one perturbation on the queries with one value of a label."""
+
+    task: str  # the task
+    perturbation: str  # the name of the perturbation
+    title: str  # its title
+    value: str  # the value, such as "de"; "(none)" for queries without one
+    coverage: float  # the share of these queries that the perturbation changed, 0 to 1
+    change: RsumChange  # how their rsum changed, unchanged queries included
+
+
+@dataclass(frozen=True)
+class StressByLabel(Tabular):
+    """The effects of a stress study for each value of a label."""
+
+    system: str  # the name of the system
+    collection: str  # the name of the collection
+    label: str  # the name of the label: "language"
+    # One for each perturbation and value, in the order of the study and of the first query of each value.
+    rows: tuple[LabelledEffect, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"{row.perturbation}, {row.value}: {row.change.percent:+.1f} %" for row in self.rows]
+        return brief(self, f"{self.system} by {self.label}: {counted(len(self.rows), 'rows')}", *lines)
+
+    def __getitem__(self, name: tuple[str, str]) -> LabelledEffect:
+        """The row of a perturbation and a value: `by["char_swap", "de"]`."""
+        for row in self.rows:
+            if (row.perturbation, row.value) == tuple(name):
+                return row
+        known = ", ".join(f"[{row.perturbation!r}, {row.value!r}]" for row in self.rows[:12])
+        raise VisirError(f"there is no row {name!r}.", hint=f"there are {known}")
+
+
+def effects_by_label(
+    plain: Result, effects: Sequence[Effect], images: Mapping[str, str], label: str, *, seed: int = 0
+) -> tuple[LabelledEffect, ...]:
+    """Measure the effects on the queries of each value of a label, with 95 % intervals."""
+    # Images are drawn with all their captions that have the value. There are no tests: an interval says how uncertain
+    # each change is, and not whether two values differ.
+    known = {name for labels in plain.labels.values() for name in labels.column_names[1:]}
+    check_label(label, known, plain.protocol.collection)
+    rows = []
+    for task, labels in plain.labels.items():
+        of_task = [effect for effect in effects if effect.outcome.task == task]
+        if label not in labels.column_names or not of_task:
+            continue
+        queries = labels["query_id"].to_pylist()
+        clusters = np.array([images.get(query, query) for query in queries])
+        by_value = {}
+        for value, chosen in queries_by_value(labels, label):
+            after = [effect.after[chosen] for effect in of_task]
+            by_value[value] = chosen, rsum_changes(of_task[0].before[chosen], after, clusters[chosen], seed=seed)
+        for number, effect in enumerate(of_task):
+            for value, (chosen, changes) in by_value.items():
+                coverage = float(effect.outcome.changed[chosen].mean())
+                rows.append(LabelledEffect(task, effect.name, effect.outcome.title, value, coverage, changes[number]))
+    return tuple(rows)
+
+
+# The Jaccard analysis: do perturbations break the same captions? (brittleness paper, section 5.4, Table 5)
+
+
+GROUPS = ("decreased", "increased", "unchanged")
+
+
+@dataclass(frozen=True, eq=False)
+class Jaccard(Displayed):
+    """How similar the sets of captions are on which perturbations have the same effect."""
+
+    names: tuple[str, ...]  # (p,) the perturbations
+    counts: Mapping[str, NDArray[np.int64]]  # by group: (p,) the number of captions of each perturbation in the group
+    # By group: (p, p) the Jaccard similarity |A ∩ B| / |A ∪ B| of every two sets; NaN where both are empty.
+    pairwise: Mapping[str, NDArray[np.float64]]
+    queries: int  # the number of captions, n
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{group} {self.mean(group):.3f}" for group in self.counts)
+        return brief(self, f"{counted(len(self.names), 'perturbations')}, {counted(self.queries, 'captions')}: {means}")
+
+    def mean(self, group: str) -> float:
+        """The mean similarity over all pairs of perturbations."""
+        # With p perturbations there are p (p − 1) / 2 pairs: 78 for thirteen. Pairs of two empty sets are left out.
+        pairs = self._pairs(group)
+        return float(pairs.mean()) if len(pairs) else float("nan")
+
+    def range(self, group: str) -> tuple[float, float]:
+        """The lowest and the highest similarity of all pairs."""
+        # Returns: (lowest, highest); (NaN, NaN) without any pair.
+        pairs = self._pairs(group)
+        return (float(pairs.min()), float(pairs.max())) if len(pairs) else (float("nan"), float("nan"))
+
+    def by_chance(self, group: str) -> float:
+        """The mean similarity that independent sets of these sizes would have: pq / (p + q − pq) for each pair."""
+        # Most captions are unchanged, so two sets of unchanged captions are similar by their size alone. Compare a
+        # similarity with this value.
+        share = self.counts[group] / self.queries
+        both = share[:, None] * share[None, :]
+        either = share[:, None] + share[None, :] - both
+        upper = np.triu_indices(len(share), 1)
+        is_defined = either[upper] > 0
+        return float((both[upper][is_defined] / either[upper][is_defined]).mean()) if is_defined.any() else float("nan")
+
+    def _pairs(self, group: str) -> NDArray[np.float64]:
+        values = self.pairwise[group][np.triu_indices(len(self.names), 1)]
+        defined: NDArray[np.float64] = values[~np.isnan(values)]
+        return defined
+
+
+def jaccard(differences: Mapping[str, NDArray[np.float64]]) -> Jaccard:
+    """Analyse the per-query changes of rsum."""
+    # The paper sorts the perturbed captions of a model into those that decreased rsum, increased it, or left it as it
+    # was, and takes the similarity of each group "across all image-caption pairs within a dataset". Here, for each
+    # group, there is one set of captions per perturbation, and the sets are compared pairwise. The other reading, the
+    # intersection of all thirteen sets at once, gives values near 0 for every group but the unchanged.
+    # differences: {perturbation: (n,) rsum after − before}, all over the same n queries.
+    if len(differences) < 2:
+        raise ConfigurationError(
+            "a similarity of sets needs two perturbations at least.",
+            hint="name more of them",
+            code="similarity-sets-needs-two",
+        )
+    if len({len(difference) for difference in differences.values()}) > 1:
+        raise ConfigurationError(
+            "perturbations over different queries cannot be compared caption by caption.",
+            code="perturbations-over-different-queries",
+        )
+    matrix = np.stack(list(differences.values()))
+    # Sums of three recalls in binary: values that differ in the last bits are equal.
+    sign = np.where(np.abs(matrix) < 1e-9, 0, np.sign(matrix)).astype(np.int8)
+    counts, pairwise = {}, {}
+    for group, which in zip(GROUPS, (-1, 1, 0), strict=True):
+        member = (sign == which).astype(np.float64)
+        both = member @ member.T
+        sizes = np.diag(both)
+        either = sizes[:, None] + sizes[None, :] - both
+        pairwise[group] = np.divide(both, either, out=np.full_like(both, np.nan), where=either > 0)
+        counts[group] = sizes.astype(np.int64)
+    return Jaccard(tuple(differences), counts, pairwise, matrix.shape[1])

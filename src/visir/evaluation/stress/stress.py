@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,35 +17,42 @@ from numpy.typing import NDArray
 from visir.display import Plotted, Tabular, brief, counted
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.errors import ConfigurationError, RunError, VisirError, nearest, raise_faults
 from visir.evaluation.assembly import Pool
 from visir.evaluation.assembly import assemble as assemble_tasks
+from visir.evaluation.brittleness_runs import Log, evaluate_log, read
 from visir.evaluation.compare import few_units_notes, in_words
 from visir.evaluation.cross_modal import Estimator, dcg_cm
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.options import check_options
 from visir.evaluation.results import Saved
 from visir.evaluation.scoring import candidates_line, queries_line, score
-from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.sources import open_collection_of
-from visir.evaluation.stress.by_label import StressByLabel, effects_by_label
-from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
-from visir.evaluation.stress.jaccard import Jaccard, jaccard
+from visir.evaluation.statistics import TestName, corrected
+from visir.evaluation.stress.effect import (
+    ConditionOutcome,
+    Effect,
+    Jaccard,
+    StressByLabel,
+    effects,
+    effects_by_label,
+    jaccard,
+)
 from visir.evaluation.systems import EncoderSystem, System
 from visir.evaluation.systems.runs import RunFolder, is_run_folder
 from visir.evaluation.systems.vectors import dense
-from visir.records import Collection, Items, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
+from visir.records import PLAIN, Collection, Items, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from visir.robustness.perturb import CHANGED, perturb
-from visir.robustness.perturbations import find, names_in
+from visir.robustness.perturbations import PERTURBATIONS, find, names_in
 from visir.robustness.perturbations.base import NOT_DAMAGE, Profile
 
 # The record of a brittleness study: the effects of all perturbations, corrected together.
 
 
 @dataclass(frozen=True, eq=False)
-class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer="visir.reports.saving:save_stress"):
+class Stress(Tabular, Plotted, Saved):
     """The result of a stress study: one system, one collection, many perturbations."""
 
     system: str  # the name of the system
@@ -540,3 +548,54 @@ def _estimator(encoder: Encoder, tasks: Sequence[Task], encoding: Mapping[str, A
     judge.prepare(tasks)
     vectors = judge.by_modality()
     return Estimator(dense(vectors["image"]), dense(vectors["text"]))
+
+
+# The study of the brittleness paper, computed from its authors' logs instead of our own searches.
+
+
+def stress_logs(folder: str | Path, *, recall: Recall = "hit") -> Stress:
+    """Compute the effects in the logs of one model on one collection."""
+    # Text-to-image only: the authors perturbed no pictures. A caption counts as changed if its text differs from that
+    # in the unperturbed log.
+    place = Path(folder).resolve() / "t2i"
+    if not (place / f"{PLAIN}.parquet").is_file():
+        raise RunError(f"{place}: no unperturbed log ({PLAIN}.parquet).", hint="changes are measured from it")
+    plain = read(place / f"{PLAIN}.parquet")
+    before = evaluate_log(plain, recall=recall)
+    outcomes = []
+    for name in PERTURBATIONS:
+        path = place / f"{name}.parquet"
+        if path.is_file():
+            outcomes.append(_outcome(plain, read(path), name, recall))
+    queries = plain.qrels.queries.to_pylist()
+    captions = pa.table(
+        {
+            "id": plain.qrels.queries,
+            "text": [plain.texts[query] for query in queries],
+            "image_id": plain.qrels.documents,  # each caption has one image
+        }
+    )
+    return assemble(
+        plain.system, before.result, before.runs, before.qrels, outcomes, captions, notes=before.result.notes
+    )
+
+
+def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> ConditionOutcome:
+    if not log.qrels.queries.equals(plain.qrels.queries):
+        raise RunError(f"{log.run.provenance['source']}: asks other queries than the unperturbed log.")
+    perturbation = PERTURBATIONS.get(name)
+    changed = {
+        query: log.texts[query] for query in log.qrels.queries.to_pylist() if log.texts[query] != plain.texts[query]
+    }
+    evaluated = evaluate_log(log, recall=recall)
+    return ConditionOutcome(
+        name,
+        perturbation.title,
+        perturbation.family,
+        name,
+        "t2i",
+        np.array([query in changed for query in log.qrels.queries.to_pylist()]),
+        evaluated.result,
+        log.run,
+        changed,
+    )

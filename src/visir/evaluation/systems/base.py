@@ -121,7 +121,13 @@ class System(ABC):
         for task, result in zip(tasks, results, strict=True):
             if not type(self).search.__module__.startswith("visir."):  # visir's own searches look at candidates only
                 self._check(task, result.run)
-            self._note_missing(task, result.run)
+            queries = task.measured_queries()
+            missing = len(queries) - int(pc.sum(pc.is_in(queries, result.run.queries)).as_py() or 0)
+            if missing:
+                where = task.name if task.condition == PLAIN else f"{task.name}, {task.condition}"
+                self.notes.append(
+                    f"{where}: {missing:,} of {len(queries):,} queries are not answered; they count as failed"
+                )
         return [without_excluded_answers(result, task, depth) for task, result in zip(tasks, results, strict=True)]
 
     def _check(self, task: Task, run: Run) -> None:
@@ -145,15 +151,6 @@ class System(ABC):
                     hint="search task.pools: visir.retrieval.pools.within_pools(run, task.pools) cuts a run to them",
                     code="outside-candidates-query",
                 )
-
-    def _note_missing(self, task: Task, run: Run) -> None:
-        queries = task.measured_queries()
-        missing = len(queries) - int(pc.sum(pc.is_in(queries, run.queries)).as_py() or 0)
-        if missing:
-            where = task.name if task.condition == PLAIN else f"{task.name}, {task.condition}"
-            self.notes.append(
-                f"{where}: {missing:,} of {len(queries):,} queries are not answered; they count as failed"
-            )
 
     def fields(self) -> dict[str, Any]:
         """The system's fields of the protocol: similarity, preprocessing, truncation, …"""

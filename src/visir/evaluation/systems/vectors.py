@@ -74,11 +74,6 @@ def is_run(given: object) -> bool:
     return is_run_file(given) or type(given).__module__.partition(".")[0] == "ranx" or hasattr(given, "columns")
 
 
-def is_runs(given: object, tasks: Mapping[str, Task]) -> bool:
-    """Whether a dictionary holds runs by task, in any form."""
-    return isinstance(given, Mapping) and bool(given) and set(given) <= set(tasks) and all(map(is_run, given.values()))
-
-
 def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, dtype: str = "float32") -> Any:
     """Make of what people hand in what `system_of` takes; what it takes already stays as it is."""
     if isinstance(given, (System, Encoder)):
@@ -89,7 +84,7 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
         raise ConfigurationError(
             f"{given}: no such file.", hint="name the file of a run, or a model", code="no-such-file"
         )
-    if is_runs(given, tasks):
+    if isinstance(given, Mapping) and bool(given) and set(given) <= set(tasks) and all(map(is_run, given.values())):
         return {
             task: run if isinstance(run, Run) and run.task in tasks else read_run(run, task=task)
             for task, run in given.items()

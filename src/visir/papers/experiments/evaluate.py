@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
 from visir.errors import VisirError, nearest
-from visir.evaluation.published.plain import Figure, plotted
+from visir.evaluation.published.record import Figure, plotted
 from visir.fingerprint import hash_json
 from visir.papers.experiments.train import SparseHeadExperiment
 from visir.papers.published_values import nearest_reading, query_draws, values_of

@@ -117,8 +117,8 @@ class LogsExperiment(Experiment):
         )
 
     def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
-        from visir.evaluation.stress.jaccard import GROUPS as SETS
-        from visir.evaluation.stress.logs import stress_logs
+        from visir.evaluation.stress.effect import GROUPS as SETS
+        from visir.evaluation.stress.stress import stress_logs
         from visir.papers.pairs import jaccard_draws
 
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
@@ -174,7 +174,7 @@ class StressExperiment(Experiment):
         """See `Experiment.measure`."""
         from visir.collections import open_collection
         from visir.encoders import load
-        from visir.evaluation.stress.jaccard import GROUPS as SETS
+        from visir.evaluation.stress.effect import GROUPS as SETS
         from visir.evaluation.stress.stress import stress
 
         names = [expand(model) for model in self.models] or [system_of(None, self.training, context, self.describe())]

@@ -1,18 +1,20 @@
-"""An evaluation or its result: the headline table, what must be said with it, and the rest folded away."""
+"""Evaluations, results, protocols, comparisons and explanations in a notebook, as columns and as plots."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from visir.evaluation.compare import Comparison, Difference
+from visir.evaluation.explaining import Explanation
 from visir.evaluation.results import Evaluation
-from visir.records import Result
-from visir.reports.page import Block, Definitions, Fold, Notice, Paragraph, inline
+from visir.records import Protocol, Result
+from visir.reports.page import Block, Bullets, Definitions, Fold, Notice, Paragraph, inline
 from visir.reports.plots import measure_dots
-from visir.reports.table import Table
-from visir.reports.tables import card_table, headline_table, measures_table
+from visir.reports.table import Column, Table
+from visir.reports.tables import card_table, comparison_table, explain_table, headline_table, measures_table
 from visir.reports.views.parts import facts
 from visir.reports.words import meaning
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from visir.reports.plot import Plot
 
 
-def blocks(shown: Result | Evaluation) -> list[Block]:
+def evaluation_blocks(shown: Result | Evaluation) -> list[Block]:
     """The named recall by task, notes, and folded: all measures, what they mean, the protocol."""
     result = _result(shown)
     protocol = result.protocol
@@ -41,12 +43,12 @@ def blocks(shown: Result | Evaluation) -> list[Block]:
     return [heading, table, *notices, *([Paragraph("; ".join(origins), "soft")] if origins else []), *more]
 
 
-def table(shown: Result | Evaluation) -> Table:
+def evaluation_table(shown: Result | Evaluation) -> Table:
     """Tasks × the named recall and `rsum`, in percent."""
     return headline_table(_result(shown))
 
 
-def arrow(shown: Result | Evaluation) -> pa.Table:
+def evaluation_arrow(shown: Result | Evaluation) -> pa.Table:
     """One row per task, with a column for every measure: fractions from 0 to 1, rsum in points."""
     # A rank with queries whose rank is not known has a second column, `_beyond`, which counts them.
     aggregates, beyond = _result(shown).aggregates, _result(shown).beyond
@@ -57,10 +59,57 @@ def arrow(shown: Result | Evaluation) -> pa.Table:
     return pa.table({"task": pa.array(aggregates), **columns})
 
 
-def plot(shown: Result | Evaluation, *, measures: list[str] | None = None) -> Plot:
+def evaluation_plot(shown: Result | Evaluation, *, measures: list[str] | None = None) -> Plot:
     """Each measure of each task, with its 95 % interval."""
     return measure_dots(_result(shown), measures)
 
 
 def _result(shown: Result | Evaluation) -> Result:
     return shown.result if isinstance(shown, Evaluation) else shown
+
+
+# A protocol: what its numbers mean, and its card.
+
+
+def protocol_blocks(protocol: Protocol) -> list[Block]:
+    """In words, and the card folded."""
+    heading = facts(f"Protocol {protocol.fingerprint[:12]}", protocol.collection, protocol.split)
+    card = replace(card_table(protocol), caption="")
+    return [heading, Definitions(meaning(protocol)), Fold("Protocol card", [card])]
+
+
+# A comparison: a sentence that says what differs, and the table of differences.
+
+
+def comparison_blocks(comparison: Comparison) -> list[Block]:
+    """The verdict, and the table with its notes."""
+    verdicts = [
+        inline("<b>{}</b> against <b>{}</b>: {}.", system, comparison.systems[0], comparison.verdict(system))
+        for system in comparison.systems[1:]
+    ]
+    first: list[Block] = [Paragraph(verdicts[0])] if len(verdicts) == 1 else [Bullets(verdicts)]
+    return [*first, replace(comparison_table(comparison), caption="")]
+
+
+def comparison_arrow(comparison: Comparison) -> pa.Table:
+    """One row per difference, with the fields of `Difference`: fractions as they are."""
+    names = list(Difference.__dataclass_fields__)
+    return pa.Table.from_pylist([asdict(difference) for difference in comparison.differences]).select(names)
+
+
+# An explanation: the sentence, and the readings with their distance.
+
+
+def explanation_blocks(explanation: Explanation) -> list[Block]:
+    """The answer, the nearest readings, and those that could not be computed."""
+    readings = explain_table(explanation)
+    shown: list[Block] = [Paragraph(explanation.sentence), replace(readings, caption="", notes=readings.notes[1:])]
+    if explanation.not_computable:
+        reasons = Table.of([Column("reading"), Column("why not")], explanation.not_computable)
+        shown.append(Fold("Readings that could not be computed", [reasons]))
+    return shown
+
+
+def explanation_table(explanation: Explanation) -> Table:
+    """All readings, the nearest first."""
+    return explain_table(explanation, limit=len(explanation.fits))

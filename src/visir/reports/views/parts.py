@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from visir.display import counted
 from visir.reports.page import Paragraph, inline
+from visir.reports.table import Table
 
 
 def facts(name: str, *entries: tuple[int, str] | str) -> Paragraph:
@@ -21,3 +22,8 @@ def some_rows(total: int, limit: int) -> NDArray[np.int64]:
     if total <= limit:
         return np.arange(total)
     return np.linspace(0, total - 1, limit).astype(np.int64)
+
+
+def itself(table: Table) -> Table:
+    """A table on its own."""
+    return table

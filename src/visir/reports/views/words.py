@@ -1,29 +1,82 @@
-"""The heaviest words of a picture or a text: the heavier, the larger."""
+"""The heaviest words of a picture or a text, and the words that two vectors have in common."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
-from visir.reports.page import Block, Cards
-from visir.reports.table import Cell, Column, Table
+from visir.reports.page import Block, Cards, Paragraph
+from visir.reports.plots import SERIES, drawing
+from visir.reports.table import Cell, Column, Table, one_line
+from visir.reports.views.parts import facts
+from visir.reports.views.plot import blocks as plot_blocks
 from visir.reports.words import word_card
+from visir.sparse.common_words import MatchedWords
 from visir.sparse.top_terms import TopTerms
 
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
-def blocks(shown: TopTerms) -> list[Block]:
+
+def terms_blocks(shown: TopTerms) -> list[Block]:
     """A card with the picture, or the text, and its words."""
     return [Cards([word_card(shown)], width=21)]
 
 
-def table(shown: TopTerms) -> Table:
+def terms_table(shown: TopTerms) -> Table:
     """One row per word, the heaviest first."""
     rows: list[list[Cell]] = [[term, weight, term in shown.own] for term, weight in shown.terms]
     return Table.of([Column("word"), Column("weight", 2), Column("own")], rows, caption=shown.title)
 
 
-def arrow(shown: TopTerms) -> pa.Table:
+def terms_arrow(shown: TopTerms) -> pa.Table:
     """One row per word: the word, its weight, and whether the text has it itself."""
     terms, weights = zip(*shown.terms, strict=True) if shown.terms else ((), ())
     own = [term in shown.own for term in terms]
     columns = [pa.array(terms, pa.string()), pa.array(weights, pa.float64()), pa.array(own, pa.bool_())]
     return pa.table(columns, names=["word", "weight", "own"])
+
+
+# Matched words: a bar for what each gives to the score.
+
+
+WORDS_DRAWN = 12
+"""How many words are drawn."""
+
+
+def matched_words_blocks(shown: MatchedWords) -> list[Block]:
+    """The score, and the plot."""
+    heading = facts(shown.query, shown.answer, f"score {shown.score:.2f}", (len(shown.matches), "common words"))
+    return [
+        heading,
+        *(plot_blocks(matched_words_plot(shown)) if shown.matches else [Paragraph("No common word.", "missing")]),
+    ]
+
+
+def matched_words_table(shown: MatchedWords) -> Table:
+    """One row per word: its weights, their product, and its share of the score."""
+    rows: list[list[Cell]] = [
+        [match.term, match.query, match.document, match.product, 100 * match.share] for match in shown.matches
+    ]
+    columns = [Column("word"), *(Column(name, 2) for name in ("in the query", "in the answer", "product"))]
+    return Table.of([*columns, Column("share, %", 1)], rows)
+
+
+def matched_words_arrow(shown: MatchedWords) -> pa.Table:
+    """One row per word, with the fields of `Match`."""
+    return pa.Table.from_pylist([asdict(match) for match in shown.matches])
+
+
+def matched_words_plot(shown: MatchedWords) -> Plot:
+    """A bar for each of the words that give most."""
+    matches = shown.matches[:WORDS_DRAWN][::-1]
+    with drawing(6.4, 0.9 + 0.3 * len(matches)) as (figure, axes):
+        names = [one_line(match.term) for match in matches]
+        axes.barh(range(len(matches)), [match.product for match in matches], color=SERIES[0], height=0.62)
+        axes.set_yticks(range(len(matches)), names)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("part of the score: weight in the query × weight in the answer")
+        return figure

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from visir.display import Plotted, brief, counted, listed
 from visir.errors import VisirError
-from visir.evaluation.significance import corrected
+from visir.evaluation.statistics import corrected
 from visir.sessions.description.differences import GroupDifference, difference_of, pair_of
 from visir.sessions.description.intervals import Moments, dominated_note, mean, quantile, share
 from visir.sessions.description.journeys import (

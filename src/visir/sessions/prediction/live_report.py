@@ -2,7 +2,7 @@
 
 Every number has a 95 % interval: visitors are drawn with replacement, all sessions of a visitor together. The intervals
 say how much the test sessions could have been others; they do not say how much a model would change that is trained on
-others. They are expanded percentile intervals (`visir.evaluation.significance`). What depends on who buys (all but the
+others. They are expanded percentile intervals (`visir.evaluation.statistics`). What depends on who buys (all but the
 mean chance) is worth as many visitors as there are that buy, or that do not; with fewer than `FEWEST_BUYERS` of them
 there is no interval: it would hold the truth in 71 to 92 % only (`benchmarks/calibration_sessions.py`).
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.evaluation.significance import interval
+from visir.evaluation.statistics import interval
 from visir.sessions.features import LIVE_FEATURES, LearntFeatures
 from visir.sessions.prediction.live_classifier import LiveClassifier
 from visir.sessions.prediction.models import expanded

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from visir.display import Plotted, Tabular, brief
-from visir.evaluation.significance import corrected
+from visir.evaluation.statistics import corrected
 from visir.sessions.features import FEATURE_SETS, FEATURES
 from visir.sessions.prediction.models import MEASURES
 from visir.sessions.prediction.study import PredictionCell

@@ -21,10 +21,10 @@ from visir.errors import CollectionError, ConfigurationError, VisirError, neares
 from visir.evaluation.classification.classify import classify
 from visir.evaluation.classification.labelling import CAPTION, FOLDER, find_truth
 from visir.evaluation.classification.result import Classification
-from visir.evaluation.intervals import difference_interval, interval_of
 from visir.evaluation.language import LanguageModel, language_model
 from visir.evaluation.measures import base_of
 from visir.evaluation.sources import check_open_options, open_tasks
+from visir.evaluation.statistics import difference_interval, interval_of
 from visir.files import data_directory
 from visir.fingerprint import hash_json
 from visir.progress import Progress

@@ -23,7 +23,7 @@ from visir.evaluation.cross_modal import any_of_both
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.language import LanguageModel
 from visir.evaluation.results import Evaluation
-from visir.evaluation.significance import clusters_of
+from visir.evaluation.statistics import clusters_of
 from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.blind import BlindSystem
 from visir.plugins import load_target
@@ -183,7 +183,7 @@ class LeftOutTask:
 
 
 @dataclass(frozen=True, eq=False)
-class ModelProfile(Tabular, Plotted, view="visir.reports.views.profile"):
+class ModelProfile(Tabular, Plotted):
     """What a model can do: its scores by ability, the strongest first."""
 
     model: str  # the name of the model

@@ -1,4 +1,4 @@
-"""Results in the files of mteb: written from an evaluation, and read to stand beside one."""
+"""The package `mteb`, both ways: encoders of visir as its models, and its files of results."""
 
 from __future__ import annotations
 
@@ -34,9 +34,6 @@ from visir.storage import write_new
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-# An encoder of visir as a model of the package `mteb`.
 
 # What mteb knows of a model: its name, revision, and how its vectors are compared.
 
@@ -381,7 +378,7 @@ def read_mteb(path: str | Path) -> MtebResults:
         content = json.loads(read_text(path))  # mteb writes NaN, which is no JSON for stricter readers
     except ValueError as fault:
         raise VisirError(f"{path}: not valid JSON: {fault}", hint="copy it again", code="not-valid-json") from fault
-    if not is_mteb_result(content):
+    if not (isinstance(content, dict) and "task_name" in content and isinstance(content.get("scores"), dict)):
         raise VisirError(f"{path}: not a file of results of mteb.", hint="it has task_name and scores by split")
     scores = {
         (str(split), str(entry["hf_subset"])): {
@@ -391,11 +388,6 @@ def read_mteb(path: str | Path) -> MtebResults:
         for entry in entries
     }
     return MtebResults(content["task_name"], str(content.get("dataset_revision", "")), scores, str(path))
-
-
-def is_mteb_result(content: object) -> bool:
-    """Whether the content of a JSON file is a result of mteb."""
-    return isinstance(content, dict) and "task_name" in content and isinstance(content.get("scores"), dict)
 
 
 def mteb_name(measure: str) -> str | None:

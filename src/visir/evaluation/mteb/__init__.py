@@ -1,1 +1,0 @@
-"""The package `mteb`, both ways: encoders of visir as its models, and its files of results."""
