@@ -30,6 +30,9 @@ DEPTH = 10
 EVALUATION, COSTS_FILE, CAPTIONS_FILE = "test", "costs.json", "captions.parquet"
 K = 20
 """Exact@20 and Semantic@20, as the chapter has them."""
+EFFECTS = ("hit@1", "hit@5", "mrr@10")
+"""What the chapter reports, text to image."""
+DEVIATIONS = (f"exact@{K}", f"semantic@{K}")
 
 
 @dataclass(frozen=True)

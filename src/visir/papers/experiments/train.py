@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +15,13 @@ from visir.evaluation.faithfulness import overlap_at
 from visir.evaluation.results import Evaluation
 from visir.fingerprint import hash_json
 from visir.papers.published_values import nearest_reading, query_draws, values_of
-from visir.papers.sparse_study import DEVIATIONS, EFFECTS
 from visir.records import Protocol
 from visir.studies.experiment import Draws, Experiment, ExperimentContext, Measurement, finite, unit_means, unit_sums
 from visir.studies.shared_training import PriorTraining, system_of, train_once, wait_for
 from visir.studies.shortcut_audit import WITH, WITHOUT
+from visir.studies.sparse_trial import DEVIATIONS, EFFECTS, EVALUATION, SparseTrial, dense_evaluation
 from visir.studies.trial import CHECKPOINT
 from visir.training.recipe import Recipe, expand
-
-if TYPE_CHECKING:
-    from visir.studies.sparse_trial import SparseTrial
-
 
 # Several trainings of which the validation split chooses one (thesis 4.5.1 and 4.5.2: η or β of LTD, ε of IFM).
 
@@ -205,7 +201,6 @@ class SparseHeadExperiment(Experiment):
         """Train the head where it is not trained yet."""
         from visir.sparse.recipe import read_sparse_recipe
         from visir.studies.run_trials import run_trials
-        from visir.studies.sparse_trial import SparseTrial, dense_evaluation
         from visir.training.shipped import find_recipe
 
         recipe = read_sparse_recipe(find_recipe(self.recipe, "sparsify"), [*self.set, f"seed={context.seed}"])
@@ -246,8 +241,6 @@ class SparsifyExperiment(SparseHeadExperiment):
         """See `Experiment.measure`."""
         from visir.evaluation.faithfulness import correlations, overlap_at
         from visir.evaluation.results import load_evaluation
-        from visir.papers.sparse_study import DEVIATIONS, EFFECTS
-        from visir.studies.sparse_trial import EVALUATION
 
         trial, out = self.trained(context)
         dense = load_evaluation(out / "dense" / EVALUATION)
