@@ -316,7 +316,7 @@ def _read_purchase_model(path: Path) -> None:
 
 def _write_purchase_stream(path: Path) -> None:
     from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.stream_state import save_state
+    from visir.sessions.prediction.live import save_state
 
     scorer = LiveScorer(_small_model())
     for minute in range(3):
@@ -326,7 +326,7 @@ def _write_purchase_stream(path: Path) -> None:
 
 def _read_purchase_stream(path: Path) -> None:
     from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.stream_state import restore_state
+    from visir.sessions.prediction.live import restore_state
 
     scorer = LiveScorer(_small_model())
     assert restore_state(scorer, path) == 3

@@ -12,10 +12,17 @@ from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.significance import corrected
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
+from visir.sessions.prediction.live import predict
 from visir.sessions.prediction.models import MISSING, MODELS, Scaling, all_bought, expanded, fit, for_trees
-from visir.sessions.prediction.scoring import predict
-from visir.sessions.prediction.study import StudyPlan, fingerprint, load_study, run_study
-from visir.sessions.prediction.summary import FeatureSetComparison, corrected_t, summarise
+from visir.sessions.prediction.study import (
+    FeatureSetComparison,
+    StudyPlan,
+    corrected_t,
+    fingerprint,
+    load_study,
+    run_study,
+    summarise,
+)
 from visir.sessions.reports.intent import f1_table, measures_table
 
 for package in ("duckdb", "sklearn"):

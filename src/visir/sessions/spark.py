@@ -30,10 +30,10 @@ from urllib.parse import unquote
 
 from visir.errors import ConfigurationError, VisirError, raise_faults, require
 from visir.sessions.definition import IDLE_MINUTES, LogMapping, events_sql, positive_minutes, quoted, rows_sql
-from visir.sessions.folder import SESSIONS, part_name
 from visir.sessions.making import PARTS, advice, write_bucket
 from visir.sessions.reading import reading_error
 from visir.sessions.source import duckdb_engine, log_files, table_sql
+from visir.sessions.sql import SESSIONS, part_name
 from visir.sessions.table_labels import LogCounts, counts_document
 from visir.storage import Scratch, new_folder
 

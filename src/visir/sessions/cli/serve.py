@@ -152,10 +152,9 @@ def score(
     import orjson
 
     from visir.errors import ConfigurationError
-    from visir.sessions.prediction.live import LiveScorer
+    from visir.sessions.prediction.live import LiveScorer, restore_state, save_state
     from visir.sessions.prediction.purchase_model import load_model
     from visir.sessions.prediction.stream_events import fault_of, read_chunks
-    from visir.sessions.prediction.stream_state import restore_state, save_state
 
     if preset is not None and mapping is not None:
         raise ConfigurationError("sessions score: --preset and --mapping.", hint="one of them")
@@ -361,8 +360,7 @@ def report(
     replace: ReplaceOption = False,
 ) -> None:
     """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
-    from visir.sessions.prediction.study import load_study
-    from visir.sessions.prediction.summary import summarise
+    from visir.sessions.prediction.study import load_study, summarise
     from visir.sessions.reports.intent import write_intent_report
 
     summary = summarise(*load_study(study))

@@ -13,7 +13,6 @@ from visir.display import Plotted, brief, counted, listed
 from visir.errors import VisirError
 from visir.evaluation.significance import corrected
 from visir.sessions.description.differences import GroupDifference, difference_of, pair_of
-from visir.sessions.description.intervals import Moments, dominated_note, mean, quantile, share
 from visir.sessions.description.journeys import (
     OUTCOMES,
     StatisticHeading,
@@ -23,9 +22,19 @@ from visir.sessions.description.journeys import (
     shares_by_outcome,
 )
 from visir.sessions.description.session_log import SessionLog, moments, open_log
-from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow, percent, suppressed
-from visir.sessions.folder import table_of
-from visir.sessions.sql import local_sql, text_literal, weekday_sql
+from visir.sessions.description.statistic import (
+    Moments,
+    Statistic,
+    StatisticCell,
+    StatisticRow,
+    dominated_note,
+    mean,
+    percent,
+    quantile,
+    share,
+    suppressed,
+)
+from visir.sessions.sql import local_sql, table_of, text_literal, weekday_sql
 from visir.splitmix import wilson
 
 # Figure 6.5: from which device to which customers go, session by session, before they buy.

@@ -19,9 +19,8 @@ from functools import partial
 from math import sqrt
 from typing import Literal
 
-from visir.sessions.description.intervals import CONFIDENCE, Moments, mean, share
 from visir.sessions.description.session_log import By, SessionLog
-from visir.sessions.description.statistic import StatisticCell
+from visir.sessions.description.statistic import CONFIDENCE, Moments, StatisticCell, mean, share
 
 ERROR = 1 - CONFIDENCE
 COUNTS_BELOW = 30

@@ -8,10 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from visir.sessions.description.intervals import SMALL, Moments, dominated_note, quantile, share, standardised
 from visir.sessions.description.session_log import SessionLog, moments
-from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
-from visir.sessions.folder import table_of
+from visir.sessions.description.statistic import (
+    SMALL,
+    Moments,
+    Statistic,
+    StatisticCell,
+    StatisticRow,
+    dominated_note,
+    quantile,
+    share,
+    standardised,
+)
+from visir.sessions.sql import table_of
 from visir.splitmix import wilson
 
 MOST_SESSIONS, MOST_PATHS, MOST_STEPS = 5, 10, 5

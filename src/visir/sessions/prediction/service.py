@@ -30,10 +30,9 @@ from visir.serving.server import ServerThread, listening, require_packages, serv
 from visir.serving.settings import FrontSettings, suited_to_host
 from visir.sessions.definition import LogMapping
 from visir.sessions.making import mapping_of
-from visir.sessions.prediction.live import LiveScorer
+from visir.sessions.prediction.live import LiveScorer, restore_state, save_state
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_events import Fault, MappedStream, fault_of
-from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.storage import check_new_file
 from visir.version import __version__
 

@@ -16,7 +16,7 @@ from visir.sessions.description.differences import COUNTS_BELOW, GroupDifference
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.models import TITLES, all_bought
 from visir.sessions.prediction.purchase_model import PurchaseUse
-from visir.sessions.prediction.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
+from visir.sessions.prediction.study import COMPARED, FeatureSetComparison, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
 if TYPE_CHECKING:

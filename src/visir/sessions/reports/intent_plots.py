@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visir.reports.plots import DASHES, INK, SERIES, drawing
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.models import TITLES, all_bought
-from visir.sessions.prediction.summary import Summary
+from visir.sessions.prediction.study import Summary
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot

@@ -9,7 +9,7 @@ import pyarrow as pa
 from visir.reports.page import Block, Fold
 from visir.reports.table import Table
 from visir.reports.views.plot import blocks as plot_blocks
-from visir.sessions.prediction.summary import Summary
+from visir.sessions.prediction.study import Summary
 from visir.sessions.reports.intent import f1_table, measures_table
 from visir.sessions.reports.intent_plots import f1_over_steps, settings_of
 

@@ -13,18 +13,19 @@ import pyarrow.parquet as pq
 from visir.errors import ConfigurationError, raise_faults
 from visir.progress import Progress
 from visir.sessions.definition import ACTIONS
-from visir.sessions.folder import part_name
-from visir.sessions.simulator.dirt import Dirt, add_dirt
 from visir.sessions.simulator.shop import Shop
 from visir.sessions.simulator.simulate import (
     EVENTS,
+    Dirt,
     SimulatedPeople,
+    add_dirt,
     code_events,
     events_table,
     planted_table,
     simulate,
 )
 from visir.sessions.simulator.truth import causes_of, truth
+from visir.sessions.sql import part_name
 from visir.storage import FolderKind, new_folder
 
 LOG = FolderKind("log", "a generated log", remedy="visir sessions generate --sessions N --out FOLDER")
