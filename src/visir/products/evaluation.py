@@ -72,7 +72,7 @@ class SplitMean:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluation_view"):
+class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluation"):
     """All trials of several systems.
 
     Args:

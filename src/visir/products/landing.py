@@ -132,7 +132,7 @@ class LandingCategory:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LandingPage(Tabular, view="visir.products.reports.landing_view"):
+class LandingPage(Tabular, view="visir.products.reports.landing"):
     """What a landing page shows. `landing_page` makes it; `write_landing_page` writes it as HTML.
 
     Args:

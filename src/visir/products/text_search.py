@@ -170,7 +170,7 @@ Ranking = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductAnswer(Tabular, view="visir.products.reports.answer_view"):
+class ProductAnswer(Tabular, view="visir.products.reports.search"):
     """The answer of one system to a free query."""
 
     query: str  # the words

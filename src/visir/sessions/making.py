@@ -303,7 +303,7 @@ def _write(
 
 
 @dataclass(frozen=True, repr=False)
-class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
+class Sessions(Displayed, view="visir.sessions.reports.made_sessions"):
     """A folder of sessions that visir made of a log. It can stand wherever the folder can.
 
     Args:

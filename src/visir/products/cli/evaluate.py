@@ -97,7 +97,7 @@ def evaluate(
     from visir.products.evaluation import evaluate as run
     from visir.products.landing import first_answers
     from visir.products.relevance import SETTINGS
-    from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
+    from visir.products.reports.evaluation import differences_table, errors_table, seen_table, settings_table
     from visir.products.results import CATEGORIES_RESULT, FILES, write_result
 
     names = [name.strip() for name in baselines.split(",") if name.strip()]
@@ -254,7 +254,8 @@ def landing(
 ) -> None:
     """Choose the products of a category's landing page, and products of other categories that fit its name."""
     from visir.products.landing import landing_page
-    from visir.products.reports.landing import landing_table, write_landing_page
+    from visir.products.reports.landing import table as landing_table
+    from visir.products.reports.landing import write_landing_page
 
     chosen = landing_page(
         opened(catalogue, format, images, option),

@@ -260,6 +260,6 @@ def search(
 
 
 def _show(answer: ProductAnswer) -> None:
-    from visir.products.reports.search import answer_table
+    from visir.products.reports.search import table as answer_table
 
     output.table(answer_table(answer))

@@ -17,7 +17,7 @@ from visir.products.evaluation import TABLE, CategoryEvaluation, Trial
 from visir.products.landing import FirstAnswers, first_answers, hits
 from visir.products.opening import NONE, CategoryTree
 from visir.products.relevance import Setting
-from visir.products.reports.tables import (
+from visir.products.reports.evaluation import (
     HEADS,
     SETTING_WORDS,
     depth_bars,

@@ -576,7 +576,7 @@ def hours(log: SessionLog) -> Statistic:
 
 
 @dataclass(frozen=True, repr=False)
-class Characterisation(Plotted, view="visir.sessions.reports.characterisation_view"):
+class Characterisation(Plotted, view="visir.sessions.reports.sessions"):
     """What distinguishes the sessions that buy.
 
     Args:

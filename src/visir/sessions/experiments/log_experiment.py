@@ -22,8 +22,8 @@ from visir.sessions.description import Statistic, StatisticCell
 from visir.sessions.description.describe import statistics_of
 from visir.sessions.description.journeys import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.description.session_log import open_log
-from visir.sessions.reports.intent_plots import MARKERS
-from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
+from visir.sessions.reports.intent import MARKERS
+from visir.sessions.reports.statistic import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
 from visir.storage import FolderKind, locked, put, read_written_json, remove_folder
 from visir.studies.experiment import (

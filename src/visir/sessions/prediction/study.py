@@ -398,7 +398,7 @@ class Optimism:
 
 
 @dataclass(frozen=True, repr=False)
-class Summary(Tabular, Plotted, view="visir.sessions.reports.summary_view"):
+class Summary(Tabular, Plotted, view="visir.sessions.reports.intent"):
     """A study in numbers."""
 
     card: dict[str, Any]  # of the study
