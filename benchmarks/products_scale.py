@@ -49,10 +49,9 @@ def main() -> None:
 
         from generated_vectors import generate_vectors
         from visir.products.evaluation import evaluate_task
-        from visir.products.model.trained import CategoriesRecipe
-        from visir.products.relevance import SETTINGS
+        from visir.products.model import CategoriesRecipe
         from visir.products.systems import CategoryVectorSystem
-        from visir.products.task import Split, category_task
+        from visir.products.task import SETTINGS, Split, category_task
         from visir.products.training import train_categories
     torch.set_num_threads(asked.threads)
     began, processor = time.perf_counter(), time.process_time()

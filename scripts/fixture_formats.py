@@ -177,7 +177,7 @@ def _write_towers(path: Path) -> None:
 
 def _write_categories_model(path: Path) -> None:
     from visir.products.encoding import encode_catalogue
-    from visir.products.model.trained import find_categories_recipe, read_categories_recipe
+    from visir.products.model import find_categories_recipe, read_categories_recipe
     from visir.products.opening import open_catalogue
     from visir.products.training import train_categories
 
@@ -189,7 +189,7 @@ def _write_categories_model(path: Path) -> None:
 
 
 def _read_categories_model(path: Path) -> None:
-    from visir.products.model.trained import load_categories_model
+    from visir.products.model import load_categories_model
 
     assert load_categories_model(path).modalities == ("image", "attributes")
 

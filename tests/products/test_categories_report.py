@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from visir.errors import ConfigurationError
-from visir.products.evaluation import CategoryEvaluation, evaluate
+from visir.products.evaluation import CategoryEvaluation, FirstAnswers, evaluate, first_answers
 from visir.products.generated import generate_catalogue
-from visir.products.landing import FirstAnswers, first_answers
 from visir.products.opening import TreeErrors
 from visir.products.reports.categories import category_paths, tree_of, write_categories_report
 from visir.products.reports.evaluation import (

@@ -18,7 +18,7 @@ from visir.collections import read_qrels
 from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.measures import measure
 from visir.products import ClickLog, click_judgements, read_click_log
-from visir.products.feedback.judgements import estimate_position_bias
+from visir.products.clicks import estimate_position_bias
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.ranks import ranks_of
 from visir.storage import FolderError

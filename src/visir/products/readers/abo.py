@@ -10,7 +10,7 @@ from visir.collections.readers.abo import abo_folders, abo_images, is_abo
 from visir.collections.readers.abo_listings import in_language, read_rows
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, nearest
-from visir.products.draft import ProductDraft, text_of
+from visir.products.readers.table import ProductDraft, text_of
 
 FIELDS = (
     "brand",

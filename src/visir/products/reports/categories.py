@@ -13,10 +13,8 @@ from markupsafe import Markup
 from PIL.Image import Image
 
 from visir.errors import ConfigurationError, ImageError, nearest
-from visir.products.evaluation import TABLE, CategoryEvaluation, Trial
-from visir.products.landing import FirstAnswers, first_answers, hits
+from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers, Trial, first_answers, hits
 from visir.products.opening import NONE, CategoryTree
-from visir.products.relevance import Setting
 from visir.products.reports.evaluation import (
     HEADS,
     SETTING_WORDS,
@@ -31,6 +29,7 @@ from visir.products.reports.evaluation import (
     systems_in_setting,
     words_notes,
 )
+from visir.products.task import Setting
 from visir.records.catalogue import Catalogue
 from visir.reports.page import (
     Block,

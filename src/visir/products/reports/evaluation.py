@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from visir.products.evaluation import TABLE, CategoryEvaluation
-from visir.products.landing import FirstAnswers
-from visir.products.relevance import Setting
+from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers
+from visir.products.task import Setting
 from visir.reports.page import Block, Paragraph
 from visir.reports.plots import FAINT, INK, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, between, one_line

@@ -27,7 +27,7 @@ from visir.encoders.weights import hash_file, save_weights
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, raise_faults
 from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, ProductVectors
 from visir.products.opening import NONE, CategoryTree
-from visir.products.relevance import Setting
+from visir.products.task import Setting
 from visir.records import Embeddings, EncoderCard, Modality
 from visir.training.inputs.base import EpochRandom, VectorSource
 from visir.training.objectives.base import VectorPairs
