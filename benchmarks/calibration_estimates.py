@@ -15,8 +15,7 @@ from visir.evaluation.classification.result import Predictions, mean_per_class, 
 from visir.evaluation.intervals import interval_of, median_interval
 from visir.evaluation.significance import mean_interval
 from visir.evaluation.stress.effect import rsum_changes
-from visir.papers.pairs import PairOrder
-from visir.papers.verdicts import agreement, answer_of
+from visir.papers.verdicts import PairOrder, agreement, answer_of
 from visir.studies.experiment import difference_interval, few_units, unit_means
 
 SOURCES = ("evaluation", "papers", "studies", "splitmix.py")

@@ -33,9 +33,7 @@ from visir.evaluation.cross_modal import crossed_test, rsum_by_image
 from visir.evaluation.probes import probe
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
-from visir.studies.trial import CHECKPOINT
+from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 

@@ -25,8 +25,7 @@ from rich.table import Table
 from visir.evaluation.cross_modal import crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
+from visir.studies.trial import DualEncoderTrial, run_trials
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
 

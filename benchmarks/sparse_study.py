@@ -22,11 +22,11 @@ from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.published import load
 from visir.evaluation.results import Evaluation
 from visir.evaluation.significance import corrected, paired_t, randomisation
+from visir.papers.experiments.train import DEVIATIONS, EFFECTS, SparseTrial, dense_evaluation
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.studies.experiment import TrendCheck
-from visir.studies.run_trials import run_trials
-from visir.studies.sparse_trial import DEVIATIONS, EFFECTS, SparseTrial, dense_evaluation
+from visir.studies.trial import run_trials
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot

@@ -357,7 +357,7 @@ def _read_prediction_study(path: Path) -> None:
 
 
 def _cell() -> Any:
-    from visir.papers.cells import TableCell
+    from visir.papers.running import TableCell
     from visir.studies.experiment import Measurement
 
     measured = Measurement({"t2i R@1": 30.0}, {"system": "CLIP"}, {"split": "test"}, notes=("a note",))
@@ -366,13 +366,13 @@ def _cell() -> Any:
 
 
 def _write_study_cells(path: Path) -> None:
-    from visir.papers.cells import StudyFolder
+    from visir.papers.running import StudyFolder
 
     StudyFolder(path).save(_cell())
 
 
 def _read_study_cells(path: Path) -> None:
-    from visir.papers.cells import StudyFolder
+    from visir.papers.running import StudyFolder
 
     cell = StudyFolder(path).load(replace(_cell(), state="not run"))
     assert cell.state == "done" and cell.measured.values == {"t2i R@1": 30.0}

@@ -12,7 +12,6 @@ from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.significance import corrected
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
-from visir.sessions.prediction.live import predict
 from visir.sessions.prediction.models import MISSING, MODELS, Scaling, all_bought, expanded, fit, for_trees
 from visir.sessions.prediction.study import (
     FeatureSetComparison,
@@ -20,6 +19,7 @@ from visir.sessions.prediction.study import (
     corrected_t,
     fingerprint,
     load_study,
+    predict,
     run_study,
     summarise,
 )

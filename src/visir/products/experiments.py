@@ -26,7 +26,7 @@ from visir.studies.experiment import (
     unit_means,
     unit_sums,
 )
-from visir.studies.shared_training import PriorTraining, system_of
+from visir.studies.trial import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ def _loss(logits: Tensor, up: Tensor | None, settings: CategoryLoss) -> Tensor:
 Part = Literal["image", "title", "attributes"]
 VERB = "products train"
 """The command that the files of these recipes begin with."""
-RECIPES = Path(__file__).parents[1] / "recipes"
+RECIPES = Path(__file__).parent / "recipes"
 
 
 def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -22,7 +22,7 @@ from visir.records import Collection
 from visir.robustness.granularity import Profile
 from visir.storage import FolderKind, changing
 from visir.studies.experiment import Draws, Experiment, ExperimentContext, Measurement, unit_means
-from visir.studies.shared_training import PriorTraining, system_of
+from visir.studies.trial import PriorTraining, system_of
 from visir.training.recipe import expand
 from visir.training.settings import Settings
 

@@ -62,9 +62,9 @@ def predict(
 ) -> None:
     """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
     from visir.sessions.examples import SETTINGS
-    from visir.sessions.prediction.live import predict as run
     from visir.sessions.prediction.models import MODELS, SCHEMES
     from visir.sessions.prediction.purchase_model import PurchaseUse
+    from visir.sessions.prediction.study import predict as run
     from visir.sessions.reports.intent import f1_table
 
     chosen = settings or SETTINGS

@@ -34,17 +34,11 @@ from visir.sessions.definition import COLUMNS, LogMapping
 from visir.sessions.examples import (
     CUSTOMER_DAYS,
     DAY,
-    MIN_PAGES,
     SETTINGS,
     VISITOR_DAYS,
-    CountedPages,
-    DwellTimes,
-    Sample,
     Setting,
-    SettingFrom,
 )
 from visir.sessions.prediction.live_classifier import SequenceClassifier
-from visir.sessions.prediction.models import MODELS, SCHEMES, Scheme
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_events import (
     TEXTS,
@@ -57,7 +51,6 @@ from visir.sessions.prediction.stream_events import (
     price_of,
     read_stream,
 )
-from visir.sessions.prediction.study import StudyPlan, Summary, load_study, run_study, summarise
 from visir.sessions.sql import parts_of
 from visir.sessions.table_labels import Floats, SessionExamples
 from visir.storage import check_version, new_file
@@ -551,67 +544,6 @@ def restore_state(scorer: LiveScorer, path: str | Path) -> int:
 
 
 # Scoring a stream in one call.
-
-# The prediction study in one call.
-
-
-def predict(
-    sessions: str | Path,
-    out: str | Path,
-    *,
-    settings: Sequence[Setting] = SETTINGS,
-    n: int | Mapping[Setting, int] | None = None,
-    models: Sequence[str] = MODELS,
-    folds: int = 10,
-    schemes: Sequence[Scheme] = SCHEMES,
-    min_pages: int = MIN_PAGES,
-    counted_pages: CountedPages = "before order",
-    setting_from: SettingFrom = "start",
-    dwell_times: DwellTimes = "left pages",
-    seed: int = 0,
-    jobs: int | None = None,
-) -> Summary:
-    """Compare models and feature sets at every step of a session (thesis section 6.5).
-
-    Args:
-        sessions: A folder that `visir.sessions.make` wrote.
-        out: The study's folder; an interrupted study goes on in it.
-        settings: "anonymous", "identified", or both.
-        n: So many sessions for each setting, or by setting; the thesis has 22,982 anonymous and 6,319 identified.
-        models: Among "rf", "lr", "knn", "svm", "mlp", "gbdt".
-        folds: Folds of the cross-validation.
-        schemes: How sessions are split: "grouped", "temporal", "ungrouped".
-        min_pages: Pages that a session must have; steps end two before.
-        counted_pages: Which pages count.
-        setting_from: What the setting follows from.
-        dwell_times: Which dwell times are known at a step; see `visir.sessions.features`.
-        seed: Of samples, folds and models.
-        jobs: Processes; by default one per core.
-
-    Returns:
-        Means over folds, and what more features bring, with intervals.
-
-    Raises:
-        ConfigurationError: Values do not fit; all faults are listed.
-        VisirError: No session qualifies.
-
-    Example:
-        >>> from visir.sessions import generate, make
-        >>> _ = generate("shop", 1000)
-        >>> sessions = make("shop/events", "sessions", mapping="shop/mapping.toml")
-        >>> summary = predict(sessions, "study", settings=["anonymous"], models=["lr"], folds=2, schemes=["grouped"],
-        ...                   min_pages=4, jobs=1)
-        >>> sorted({row.model for row in summary.rows})
-        ['lr']
-    """
-    sizes = dict(n) if isinstance(n, Mapping) else dict.fromkeys(settings, n)
-    samples = tuple(
-        Sample(setting, sizes.get(setting), seed, min_pages, counted_pages, setting_from, dwell_times)
-        for setting in settings
-    )
-    plan = StudyPlan(samples, tuple(models), folds, tuple(schemes), seed)
-    cells = run_study(sessions, plan, out, jobs=jobs)
-    return summarise(load_study(out)[0], cells)
 
 
 def score(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -17,7 +17,7 @@ from hashlib import blake2b
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,16 @@ from visir.evaluation.significance import corrected
 from visir.files import json_bytes
 from visir.fingerprint import DIGEST_BYTES, hash_json
 from visir.progress import Progress
-from visir.sessions.examples import Sample, Setting, draw
+from visir.sessions.examples import (
+    MIN_PAGES,
+    SETTINGS,
+    CountedPages,
+    DwellTimes,
+    Sample,
+    Setting,
+    SettingFrom,
+    draw,
+)
 from visir.sessions.features import FEATURE_SETS, FEATURES, FeatureState, LearntFeatures, SessionFeature, features_of
 from visir.sessions.prediction.models import (
     MEASURES,
@@ -42,8 +51,13 @@ from visir.sessions.prediction.models import (
 )
 from visir.sessions.prediction.purchase_model import use_by_samples
 from visir.sessions.table_labels import Bools, Floats, SessionExamples
-from visir.storage import MANIFEST, FolderKind, Manifest, counted, put, read_written_json
+from visir.storage import FolderKind, Manifest, put, read_written_json
+from visir.studies.experiment import CellFolder
 from visir.threads import usable_cores
+
+if TYPE_CHECKING:
+    pass
+
 
 # What the random forest uses (Figure 6.6): impurity and permutation importance of each feature.
 
@@ -155,11 +169,12 @@ def run_study(
         for step in sample.steps
         if scheme != "ungrouped" or step in UNGROUPED_STEPS
     ]
-    finished = counted(out / "cells", CELLS)
-    missing = [cell for cell in cells if cell.file not in finished or not (out / "cells" / cell.file).is_file()]
+    folder = CellFolder(out / "cells", CELLS)
+    finished = set(folder.names())
+    missing = [cell for cell in cells if cell.file not in finished]
     if missing:
-        _run(missing, drawn, plan, out, jobs)
-    return [load_cell(out / "cells" / cell.file) for cell in cells]
+        _run(missing, drawn, plan, folder, jobs)
+    return [_load(folder, cell.file) for cell in cells]
 
 
 def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
@@ -172,16 +187,12 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
             code="not-folder-prediction-study",
         )
     Manifest.read(out, STUDY)
-    cells = out / "cells"
-    names = Manifest.read(cells, CELLS).files if (cells / MANIFEST).is_file() else {}
-    return read_written_json(out / "study.json"), [
-        load_cell(cells / name) for name in sorted(names) if (cells / name).is_file()
-    ]
+    cells = CellFolder(out / "cells", CELLS)
+    return read_written_json(out / "study.json"), [_load(cells, name) for name in cells.names()]
 
 
-def load_cell(path: Path) -> PredictionCell:
-    """One finished cell."""
-    return PredictionCell(**read_written_json(path))
+def _load(cells: CellFolder, name: str) -> PredictionCell:
+    return PredictionCell(**read_written_json(cells.path / name))
 
 
 def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
@@ -226,7 +237,11 @@ def _plain(record: Any) -> Any:
 
 
 def _run(
-    cells: Sequence[PredictionCell], drawn: dict[Setting, SessionExamples], plan: StudyPlan, out: Path, jobs: int | None
+    cells: Sequence[PredictionCell],
+    drawn: dict[Setting, SessionExamples],
+    plan: StudyPlan,
+    folder: CellFolder,
+    jobs: int | None,
 ) -> None:
     workers = min(jobs or usable_cores(), len(cells))
     if workers == 1:
@@ -235,7 +250,7 @@ def _run(
         _set_input(drawn, plan)
         with threadpool_limits(1), Progress("purchase intent", len(cells), "cells") as advance:
             for cell in cells:
-                _write_cell(_run_cell(cell), out)
+                _write_cell(_run_cell(cell), folder)
                 advance()
         return
     pool = ProcessPoolExecutor(
@@ -244,15 +259,15 @@ def _run(
     with pool, Progress("purchase intent", len(cells), "cells") as advance:
         try:
             for done in as_completed([pool.submit(_run_cell, cell) for cell in cells]):
-                _write_cell(done.result(), out)
+                _write_cell(done.result(), folder)
                 advance()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _write_cell(cell: PredictionCell, out: Path) -> None:
-    put(out / "cells", CELLS, {cell.file: json_bytes(asdict(cell))})
+def _write_cell(cell: PredictionCell, folder: CellFolder) -> None:
+    folder.put({cell.file: json_bytes(asdict(cell))})
 
 
 _worker_input: tuple[dict[Setting, SessionExamples], StudyPlan]  # what a worker process works on
@@ -556,3 +571,62 @@ def _ratio(group: Sequence[PredictionCell]) -> float:
 def _mean(values: Sequence[float | None]) -> float | None:
     defined = [value for value in values if value is not None]
     return float(np.mean(defined)) if defined else None
+
+
+def predict(
+    sessions: str | Path,
+    out: str | Path,
+    *,
+    settings: Sequence[Setting] = SETTINGS,
+    n: int | Mapping[Setting, int] | None = None,
+    models: Sequence[str] = MODELS,
+    folds: int = 10,
+    schemes: Sequence[Scheme] = SCHEMES,
+    min_pages: int = MIN_PAGES,
+    counted_pages: CountedPages = "before order",
+    setting_from: SettingFrom = "start",
+    dwell_times: DwellTimes = "left pages",
+    seed: int = 0,
+    jobs: int | None = None,
+) -> Summary:
+    """Compare models and feature sets at every step of a session (thesis section 6.5).
+
+    Args:
+        sessions: A folder that `visir.sessions.make` wrote.
+        out: The study's folder; an interrupted study goes on in it.
+        settings: "anonymous", "identified", or both.
+        n: So many sessions for each setting, or by setting; the thesis has 22,982 anonymous and 6,319 identified.
+        models: Among "rf", "lr", "knn", "svm", "mlp", "gbdt".
+        folds: Folds of the cross-validation.
+        schemes: How sessions are split: "grouped", "temporal", "ungrouped".
+        min_pages: Pages that a session must have; steps end two before.
+        counted_pages: Which pages count.
+        setting_from: What the setting follows from.
+        dwell_times: Which dwell times are known at a step; see `visir.sessions.features`.
+        seed: Of samples, folds and models.
+        jobs: Processes; by default one per core.
+
+    Returns:
+        Means over folds, and what more features bring, with intervals.
+
+    Raises:
+        ConfigurationError: Values do not fit; all faults are listed.
+        VisirError: No session qualifies.
+
+    Example:
+        >>> from visir.sessions import generate, make
+        >>> _ = generate("shop", 1000)
+        >>> sessions = make("shop/events", "sessions", mapping="shop/mapping.toml")
+        >>> summary = predict(sessions, "study", settings=["anonymous"], models=["lr"], folds=2, schemes=["grouped"],
+        ...                   min_pages=4, jobs=1)
+        >>> sorted({row.model for row in summary.rows})
+        ['lr']
+    """
+    sizes = dict(n) if isinstance(n, Mapping) else dict.fromkeys(settings, n)
+    samples = tuple(
+        Sample(setting, sizes.get(setting), seed, min_pages, counted_pages, setting_from, dwell_times)
+        for setting in settings
+    )
+    plan = StudyPlan(samples, tuple(models), folds, tuple(schemes), seed)
+    cells = run_study(sessions, plan, out, jobs=jobs)
+    return summarise(load_study(out)[0], cells)
