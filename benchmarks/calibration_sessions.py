@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.sessions import generate, load_mapping, sessionise
-from visir.sessions.description.journeys import LengthCounts, percentile_cell
+from visir.sessions.description.outcomes import percentile_cell
+from visir.sessions.description.session_log import LengthCounts
 from visir.sessions.description.statistic import Moments, StatisticCell, dominated_note, mean, share, standardised
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of

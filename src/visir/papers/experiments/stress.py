@@ -160,7 +160,6 @@ class LogsExperiment(Experiment):
     def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
         from visir.evaluation.stress.jaccard import GROUPS as SETS
         from visir.evaluation.stress.logs import stress_logs
-        from visir.papers.verdicts import jaccard_draws
 
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
         if not (folder / "t2i" / f"{PLAIN}.parquet").is_file():

@@ -6,8 +6,9 @@ visitor is in one bucket: sums over visitors are sums over buckets, and memory f
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.sessions.definition import zone_fault
-from visir.sessions.description.statistic import Moments
+from visir.sessions.description.statistic import (
+    Moments,
+)
 from visir.sessions.source import duckdb_engine
 from visir.sessions.sql import local_sql, parts_of, path_literal, table_of, weekday_sql
 from visir.storage import Scratch, read_written_json
@@ -179,6 +182,37 @@ class SessionLog:
             for base_value, sums in total.items()
         }
 
+    @cached_property
+    def lengths(self) -> dict[tuple[str, bool], LengthCounts]:
+        """The lengths of the sessions of each device and outcome; memory follows the number of different lengths."""
+        added: dict[tuple[str, bool], dict[int, tuple[int, ...]]] = defaultdict(dict)
+        visits: dict[tuple[str, bool], tuple[int, ...]] = {}
+        unit = "unit, device, purchase"
+        for _ in self.buckets("visitors"):
+            self.db.execute(
+                "CREATE OR REPLACE TEMP TABLE counted AS SELECT *, sum(y) OVER w AS c, sum(y) OVER (PARTITION BY "
+                f"{unit}) AS n FROM (SELECT {unit}, length, count(*) AS y FROM bucket WHERE device IS NOT NULL "
+                f"GROUP BY {unit}, length) WINDOW w AS (PARTITION BY {unit} ORDER BY length DESC)"
+            )
+            for device, bought, length, *sums in self.rows(
+                "SELECT device, purchase, length, sum(y), sum(c * c - (c - y) * (c - y)), sum(y * n) FROM counted "
+                "GROUP BY 1, 2, 3"
+            ):
+                of_group = added[str(device), bool(bought)]
+                of_group[int(length)] = _sum(of_group.get(int(length)), sums)
+            for device, bought, *sums in self.rows(
+                "SELECT device, purchase, sum(n), sum(n * n), count(*) FROM "
+                f"(SELECT {unit}, any_value(n) AS n FROM counted GROUP BY {unit}) GROUP BY 1, 2"
+            ):
+                visits[str(device), bool(bought)] = _sum(visits.get((str(device), bool(bought))), sums)
+        return {
+            key: LengthCounts.of(
+                [(length, y, yy, yn) for length, (y, yy, yn) in sorted(lengths.items())], (n, nn, units)
+            )
+            for key, lengths in sorted(added.items())
+            for n, nn, units in [visits[key]]
+        }
+
     def _buckets(self, by: By) -> Path:
         """The sessions, hashed by unit; written on the first call."""
         if (self.scratch.path / by).exists():
@@ -276,3 +310,44 @@ def _without(
 def _add(sums: list[float], more: list[Any]) -> None:
     for position, value in enumerate(more):
         sums[position] += int(value)
+
+
+@dataclass(frozen=True)
+class LengthCounts:
+    """Sessions of one device and outcome."""
+
+    lengths: list[int]  # the lengths that occur, ascending
+    longer_moments: list[Moments]  # of the share longer than each of them; the last is of none
+    every: Moments  # of all sessions, as the share longer than nothing
+
+    @classmethod
+    def of(cls, added: Sequence[tuple[int, int, int, int]], visits: tuple[int, int, int]) -> LengthCounts:
+        """The counts of lengths, and of what each of them adds to sums over visitors."""
+        # A visitor with c sessions of at least this length and b longer ones adds c² − b² to Σ y² at this length. So
+        # the moments at every length are sums from the longest down.
+        sums, longer = (0, 0, 0), []
+        for _, *more in reversed(added):
+            longer.append(Moments(*sums, *visits))
+            sums = (sums[0] + more[0], sums[1] + more[1], sums[2] + more[2])
+        return cls([length for length, *_ in added], longer[::-1], Moments(*sums, *visits))
+
+    @property
+    def n(self) -> int:
+        """How many sessions there are."""
+        return int(self.every.n)
+
+    def longer(self, length: int) -> Moments:
+        """Sessions longer than `length` actions, among all."""
+        position = bisect_right(self.lengths, length)
+        return self.longer_moments[position - 1] if position else self.every
+
+    def percentile(self, fraction: float) -> int:
+        """The smallest length that at least this fraction of the sessions does not exceed."""
+        most = self.n - fraction * self.n + 1e-9
+        # Fewer and fewer sessions are longer: the first length that few enough exceed.
+        position = bisect_left(self.longer_moments, -most, key=lambda moments: -moments.y)
+        return self.lengths[min(position, len(self.lengths) - 1)]
+
+
+def _sum(before: tuple[int, ...] | None, more: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(value) + (before[place] if before else 0) for place, value in enumerate(more))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -96,6 +96,43 @@ class Statistic(Tabular, Plotted, view="visir.sessions.reports.statistic"):
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {key: value for key, value in asdict(self).items() if key not in ("sums", "linked", "together", "rest")}
+
+
+NEEDS = {
+    "customer": ("customer", "the log names no customer"),
+    "browsers": ("customer", "the log names no customer, and a visitor is one browser"),
+    "device": ("device", "the log names no device"),
+    "channel": ("channel", "the log names no channel"),
+    "query": ("query", "the log records no search"),
+}
+"""What must be known in some session, and what is said where it is not."""
+
+
+@dataclass(frozen=True)
+class StatisticEntry:
+    """A table or figure of the thesis: what it is called, what a log must hold for it, and how it is computed."""
+
+    name: str
+    title: str
+    source: str
+    corner: str
+    compute: Callable[[Any, StatisticEntry], Statistic]  # of a `SessionLog`
+    needs: tuple[str, ...] = ()  # of `NEEDS`
+
+    def of(self, log: Any) -> Statistic:
+        """The statistic of a log, or why the log cannot tell it."""
+        for column, reason in map(NEEDS.__getitem__, self.needs):
+            if not log.known_counts[column]:
+                return self.without(reason)
+        return self.compute(log, self)
+
+    def statistic(self, **values: Any) -> Statistic:
+        """The statistic with these rows, columns and cells."""
+        return Statistic(self.name, self.title, self.source, **{"corner": self.corner, **values})
+
+    def without(self, why: str) -> Statistic:
+        """The statistic that cannot be computed from this log, with the reason."""
+        return Statistic.without(self.name, self.title, self.source, why)
 
 
 def percent(count: int, whole: int) -> float | None:

@@ -20,7 +20,7 @@ from visir.options import split_options
 from visir.reports.plots import DASHES, FAINT, INK, SERIES, drawing
 from visir.sessions.description import Statistic, StatisticCell
 from visir.sessions.description.describe import statistics_of
-from visir.sessions.description.journeys import BUYING, OTHER, OUTCOME_LABELS
+from visir.sessions.description.outcomes import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.description.session_log import open_log
 from visir.sessions.reports.intent import MARKERS
 from visir.sessions.reports.statistic import outcome_bars, survival, transition_diagram, transition_map

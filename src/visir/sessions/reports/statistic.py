@@ -13,7 +13,7 @@ from visir.reports.plots import DASHES, FAINT, INK, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.description import Statistic, StatisticCell
-from visir.sessions.description.journeys import BUYING, OTHER, OUTCOME_LABELS, RATE
+from visir.sessions.description.outcomes import BUYING, OTHER, OUTCOME_LABELS, RATE
 
 if TYPE_CHECKING:
     import pyarrow as pa
