@@ -98,8 +98,7 @@ class CategoryInfoNCE(nn.Module):
         return settings.balance * to_category + (1 - settings.balance) * to_product
 
     def levels(self, pairs: VectorPairs) -> Tensor:
-        """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: it is
-        right."""
+        """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: right."""
         # In another tree there is none: one level above the root, depth(j) in all.
         if pairs.classes is None:
             raise ConfigurationError(

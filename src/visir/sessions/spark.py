@@ -67,8 +67,7 @@ def log_session(spark: SparkSession) -> SparkSession:
 def numbered_rows(
     session: SparkSession, files: Sequence[str | Path], mapping: LogMapping
 ) -> tuple[DataFrame, list[str], int]:
-    """The mapping's columns with the number of each row, from 1 (Parquet knows a row's place in its file); their names
-    in the log; and how many rows there are."""
+    """The mapping's columns with the number of each row, from 1; their names in the log; how many rows there are."""
     # Spark's own names are c0, c1, …: PySpark cannot call a column by every name.
     from pyspark.sql import functions as f
 
@@ -176,8 +175,7 @@ _PURPOSE = "Finding sessions with Spark"
 
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
-    """What `spark_sessions` gives: frames with the columns of the files of docs/reference/session-logs.md, and the
-    counts."""
+    """Frames with the columns of the files of docs/reference/session-logs.md, and the counts."""
 
     sessions: DataFrame
     events: DataFrame

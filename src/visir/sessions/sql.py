@@ -20,8 +20,7 @@ def path_literal(path: str | Path) -> str:
 
 
 def source_literal(path: str | Path) -> str:
-    """A file that is read, by its very name, as a text literal: DuckDB takes `*`, `?` and `[` for patterns, `~` at the
-    beginning for the home folder."""
+    """A file that is read, by its very name, as a text literal: to DuckDB *, ?, [ are patterns, ~ the home folder."""
     return text_literal(file_pattern(path))
 
 

@@ -305,8 +305,7 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
 
 
 def _loss(model: Any, scale: Tensor, image: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-    """The contrastive loss plus twice the matching loss of each pair, and of its image and its text with another
-    one."""
+    """The contrastive loss plus twice the matching loss of each pair, and of its image and text with another."""
     # image: (n, t, width) tokens of the images.
     import torch
     from torch.nn.functional import cross_entropy, normalize

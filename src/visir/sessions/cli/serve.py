@@ -231,11 +231,7 @@ class _Lines:
         self._is_json: bool | None = None  # by the first line
 
     def rows(self, checks: bool) -> Iterator[list[dict[str, Any]]]:
-        """The rows of each piece of the stream.
-
-        Args:
-            checks: Whether the rows are events, which have certain columns.
-        """
+        """The rows of each piece of the stream; `checks`: they are events, which have certain columns."""
         rest = b""
         number = 0
         while piece := self._stream.read1(_BYTES):  # type: ignore[attr-defined]

@@ -157,8 +157,7 @@ def difference_of(
 
 
 def _is_open(pair: Pair, kind: Kind) -> bool:
-    """Whether there are too few cases: were both groups alike, one would have fewer than five of a kind (Cochran
-    1954)."""
+    """Whether there are too few cases: were both groups alike, one would have fewer than five (Cochran 1954)."""
     # For a mean: whether a group has fewer than five visitors, or nothing was counted at all.
     groups = (pair.first, pair.second)
     if any(group.units < 2 for group in groups):

@@ -103,8 +103,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 
 def weekdays(log: SessionLog, entry: StatisticEntry) -> Statistic:
-    """Shares of all purchase sessions and of all non-purchase sessions by the day they begin, in the log's time
-    zone."""
+    """Shares of all purchase sessions and of all others by the day they begin, in the log's time zone."""
     # The thesis covers 28 days, four of each. A log that has more Mondays than Sundays has more sessions on Mondays for
     # that alone, so the last column counts the days.
     keys = range(1, 8)

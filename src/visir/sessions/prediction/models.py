@@ -284,16 +284,7 @@ def fit(
     *,
     seed: int = 0,
 ) -> FittedClassifier:
-    """Fit one of `MODELS`.
-
-    Args:
-        model: Its name.
-        features: The features of the columns.
-        states: What each feature learnt.
-        matrix: (n, features) of the training rows, NaN where a value is missing.
-        purchase: (n,) whether each session holds an order.
-        seed: Of the model.
-    """
+    """Fit one of `MODELS` to (n, features) of the training rows (NaN: no value) and (n,) whether each holds an order."""
     require("sklearn", extra="sessions", purpose="Predicting purchases")
     share = float(purchase.mean())
     plain = for_trees(matrix)

@@ -288,16 +288,9 @@ class ScoreService:
 def create_app(
     service: ScoreService, settings: ScoreSettings | None = None, *, log: ServiceLog | None = None
 ) -> FastAPI:
-    """The service as an ASGI application: `POST /v1/events`, `GET /health`, `/v1/health` and `/metrics`.
-
-    Args:
-        service: What answers. Its state is saved when the application ends.
-        settings: Of its front; without, it has no tokens and takes any host name.
-        log: Where requests and events go. Default: JSON lines on standard error.
-
-    Raises:
-        TokenError: The folder of tokens cannot be read.
-    """
+    """The service as an ASGI application: `POST /v1/events`, `GET /health`, `/v1/health` and `/metrics`."""
+    # Its state is saved when the application ends. Without `settings` it has no tokens and takes any host name; without
+    # `log`, requests and events go to standard error as JSON lines.
     settings, metrics = settings or ScoreSettings(), FrontMetrics()
     turns = _Turns(settings.queue, metrics)
 

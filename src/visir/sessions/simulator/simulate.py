@@ -178,8 +178,7 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
 def fill(
     causes: CauseArrays, first: int, last: int, most_sessions: int, rows: SimulationArrays
 ) -> tuple[int, int, int, bool]:
-    """Fill `rows`; returns the next person, the numbers of events and sessions, and whether there was too little
-    room."""
+    """Fill `rows`; the next person, the numbers of events and sessions, and whether there was too little room."""
     # What a session may need at most is free before it begins, so nothing is ever written behind the end.
     state = np.zeros(1, np.uint64)
     slots, starts = np.zeros(MOST_SESSIONS, np.int64), np.zeros(MOST_SESSIONS, np.int64)
@@ -245,8 +244,7 @@ def fill(
 
 @dataclass(frozen=True)
 class SimulatedPeople:
-    """What a range of people did: arrays of events and of sessions (see `SimulationArrays`), in the order of people and
-    time."""
+    """What a range of people did: arrays of events and of sessions (`SimulationArrays`), by person and time."""
 
     events: dict[str, NDArray[Any]]
     sessions: dict[str, NDArray[Any]]
