@@ -656,7 +656,8 @@ def tree(comparison: StudyComparison) -> tuple[TreeLeaf, ...]:
         measured = [
             pair
             for pair in comparison.measured_pairs
-            if (_task(_label_of(pair, comparison)), pair.collection) == (task, collection)
+            if (_task(pair.higher if comparison.study.pairs == "labels" else pair.label), pair.collection)
+            == (task, collection)
         ]
         if judged or measured:
             agreements = [pair.agrees for pair in measured if pair.agrees is not None]
@@ -753,8 +754,3 @@ def _key(value: ValueComparison) -> tuple[str, str, str]:
 
 def _task(label: str) -> str:
     return TASKS.get(label.partition(" ")[0], "neither task")
-
-
-def _label_of(pair: PairOrder, comparison: StudyComparison) -> str:
-    """The label of a pair; where labels are compared, both name the same task."""
-    return pair.higher if comparison.study.pairs == "labels" else pair.label

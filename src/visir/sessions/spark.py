@@ -79,7 +79,7 @@ def numbered_rows(
     log = plainly.parquet(*addresses.values())
     rows_sql(mapping, "log", log.columns)  # names that the log does not have
     names = dict.fromkeys(name for columns in mapping.raw.values() for name in columns if name in log.columns)
-    columns = [f.col(_quoted_for_spark(name)).alias(f"c{number}") for number, name in enumerate(names)]
+    columns = [f.col("`" + name.replace("`", "``") + "`").alias(f"c{number}") for number, name in enumerate(names)]
     place = (f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file"))
     where = log.select(*columns, *place)
     rows = {_plain(unquote(row["file_of_row"])): row for row in where.groupBy("file_of_row").count().collect()}
@@ -147,10 +147,6 @@ def reason_of(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes or lines)[-1 if causes else 0]
-
-
-def _quoted_for_spark(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _address(file: Path | str) -> str:

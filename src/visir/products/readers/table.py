@@ -353,7 +353,7 @@ def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[obje
         except orjson.JSONDecodeError as fault:
             draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
             return
-    if isinstance(value, Mapping) and not _is_entry(value):
+    if isinstance(value, Mapping) and not ("value" in value and set(value) <= {"name", "key", "value"}):
         yield from value.items()
         return
     for entry in value if isinstance(value, list) else [value] if isinstance(value, Mapping) else []:
@@ -377,11 +377,6 @@ def first_of(value: object) -> object:
     if isinstance(value, str) and "://" in value:
         return value.split("|")[0]
     return value
-
-
-def _is_entry(value: Mapping[Any, Any]) -> bool:
-    """One {name, value} that stands where a list of them would."""
-    return "value" in value and set(value) <= {"name", "key", "value"}
 
 
 def _levels(row: Mapping[str, Any], columns: Iterable[str]) -> list[object]:
