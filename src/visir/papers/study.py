@@ -115,7 +115,7 @@ class Study(Settings):
         return None if self.published is None else open_table(self.published)
 
     def published_numbers(self, rows: Sequence[tuple[str, str]] = ()) -> dict[ValueKey, float]:
-        """Every published number; of a figure, what its text prints, or the values behind it where they are available."""
+        """Every published number; of a figure, what its text prints, or the values behind it where they are there."""
         # A plain table names no collections: where the rows, (system, collection), do, its numbers are repeated for
         # each of these. Numbers of other tables are repeated for all that stands for theirs (`row_of`).
         table = self.table()
