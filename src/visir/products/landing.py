@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -113,15 +113,10 @@ def landing_page(
     rows = _rows_of(tree, names, faults)
     attribute = _price_attribute(catalogue, price, faults)
     raise_faults(ConfigurationError, f"{catalogue.name}: no landing page", faults)
-    own = tree.rows(catalogue.products["category_id"])
-    row_of = {product: row for row, product in enumerate(catalogue.products["id"].to_pylist())}
-    chosen, systems = [], []
-    for row in rows:
-        answer = _every_product(catalogue, tree.names[row], system, text, device, store)
-        systems.append(answer.system)
-        chosen.append(_category(tree, row, own, row_of, answer, k, related, relatives, diverse))
-    shown = {product for category in chosen for product in (*category.products, *category.related)}
-    return LandingPage(catalogue, systems[0], tuple(chosen), _prices(catalogue, attribute, shown))
+    ranked = _ranked(catalogue, tree, rows, system, text, device, store)
+    chosen = tuple(category.shown(k, related, relatives, diverse) for category in ranked)
+    products = {product for category in chosen for product in (*category.products, *category.related)}
+    return LandingPage(catalogue, ranked[0].answer.system, chosen, _prices(catalogue, attribute, products))
 
 
 def related_products(
@@ -175,24 +170,10 @@ def related_products(
     _check_relatives(relatives, faults)
     rows = _rows_of(tree, [category], faults)
     raise_faults(ConfigurationError, f"{catalogue.name}: no related products", faults)
-    answer = _every_product(catalogue, tree.names[rows[0]], system, text, device, store)
-    own = tree.rows(catalogue.products["category_id"])
-    row_of = {product: row for row, product in enumerate(catalogue.products["id"].to_pylist())}
-    names = _related(tree, rows[0], own, row_of, answer, k, relatives, per_category)
-    scores = dict(answer.products)
-    ranking = tuple((name, scores[name]) for name in names)
-    return ProductAnswer(answer.query, answer.system, answer.unit, ranking, None, catalogue, answer.changes)
-
-
-def _every_product(
-    catalogue: Catalogue,
-    name: str,
-    system: System,
-    text: TextOptions | None,
-    device: str | None,
-    store: Store | None,
-) -> ProductAnswer:
-    return search(catalogue, name, system, max(1, catalogue.products.num_rows), text=text, device=device, store=store)
+    [ranked] = _ranked(catalogue, tree, rows, system, text, device, store)
+    scores = dict(ranked.answer.products)
+    ranking = tuple((name, scores[name]) for name in ranked.elsewhere(k, relatives, per_category))
+    return replace(ranked.answer, products=ranking, right=None)
 
 
 def _check_relatives(relatives: str, faults: list[str]) -> None:
@@ -223,39 +204,78 @@ def _rows_of(tree: CategoryTree, names: Sequence[str], faults: list[str]) -> lis
     return rows
 
 
-def _category(
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """All products of a catalogue, ranked for the name of one category."""
+
+    tree: CategoryTree
+    row: int  # of the category
+    own: NDArray[np.int64]  # (n,) the category of each product
+    row_of: dict[str, int]  # product → its row
+    answer: ProductAnswer
+
+    def shown(self, k: int, related: int, relatives: Relatives, diverse: bool) -> LandingCategory:
+        """The category as a landing page shows it."""
+        tree, row = self.tree, self.row
+        inside = tree.contains(np.array(row), self.own)
+        ranked = [product for product, _ in self.answer.products if inside[self.row_of[product]]]
+        names = list(self.row_of)
+        members = ranked + sorted({names[at] for at in np.flatnonzero(inside)} - set(ranked))
+        below = np.flatnonzero(tree.parents == row)
+        level = tree.depths[row]
+        owners = {product: self.own[self.row_of[product]] for product in members}
+        child_of = {
+            product: int(tree.paths[owner, level]) if tree.depths[owner] > level else NONE
+            for product, owner in owners.items()
+        }
+        if diverse:
+            members = in_turn(members, [child_of[product] for product in members])
+        counts = Counter(child_of.values())
+        return LandingCategory(
+            tree.ids[row],
+            tuple(tree.names[above] for above in [*tree.ancestors(row).tolist(), row]),
+            tuple((tree.names[child], counts[child]) for child in below.tolist() if counts[child]),
+            int(inside.sum()),
+            tuple(members[:k]),
+            tuple(self.elsewhere(related, relatives, 2)) if related else (),
+        )
+
+    def elsewhere(self, k: int, relatives: Relatives, per_category: int) -> list[str]:
+        """The best products of categories that are not too near."""
+        tree, here = self.tree, np.array(self.row)
+        near = tree.contains(here, self.own) | tree.contains(self.own, here)
+        parent = int(tree.parents[self.row])
+        if relatives == "siblings" and parent != NONE:
+            near |= tree.contains(np.array(parent), self.own)
+        if relatives == "tree":
+            near |= tree.same_tree(here, self.own)
+        counts: Counter[int] = Counter()
+        chosen: list[str] = []
+        for product, _ in self.answer.products:
+            owner = int(self.own[self.row_of[product]])
+            if near[self.row_of[product]] or counts[owner] >= per_category:
+                continue
+            counts[owner] += 1
+            chosen.append(product)
+            if len(chosen) == k:
+                break
+        return chosen
+
+
+def _ranked(
+    catalogue: Catalogue,
     tree: CategoryTree,
-    row: int,
-    own: NDArray[np.int64],
-    row_of: dict[str, int],
-    answer: ProductAnswer,
-    k: int,
-    related: int,
-    relatives: Relatives,
-    diverse: bool,
-) -> LandingCategory:
-    inside = tree.contains(np.array(row), own)
-    ranked = [product for product, _ in answer.products if inside[row_of[product]]]
-    names = list(row_of)
-    members = ranked + sorted({names[at] for at in np.flatnonzero(inside)} - set(ranked))
-    below = np.flatnonzero(tree.parents == row)
-    child_of = {
-        product: int(tree.paths[own[row_of[product]], tree.depths[row]])
-        if tree.depths[own[row_of[product]]] > tree.depths[row]
-        else NONE
-        for product in members
-    }
-    if diverse:
-        members = in_turn(members, [child_of[product] for product in members])
-    counts = Counter(child_of.values())
-    return LandingCategory(
-        tree.ids[row],
-        tuple(tree.names[above] for above in [*tree.ancestors(row).tolist(), row]),
-        tuple((tree.names[child], counts[child]) for child in below.tolist() if counts[child]),
-        int(inside.sum()),
-        tuple(members[:k]),
-        tuple(_related(tree, row, own, row_of, answer, related, relatives, 2)) if related else (),
-    )
+    rows: Sequence[int],
+    system: System,
+    text: TextOptions | None,
+    device: str | None,
+    store: Store | None,
+) -> list[_Ranked]:
+    """All products for each of these categories."""
+    every, ids = max(1, catalogue.products.num_rows), catalogue.products["id"].to_pylist()
+    own, row_of = tree.rows(catalogue.products["category_id"]), {product: at for at, product in enumerate(ids)}
+    answers = (search(catalogue, tree.names[r], system, every, text=text, device=device, store=store) for r in rows)
+    return [_Ranked(tree, row, own, row_of, answer) for row, answer in zip(rows, answers, strict=True)]
 
 
 def in_turn(ranked: Sequence[str], groups: Sequence[int]) -> list[str]:
@@ -266,35 +286,6 @@ def in_turn(ranked: Sequence[str], groups: Sequence[int]) -> list[str]:
         turns.append(seen[group])
         seen[group] += 1
     return [ranked[at] for at in np.argsort(turns, kind="stable")]
-
-
-def _related(
-    tree: CategoryTree,
-    row: int,
-    own: NDArray[np.int64],
-    row_of: dict[str, int],
-    answer: ProductAnswer,
-    k: int,
-    relatives: Relatives,
-    per_category: int,
-) -> list[str]:
-    near = tree.contains(np.array(row), own) | tree.contains(own, np.array(row))
-    parent = int(tree.parents[row])
-    if relatives == "siblings" and parent != NONE:
-        near |= tree.contains(np.array(parent), own)
-    if relatives == "tree":
-        near |= tree.same_tree(np.array(row), own)
-    counts: Counter[int] = Counter()
-    chosen = []
-    for product, _ in answer.products:
-        at = row_of[product]
-        if near[at] or counts[int(own[at])] >= per_category:
-            continue
-        counts[int(own[at])] += 1
-        chosen.append(product)
-        if len(chosen) == k:
-            break
-    return chosen
 
 
 def _price_attribute(catalogue: Catalogue, price: str | None, faults: list[str]) -> str | None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 150
 LEAVES = 8
-TREES_LEARNING_RATE = 0.05
+LEARNING_RATE = 0.05
 LEAF_ROWS = 50
 L2 = 10.0
 """Chosen on one log (`shop-events`, sessions before 4 March); few purchases need slow and shallow trees."""
@@ -69,7 +69,7 @@ class BoostedTrees:
         model = sklearn.ensemble.HistGradientBoostingClassifier(
             max_leaf_nodes=LEAVES,
             max_iter=ROUNDS,
-            learning_rate=TREES_LEARNING_RATE,
+            learning_rate=LEARNING_RATE,
             l2_regularization=L2,
             min_samples_leaf=LEAF_ROWS,
             early_stopping=False,
@@ -143,7 +143,7 @@ class BoostedTrees:
 
 HIDDEN = 32
 BATCH = 128
-LEARNING_RATE = 1e-3
+GRU_LEARNING_RATE = 1e-3
 WEIGHT_DECAY = 0.01
 DROPOUT = 0.2
 MAX_EPOCHS = 40
@@ -282,7 +282,7 @@ def _train(
             torch.nn.init.constant_(head.bias, float(np.log((share + 1e-4) / (1 - share + 1e-4))))
             drop, loss_of = torch.nn.Dropout(DROPOUT), torch.nn.BCEWithLogitsLoss()
             parameters = [*gru.parameters(), *head.parameters()]
-            optimiser = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+            optimiser = torch.optim.AdamW(parameters, lr=GRU_LEARNING_RATE, weight_decay=WEIGHT_DECAY)
 
             def loss_on(part: Any, dropped: bool) -> torch.Tensor:
                 length = int(mask[part].any(dim=0).sum())  # no batch is longer than its longest session
