@@ -130,8 +130,8 @@ class SessionLog:
         Returns:
             base → cell → moments, in no order.
         """
-        y: dict[Any, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
-        n: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
+        y: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: _sums(3))
+        n = _sums(3)
         for _ in self.buckets(by):
             self.db.execute(
                 f"CREATE OR REPLACE TEMP TABLE counted AS SELECT *, sum(y) OVER (PARTITION BY unit, base) AS n FROM ("
@@ -149,12 +149,7 @@ class SessionLog:
             ):
                 _add(n[base_value], sums)
         return {
-            base_value: {
-                cell_value: Moments(
-                    sums[0], sums[1], sums[2], n[base_value][0], n[base_value][1], int(n[base_value][2])
-                )
-                for cell_value, sums in cells.items()
-            }
+            base_value: {cell_value: Moments(*sums, *n[base_value]) for cell_value, sums in cells.items()}
             for base_value, cells in y.items()
         }
 
@@ -169,7 +164,7 @@ class SessionLog:
         Returns:
             base → moments whose y / n is the mean per session.
         """
-        total: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
+        total = _sums(6)
         for _ in self.buckets("visitors"):
             for base_value, *sums in self.rows(
                 "SELECT base, sum(y), sum(y * y), sum(y * n), sum(n), sum(n * n), count(*) FROM ("
@@ -177,16 +172,12 @@ class SessionLog:
                 "GROUP BY 1, 2) GROUP BY 1"
             ):
                 _add(total[base_value], sums)
-        return {
-            base_value: Moments(sums[0], sums[1], sums[2], sums[3], sums[4], int(sums[5]))
-            for base_value, sums in total.items()
-        }
+        return {base_value: Moments(*sums) for base_value, sums in total.items()}
 
     @cached_property
     def lengths(self) -> dict[tuple[str, bool], LengthCounts]:
         """The lengths of the sessions of each device and outcome; memory follows the number of different lengths."""
-        added: dict[tuple[str, bool], dict[int, tuple[int, ...]]] = defaultdict(dict)
-        visits: dict[tuple[str, bool], tuple[int, ...]] = {}
+        added, visits = _sums(3), _sums(3)
         unit = "unit, device, purchase"
         for _ in self.buckets("visitors"):
             self.db.execute(
@@ -198,19 +189,17 @@ class SessionLog:
                 "SELECT device, purchase, length, sum(y), sum(c * c - (c - y) * (c - y)), sum(y * n) FROM counted "
                 "GROUP BY 1, 2, 3"
             ):
-                of_group = added[str(device), bool(bought)]
-                of_group[int(length)] = _sum(of_group.get(int(length)), sums)
+                _add(added[str(device), bool(bought), int(length)], sums)
             for device, bought, *sums in self.rows(
                 "SELECT device, purchase, sum(n), sum(n * n), count(*) FROM "
                 f"(SELECT {unit}, any_value(n) AS n FROM counted GROUP BY {unit}) GROUP BY 1, 2"
             ):
-                visits[str(device), bool(bought)] = _sum(visits.get((str(device), bool(bought))), sums)
+                _add(visits[str(device), bool(bought)], sums)
         return {
             key: LengthCounts.of(
-                [(length, y, yy, yn) for length, (y, yy, yn) in sorted(lengths.items())], (n, nn, units)
+                [(length, *sums) for (*of, length), sums in sorted(added.items()) if (*of,) == key], of_key
             )
-            for key, lengths in sorted(added.items())
-            for n, nn, units in [visits[key]]
+            for key, of_key in sorted(visits.items())
         }
 
     def _buckets(self, by: By) -> Path:
@@ -307,7 +296,11 @@ def _without(
     return copies
 
 
-def _add(sums: list[float], more: list[Any]) -> None:
+def _sums(size: int) -> defaultdict[Any, list[int]]:
+    return defaultdict(lambda: [0] * size)
+
+
+def _add(sums: list[int], more: Sequence[Any]) -> None:
     for position, value in enumerate(more):
         sums[position] += int(value)
 
@@ -321,14 +314,14 @@ class LengthCounts:
     every: Moments  # of all sessions, as the share longer than nothing
 
     @classmethod
-    def of(cls, added: Sequence[tuple[int, int, int, int]], visits: tuple[int, int, int]) -> LengthCounts:
+    def of(cls, added: Sequence[Sequence[int]], visits: Sequence[int]) -> LengthCounts:
         """The counts of lengths, and of what each of them adds to sums over visitors."""
         # A visitor with c sessions of at least this length and b longer ones adds c² − b² to Σ y² at this length. So
         # the moments at every length are sums from the longest down.
-        sums, longer = (0, 0, 0), []
+        sums, longer = [0, 0, 0], []
         for _, *more in reversed(added):
             longer.append(Moments(*sums, *visits))
-            sums = (sums[0] + more[0], sums[1] + more[1], sums[2] + more[2])
+            _add(sums, more)
         return cls([length for length, *_ in added], longer[::-1], Moments(*sums, *visits))
 
     @property
@@ -347,7 +340,3 @@ class LengthCounts:
         # Fewer and fewer sessions are longer: the first length that few enough exceed.
         position = bisect_left(self.longer_moments, -most, key=lambda moments: -moments.y)
         return self.lengths[min(position, len(self.lengths) - 1)]
-
-
-def _sum(before: tuple[int, ...] | None, more: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(value) + (before[place] if before else 0) for place, value in enumerate(more))
