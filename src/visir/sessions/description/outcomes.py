@@ -435,7 +435,7 @@ def texts(log: SessionLog, entry: StatisticEntry) -> Statistic:
     if different == 1:
         carry = f"{worded:,} of {worded + wordless:,}" if wordless else f"all {worded:,}"
         return entry.without(f"{carry} recorded searches carry words, and always the same")
-    holding = {
+    holding: dict[tuple[bool, str], int | None] = {
         (bool(purchase), str(device)): int(count)
         for purchase, device, count in log.rows(
             f"SELECT purchase, device, count(*) FROM {log.sessions} "
@@ -444,24 +444,17 @@ def texts(log: SessionLog, entry: StatisticEntry) -> Statistic:
     }
     cells: list[StatisticRow] = []
     empty = (0, 0, 0, 0)
-    whole = {
-        bought: sum(numbers[0] for (outcome, _), numbers in counted.items() if outcome == bought) for bought in OUTCOMES
-    }
-    for device in log.devices:
+    for bought in OUTCOMES:
+        of_outcome = [numbers for (outcome, _), numbers in counted.items() if outcome == bought]
+        counted[bought, TOTAL] = tuple(map(sum, zip(empty, *of_outcome, strict=True)))
+        holding[bought, TOTAL] = None  # a sum of cells is never hidden for itself
+    for device in (*log.devices, TOTAL):
         row: list[StatisticCell] = []
         for bought in OUTCOMES:
             texts, once, submitted, _ = counted.get((bought, device), empty)
-            support = holding.get((bought, device), 0)
-            numbers = (texts, percent(texts, whole[bought]), percent(texts, submitted), once)
-            row += [StatisticCell(number, support=support) for number in numbers]
+            numbers = (texts, percent(texts, counted[bought, TOTAL][0]), percent(texts, submitted), once)
+            row += [StatisticCell(number, support=holding.get((bought, device), 0)) for number in numbers]
         cells.append(tuple(row))
-    last: list[StatisticCell] = []
-    for bought in OUTCOMES:
-        once, submitted = (
-            sum(numbers[column] for (outcome, _), numbers in counted.items() if outcome == bought) for column in (1, 2)
-        )
-        last += [StatisticCell(whole[bought]), StatisticCell(percent(whole[bought], whole[bought]))]
-        last += [StatisticCell(percent(whole[bought], submitted)), StatisticCell(once)]
     notes = ["Counts of this log, which grow with it: no intervals."]
     if wordless:
         notes.insert(0, f"{wordless:,} of {worded + wordless:,} queries are recorded without their words and left out.")
@@ -469,7 +462,7 @@ def texts(log: SessionLog, entry: StatisticEntry) -> Statistic:
         rows=(*log.devices, TOTAL),
         columns=_columns("texts", "share", "of its queries", "asked once"),
         units=("", "%", "%", "") * 2,
-        cells=(*cells, tuple(last)),
+        cells=tuple(cells),
         of='share: of the sum over devices; "of its queries": of all queries submitted there',
         notes=tuple(notes),
         linked=True,

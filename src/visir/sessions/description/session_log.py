@@ -195,12 +195,10 @@ class SessionLog:
                 f"(SELECT {unit}, any_value(n) AS n FROM counted GROUP BY {unit}) GROUP BY 1, 2"
             ):
                 _add(visits[str(device), bool(bought)], sums)
-        return {
-            key: LengthCounts.of(
-                [(length, *sums) for (*of, length), sums in sorted(added.items()) if (*of,) == key], of_key
-            )
-            for key, of_key in sorted(visits.items())
-        }
+        lengths: dict[tuple[str, bool], list[list[int]]] = defaultdict(list)
+        for (device, bought, length), sums in sorted(added.items()):
+            lengths[device, bought].append([length, *sums])
+        return {key: LengthCounts.of(of_key, visits[key]) for key, of_key in lengths.items()}
 
     def _buckets(self, by: By) -> Path:
         """The sessions, hashed by unit; written on the first call."""
