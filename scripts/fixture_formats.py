@@ -315,8 +315,7 @@ def _read_purchase_model(path: Path) -> None:
 
 
 def _write_purchase_stream(path: Path) -> None:
-    from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.live import save_state
+    from visir.sessions.prediction.live import LiveScorer, save_state
 
     scorer = LiveScorer(_small_model())
     for minute in range(3):
@@ -325,8 +324,7 @@ def _write_purchase_stream(path: Path) -> None:
 
 
 def _read_purchase_stream(path: Path) -> None:
-    from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.live import restore_state
+    from visir.sessions.prediction.live import LiveScorer, restore_state
 
     scorer = LiveScorer(_small_model())
     assert restore_state(scorer, path) == 3
