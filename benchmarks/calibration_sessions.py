@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.sessions import generate, load_mapping, sessionise
-from visir.sessions.description.intervals import Moments, dominated_note, mean, share, standardised
-from visir.sessions.description.journeys import LengthCounts, percentile_cell
-from visir.sessions.description.statistic import StatisticCell
+from visir.sessions.description.outcomes import percentile_cell
+from visir.sessions.description.session_log import LengthCounts
+from visir.sessions.description.statistic import Moments, StatisticCell, dominated_note, mean, share, standardised
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
-from visir.sessions.online.sequential import Sums, difference_over_time
+from visir.sessions.online.ab_test import Sums, difference_over_time
 from visir.sessions.prediction.live_report import RANKINGS, SAMPLES, buyers, log_losses, mean_over_visitors, ranking
 from visir.sessions.prediction.models import splits
-from visir.sessions.prediction.study import PredictionCell, StudyPlan, measured_cell
-from visir.sessions.prediction.summary import corrected_t, summarise
+from visir.sessions.prediction.study import PredictionCell, StudyPlan, corrected_t, measured_cell, summarise
 from visir.sessions.table_labels import SessionExamples
 
 SOURCES = ("evaluation", "sessions", "splitmix.py")

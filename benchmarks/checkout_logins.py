@@ -22,7 +22,7 @@ from visir.sessions.examples import NoSessionError, Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.prediction.models import all_bought, at_share, fit, splits
 from visir.sessions.prediction.models import f1 as f1_of
-from visir.sessions.prediction.summary import Summary
+from visir.sessions.prediction.study import Summary
 from visir.sessions.simulator import Shop
 
 STEPS = (0, 1, 5, 10)

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import visir
-from visir.collections.draft import ChoiceDraft
-from visir.collections.draft import NOT_LOOKED_FOR
+from visir.collections.draft import NOT_LOOKED_FOR, ChoiceDraft
 from visir.evaluation.language import language_model
 from visir.evaluation.systems.blind import BlindSystem
 from visir.records import Embeddings, EncoderCard, TaskFile, TaskSet

@@ -2,7 +2,7 @@
 
     python benchmarks/click_judgements.py [--worlds 10]
 
-The log of one search is simulated (`visir.products.feedback.judgements`): 50 queries, 10 products on the page,
+The log of one search is simulated (`simulated_clicks.py`): 50 queries, 10 products on the page,
 grades 0 to 3. Six searches are measured with nDCG@10 by the true grades, by raw clicks and by corrected clicks: the
 search that was logged, and five more that know the grades a little or much. The table has, as means over worlds,
 
@@ -22,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import kendalltau
 
+from simulated_clicks import SimulatedClicks, simulate_clicks
 from visir.errors import ConfigurationError
 from visir.evaluation.measures import measure
-from visir.products.feedback.judgements import SimulatedClicks, click_judgements, simulate_clicks
+from visir.products import click_judgements
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.ranks import ranks_of
 

@@ -32,9 +32,7 @@ from flickr8k_tables import show, spread
 from visir.evaluation.probes import probe
 from visir.evaluation.results import load_evaluation, rsum_by_image
 from visir.evaluation.statistics import corrected, crossed_test
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
-from visir.studies.trial import CHECKPOINT
+from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 

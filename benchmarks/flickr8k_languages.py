@@ -38,9 +38,7 @@ from visir.evaluation.results import is_result, load_evaluation, rsum_by_image
 from visir.evaluation.statistics import corrected, crossed_interval, crossed_test
 from visir.files import data_directory, read_json
 from visir.records import TASKS, Collection
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
-from visir.studies.trial import CHECKPOINT
+from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe

@@ -37,9 +37,7 @@ from visir.reports.page import thumbnails
 from visir.retrieval import pool_tokens
 from visir.retrieval.exact import search
 from visir.storage import write_new
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
-from visir.studies.trial import CHECKPOINT
+from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.recipe import expand, read_recipe
 from visir.training.shipped import find_recipe
 

@@ -28,9 +28,7 @@ from visir.evaluation.results import load_evaluation, rsum_by_image
 from visir.evaluation.statistics import corrected, crossed_test
 from visir.files import read_json
 from visir.records import TASKS
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
-from visir.studies.trial import CHECKPOINT
+from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe

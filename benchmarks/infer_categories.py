@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from product_queries import PLACES, opened
 from visir.products import infer_categories, open_catalogue
-from visir.products.inference.infer import chosen_rows, product_features
+from visir.products.inference import chosen_rows, product_features
 from visir.records import Catalogue
 
 GENERATED = "generated"

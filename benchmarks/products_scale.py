@@ -2,7 +2,7 @@
 
     python benchmarks/products_scale.py [--products 100000] [--categories 5000] [--threads 2] [--in-memory]
 
-The catalogue is generated (`visir.products.generated_vectors`): vectors and a tree of up to nine levels, no pictures.
+The catalogue is generated (`benchmarks/generated_vectors.py`): vectors and a tree of up to nine levels, no pictures.
 The model is CLIP-ITA with the thesis's batch of 128. Every product is trained on and every product is a candidate, so
 the figures of retrieval say nothing; the cost does not depend on them. Prints seconds (processor and wall) and the peak
 memory of each step, and of everything.
@@ -47,12 +47,11 @@ def main() -> None:
         import numpy as np
         import torch
 
+        from generated_vectors import generate_vectors
         from visir.products.evaluation import evaluate_task
-        from visir.products.generated_vectors import generate_vectors
-        from visir.products.model.trained import CategoriesRecipe
-        from visir.products.relevance import SETTINGS
+        from visir.products.model import CategoriesRecipe
         from visir.products.systems import CategoryVectorSystem
-        from visir.products.task import Split, category_task
+        from visir.products.task import SETTINGS, Split, category_task
         from visir.products.training import train_categories
     torch.set_num_threads(asked.threads)
     began, processor = time.perf_counter(), time.process_time()

@@ -27,9 +27,8 @@ from visir.evaluation.results import load_evaluation
 from visir.reports.evaluation import expected_by_chance
 from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, drawing
 from visir.storage import new_file
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
-from visir.studies.shortcut_audit import WITH, WITHOUT, setup_trial
+from visir.studies.shortcut_audit import setup_trial
+from visir.studies.trial import WITH, WITHOUT, DualEncoderTrial, run_trials
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 

@@ -24,8 +24,7 @@ from rich.table import Table
 
 from visir.evaluation.results import load_evaluation, rsum_by_image
 from visir.evaluation.statistics import corrected, crossed_test
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
+from visir.studies.trial import DualEncoderTrial, run_trials
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
 

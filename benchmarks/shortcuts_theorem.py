@@ -33,9 +33,7 @@ from visir.collections.scenes.facts import FACTS
 from visir.collections.scenes.generate import ROLES, SHARED, facts_by_caption
 from visir.files import json_bytes, read_json
 from visir.storage import FolderKind, put
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
-from visir.studies.trial import CHECKPOINT
+from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 

@@ -18,10 +18,21 @@ from typing import Any
 
 from rich.console import Console
 
-from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
-from visir.papers.reports.sparse_study import QUOTED, coactivation, deviation, effectiveness, faithfulness
-from visir.papers.sparse_study import ETAS, SEEDS, VARIANTS, SparseStudy, study
-from visir.papers.trend_checks.sparse import sparse_trend_checks
+from sparse_study import (
+    ETAS,
+    QUOTED,
+    SEEDS,
+    VARIANTS,
+    SparseStudy,
+    coactivation,
+    cost_and_effect,
+    deviation,
+    effectiveness,
+    faithfulness,
+    overlap_histogram,
+    sparse_trend_checks,
+    study,
+)
 from visir.reports import to_terminal
 from visir.reports.plots import to_svg
 from visir.sparse.recipe import read_sparse_recipe

@@ -177,7 +177,7 @@ def _write_towers(path: Path) -> None:
 
 def _write_categories_model(path: Path) -> None:
     from visir.products.encoding import encode_catalogue
-    from visir.products.model.trained import find_categories_recipe, read_categories_recipe
+    from visir.products.model import find_categories_recipe, read_categories_recipe
     from visir.products.opening import open_catalogue
     from visir.products.training import train_categories
 
@@ -189,7 +189,7 @@ def _write_categories_model(path: Path) -> None:
 
 
 def _read_categories_model(path: Path) -> None:
-    from visir.products.model.trained import load_categories_model
+    from visir.products.model import load_categories_model
 
     assert load_categories_model(path).modalities == ("image", "attributes")
 
@@ -315,8 +315,7 @@ def _read_purchase_model(path: Path) -> None:
 
 
 def _write_purchase_stream(path: Path) -> None:
-    from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.stream_state import save_state
+    from visir.sessions.prediction.live import LiveScorer, save_state
 
     scorer = LiveScorer(_small_model())
     for minute in range(3):
@@ -325,8 +324,7 @@ def _write_purchase_stream(path: Path) -> None:
 
 
 def _read_purchase_stream(path: Path) -> None:
-    from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.stream_state import restore_state
+    from visir.sessions.prediction.live import LiveScorer, restore_state
 
     scorer = LiveScorer(_small_model())
     assert restore_state(scorer, path) == 3
@@ -357,7 +355,7 @@ def _read_prediction_study(path: Path) -> None:
 
 
 def _cell() -> Any:
-    from visir.papers.cells import TableCell
+    from visir.papers.running import TableCell
     from visir.studies.experiment import Measurement
 
     measured = Measurement({"t2i R@1": 30.0}, {"system": "CLIP"}, {"split": "test"}, notes=("a note",))
@@ -366,13 +364,13 @@ def _cell() -> Any:
 
 
 def _write_study_cells(path: Path) -> None:
-    from visir.papers.cells import StudyFolder
+    from visir.papers.running import StudyFolder
 
     StudyFolder(path).save(_cell())
 
 
 def _read_study_cells(path: Path) -> None:
-    from visir.papers.cells import StudyFolder
+    from visir.papers.running import StudyFolder
 
     cell = StudyFolder(path).load(replace(_cell(), state="not run"))
     assert cell.state == "done" and cell.measured.values == {"t2i R@1": 30.0}

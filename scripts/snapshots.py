@@ -121,7 +121,7 @@ def options() -> Iterator[str]:
 
 def recipes() -> Iterator[str]:
     """What each setting of a recipe is where nothing is said of it."""
-    from visir.products.model.trained import CategoriesRecipe
+    from visir.products.model import CategoriesRecipe
     from visir.sparse.recipe import SparseRecipe
     from visir.training.recipe import Recipe
     from visir.training.settings import Settings

@@ -13,6 +13,7 @@ from visir.files import data_directory
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))  # docs_site
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only benchmarks and tests use
 from complete import MissingParts
 
 # A busy machine is slow now and then, and that is no fault of what is tested. Where every part is set up (our CI) the

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.papers.cells import TableCell
+from visir.papers.running import TableCell
 from visir.papers.running import run_study as run
 from visir.papers.study import read_study
 from visir.papers.verdicts import StudyComparison, compare_cells

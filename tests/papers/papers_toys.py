@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.papers.cells import CellState, TableCell
+from visir.papers.running import CellState, TableCell
 from visir.papers.study import Study
 from visir.studies.experiment import DRAWS, Measurement
 

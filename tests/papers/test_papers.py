@@ -23,8 +23,8 @@ from visir.papers.study import Study, read_study
 from visir.papers.verdicts import compare_cells, tree, verdicts
 from visir.sparse.recipe import read_sparse_recipe
 from visir.studies.experiment import Measurement
-from visir.studies.shared_training import PriorTraining
 from visir.studies.shortcut_audit import data_requirements
+from visir.studies.trial import PriorTraining
 from visir.training.shipped import find_recipe
 
 FIGURES = {

@@ -22,10 +22,9 @@ from visir.papers.running import run_study as run
 from visir.papers.study import read_study
 from visir.papers.verdicts import compare_cells
 from visir.products import open_catalogue
-from visir.products.evaluation import evaluate
-from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment, error_draws
-from visir.products.landing import first_answers
-from visir.products.model.trained import find_categories_recipe, read_categories_recipe
+from visir.products.evaluation import evaluate, first_answers
+from visir.products.experiments import LABELS, SETTINGS, CategoriesExperiment, error_draws
+from visir.products.model import find_categories_recipe, read_categories_recipe
 from visir.products.systems import TitleBm25
 from visir.products.task import folds
 

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from visir.files import data_directory
 from visir.papers.cli import app
-from visir.papers.reports.notes import notes_of
-from visir.papers.reports.tables import orders_table
+from visir.papers.reports.tables import notes_of, orders_table
 from visir.papers.status import study_status
 from visir.papers.study import read_study
 

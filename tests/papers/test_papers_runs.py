@@ -16,9 +16,9 @@ from papers_toys import counting
 import visir
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
-from visir.papers.cells import StudyFolder, TableCell
 from visir.papers.cli import app
 from visir.papers.reports.papers import write_papers_report
+from visir.papers.running import StudyFolder, TableCell
 from visir.papers.running import run_study as run
 from visir.papers.status import study_status
 from visir.papers.study import read_study

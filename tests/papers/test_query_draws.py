@@ -77,7 +77,7 @@ def test_the_similarity_of_drawn_sets_is_that_of_the_draw() -> None:
     """Every caption on its own: the weighted shares of `jaccard_draws` are those of sets that are really drawn."""
     from types import SimpleNamespace
 
-    from visir.papers.pairs import jaccard_draws, rsum_draws
+    from visir.papers.experiments.stress import jaccard_draws, rsum_draws
 
     rng = np.random.default_rng(0)
     before = rng.choice([0.0, 100, 200, 300], size=60)

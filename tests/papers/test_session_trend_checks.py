@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from visir.papers.registries import TREND_CHECKS
-from visir.sessions.description.describe import DAYS
+from visir.sessions.description.outcomes import DAYS
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

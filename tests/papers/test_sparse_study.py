@@ -14,17 +14,27 @@ from scipy.stats import pearsonr, ttest_rel
 
 import visir
 from refusals import refused
+from sparse_study import (
+    EFFECTS,
+    SparseStudy,
+    VariantResults,
+    coactivation,
+    cost_and_effect,
+    deviation,
+    effectiveness,
+    faithfulness,
+    overlap_histogram,
+    sparse_trend_checks,
+    study,
+    trials_of,
+)
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.results import Evaluation
-from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
-from visir.papers.reports.sparse_study import coactivation, deviation, effectiveness, faithfulness
-from visir.papers.sparse_study import EFFECTS, SparseStudy, VariantResults, study, trials_of
-from visir.papers.trend_checks.sparse import sparse_trend_checks
+from visir.papers.experiments.train import DEPTH, MEASURES
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
 from visir.reports.plots import to_svg
 from visir.sparse.recipe import SparseRecipe
-from visir.studies.run_trials import LOG_FILE
-from visir.studies.sparse_trial import DEPTH, MEASURES
+from visir.studies.trial import LOG_FILE
 
 IMAGES, SIZE = 40, 30
 RECIPE: dict[str, Any] = {"name": "small", "encoder": "runs/none", "data": {"collection": "scenes:60?size=64"}}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from visir.papers.trend_checks.sparse import figure_4_5, ltd_figure_2
+from visir.papers.trend_checks import figure_4_5, ltd_figure_2
 from visir.studies.experiment import TrendCheck, chance_of_order, rising_pairs
 from visir.training.step_log import curve_end, multiplier_course
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from papers_toys import cell, study
 
-from visir.papers.cells import StudyFolder, TableCell
-from visir.papers.pairs import PairOrder
 from visir.papers.reports.tables import orders_table
+from visir.papers.running import StudyFolder, TableCell
 from visir.papers.verdicts import (
     GENERALISABLE,
     ORDER,
@@ -19,6 +18,7 @@ from visir.papers.verdicts import (
     REPLICABLE,
     VALUES,
     Agreement,
+    PairOrder,
     StudyComparison,
     Verdict,
     agreement,

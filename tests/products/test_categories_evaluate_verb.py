@@ -16,7 +16,7 @@ from visir.errors import ConfigurationError
 from visir.products.cli.evaluate import evaluate
 from visir.products.cli.train import search, train
 from visir.products.generated import generate_catalogue
-from visir.products.saved_models import trained_systems
+from visir.products.systems import trained_systems
 from visir.products.task import Split, folds, seen_categories
 
 

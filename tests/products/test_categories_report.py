@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from visir.errors import ConfigurationError
-from visir.products.evaluation import CategoryEvaluation, evaluate
+from visir.products.evaluation import CategoryEvaluation, FirstAnswers, evaluate, first_answers
 from visir.products.generated import generate_catalogue
-from visir.products.landing import FirstAnswers, first_answers
 from visir.products.opening import TreeErrors
 from visir.products.reports.categories import category_paths, tree_of, write_categories_report
-from visir.products.reports.search import answer_table, places, write_search_page
-from visir.products.reports.tables import (
+from visir.products.reports.evaluation import (
     depth_bars,
     differences_table,
     distance_bars,
@@ -26,6 +24,8 @@ from visir.products.reports.tables import (
     setting_dots,
     settings_table,
 )
+from visir.products.reports.search import places, write_search_page
+from visir.products.reports.search import table as answer_table
 from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.task import Split, folds
 from visir.products.text_search import ProductAnswer

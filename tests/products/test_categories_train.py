@@ -13,7 +13,7 @@ from refusals import refused
 from verbs import say
 from visir.encoders.places import CodeNotTrustedError
 from visir.products.cli.train import train
-from visir.products.model.trained import load_categories_model
+from visir.products.model import load_categories_model
 from visir.products.text_search import search
 
 WITHOUT_WEIGHTS = ("--image-model", "pixels", "--text-model", "bow:64", "--option", "size=64")

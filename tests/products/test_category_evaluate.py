@@ -15,9 +15,8 @@ from scipy.stats import ttest_1samp
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products import CategoryTree
-from visir.products.evaluation import TABLE, CategoryEvaluation, evaluate, evaluate_task
+from visir.products.evaluation import TABLE, CategoryEvaluation, evaluate, evaluate_task, first_answers, hits
 from visir.products.generated import generate_catalogue
-from visir.products.landing import first_answers, hits
 from visir.products.opening import TreeErrors
 from visir.products.systems import CategoryVectorSystem, TitleBm25, TrainedSystem
 from visir.products.task import Split, category_task, folds

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.products.model.trained import CategoryInfoNCE, CategoryLoss
+from visir.products.model import CategoryInfoNCE, CategoryLoss
 from visir.products.opening import CategoryTree
 from visir.records import Catalogue
 from visir.training.objectives.base import VectorPairs

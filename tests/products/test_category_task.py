@@ -13,9 +13,8 @@ from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.systems.bm25 import Bm25System
 from visir.products.evaluation import evaluate, evaluate_task
 from visir.products.generated import generate_catalogue
-from visir.products.relevance import SETTINGS, drawn_categories
 from visir.products.systems import TitleBm25, text_zero_shot
-from visir.products.task import CatalogueTasks, CategoryTask, Split, category_task, folds
+from visir.products.task import SETTINGS, CatalogueTasks, CategoryTask, Split, category_task, drawn_categories, folds
 from visir.records import Catalogue, Items, Qrels, Task
 
 SMALL = Catalogue.of(

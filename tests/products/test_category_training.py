@@ -14,7 +14,7 @@ from visir.encoders import load
 from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.products.encoding import CatalogueVectors, encode_catalogue
 from visir.products.generated import GeneratedCatalogue
-from visir.products.model.trained import (
+from visir.products.model import (
     CategoriesModel,
     CategoriesRecipe,
     CategoryLoss,

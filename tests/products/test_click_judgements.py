@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 
 import visir
 from refusals import refused
+from simulated_clicks import SimulatedClicks, simulate_clicks
 from visir.cli.main import app
 from visir.collections import read_qrels
 from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.measures import measure
 from visir.products import ClickLog, click_judgements, read_click_log
-from visir.products.feedback.judgements import SimulatedClicks, estimate_position_bias, simulate_clicks
+from visir.products.clicks import estimate_position_bias
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.ranks import ranks_of
 from visir.storage import FolderError

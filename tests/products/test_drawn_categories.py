@@ -8,7 +8,7 @@ from refusals import refused
 from visir.errors import CollectionError
 from visir.products.generated import generate_catalogue
 from visir.products.opening import CategoryTree
-from visir.products.relevance import drawn_categories
+from visir.products.task import drawn_categories
 from visir.records import Catalogue
 
 TOY = Catalogue.of(

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from generated_vectors import KINDS, NUISANCE, generate_vectors
 from visir.errors import CollectionError
 from visir.products import CategoryTree, relevant_products
 from visir.products.encoding import CatalogueVectors, Floats
-from visir.products.generated_vectors import KINDS, NUISANCE, generate_vectors
 
 CATEGORIES = 200
 

@@ -15,7 +15,7 @@ from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.products import infer_categories, open_catalogue, train, write_inferred
-from visir.products.inference.infer import (
+from visir.products.inference import (
     Neighbours,
     NeighbourSettings,
     fit_confidence,

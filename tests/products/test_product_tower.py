@@ -13,7 +13,7 @@ from refusals import refused
 from visir.encoders.towers.base import HeadSpec
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products.encoding import AttributeVectors, CatalogueVectors, ProductVectors
-from visir.products.model.trained import Attention, ProductSource, ProductSpec, ProductTower, mean_attributes, widths_of
+from visir.products.model import Attention, ProductSource, ProductSpec, ProductTower, mean_attributes, widths_of
 from visir.records import Catalogue
 
 TOY = Catalogue.of("toy", ids=["a", "b", "c"], paths=[["Home"]] * 3)

@@ -11,7 +11,7 @@ from refusals import refused
 from visir.errors import CollectionError
 from visir.products import CategoryTree, relevant_products
 from visir.products.generated import generate_catalogue
-from visir.products.relevance import Setting
+from visir.products.task import Setting
 from visir.records import Catalogue, Qrels
 
 SMALL = Catalogue.of(

@@ -8,8 +8,7 @@ from refusals import refused
 from visir.errors import ConfigurationError
 from visir.products import CategoryTree
 from visir.products.generated import generate_catalogue
-from visir.products.relevance import drawn_categories
-from visir.products.task import VALIDATION, Split, folds, seen_categories
+from visir.products.task import VALIDATION, Split, drawn_categories, folds, seen_categories
 from visir.records import Catalogue
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.sessions.folder import SESSIONS as SESSIONS_KIND
+from visir.sessions.sql import SESSIONS as SESSIONS_KIND
 from visir.storage import new_folder
 
 DAY = 86_400_000_000

@@ -11,8 +11,7 @@ import pytest
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import DecisionLog, ab_test, assign
-from visir.sessions.online.ab_test import read_decisions
-from visir.sessions.online.sequential import Sums, difference_over_time, sample_ratio_p
+from visir.sessions.online.ab_test import Sums, difference_over_time, read_decisions, sample_ratio_p
 from visir.sessions.reports.ab_test import sentences, write_ab_test_report
 
 HOUR = 3_600_000_000

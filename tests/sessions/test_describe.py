@@ -19,8 +19,8 @@ from visir.errors import VisirError
 from visir.evaluation.published import open_table
 from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
 from visir.sessions.description import session_log as log_module
-from visir.sessions.description.intervals import Moments, dominated_note, mean, quantile, share, standardised
-from visir.sessions.description.journeys import BUYING, OTHER
+from visir.sessions.description.outcomes import BUYING, OTHER
+from visir.sessions.description.statistic import Moments, dominated_note, mean, quantile, share, standardised
 from visir.splitmix import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")

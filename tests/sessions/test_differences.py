@@ -13,7 +13,7 @@ from scipy.stats import norm, t
 
 from visir.sessions.description import describe, open_log
 from visir.sessions.description.differences import Pair, difference_of, pair_of
-from visir.sessions.description.intervals import Moments
+from visir.sessions.description.statistic import Moments
 from visir.splitmix import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")

@@ -13,9 +13,16 @@ from visir.evaluation.statistics import corrected
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.prediction.models import MISSING, MODELS, Scaling, all_bought, expanded, fit, for_trees
-from visir.sessions.prediction.scoring import predict
-from visir.sessions.prediction.study import StudyPlan, fingerprint, load_study, run_study
-from visir.sessions.prediction.summary import FeatureSetComparison, corrected_t, summarise
+from visir.sessions.prediction.study import (
+    FeatureSetComparison,
+    StudyPlan,
+    corrected_t,
+    fingerprint,
+    load_study,
+    predict,
+    run_study,
+    summarise,
+)
 from visir.sessions.reports.intent import f1_table, measures_table
 
 for package in ("duckdb", "sklearn"):

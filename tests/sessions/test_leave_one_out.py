@@ -10,7 +10,7 @@ from described import folder, visit
 
 from visir.sessions import load_mapping, sessionise
 from visir.sessions.description import describe, open_log
-from visir.sessions.description.jackknife import GROUPS, leave_one_out
+from visir.sessions.experiments.log_experiment import GROUPS, leave_one_out
 from visir.sessions.simulator import generate
 from visir.studies.experiment import few_units
 

@@ -11,8 +11,9 @@ from described import folder, visit
 from numpy.typing import NDArray
 
 from visir.sessions.description import describe
-from visir.sessions.description.intervals import Moments, mean
-from visir.sessions.description.journeys import LengthCounts, percentile_cell
+from visir.sessions.description.outcomes import percentile_cell
+from visir.sessions.description.session_log import LengthCounts
+from visir.sessions.description.statistic import Moments, mean
 from visir.splitmix import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")

@@ -12,7 +12,16 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveModel
+from visir.sessions.prediction.live_classifier import (
+    CLASSIFIERS,
+    L2,
+    LEAF_ROWS,
+    LEARNING_RATE,
+    LEAVES,
+    ROUNDS,
+    BoostedTrees,
+    LiveModel,
+)
 from visir.sessions.prediction.live_report import (
     live_report,
     log_losses,
@@ -24,7 +33,6 @@ from visir.sessions.prediction.live_report import (
 from visir.sessions.prediction.models import temporal_split
 from visir.sessions.prediction.purchase_model import load_model
 from visir.sessions.prediction.training import train
-from visir.sessions.prediction.trees import L2, LEAF_ROWS, LEARNING_RATE, LEAVES, ROUNDS, BoostedTrees
 from visir.sessions.table_labels import STEPS, SessionExamples
 
 for package in ("duckdb", "sklearn"):

@@ -10,12 +10,11 @@ import pytest
 from intent_log import event, folder_of, random_log
 
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.features import learnt_features
-from visir.sessions.prediction.live import LiveScorer
+from visir.sessions.features import LAST
+from visir.sessions.prediction.live import LiveScorer, restore_state, save_state
 from visir.sessions.prediction.live_classifier import CLASSIFIERS, GruModel, SequenceClassifier
 from visir.sessions.prediction.models import expanded
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
-from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.sessions.prediction.training import train
 from visir.sessions.table_labels import SessionExamples
 
@@ -126,7 +125,7 @@ def test_a_stream_goes_on_from_the_state_before(
 
 def test_the_dwell_time_of_the_page_before_by_hand(tmp_path: Path) -> None:
     drawn = draw(folder_of([event("a", minute) for minute in (0, 2, 5)], tmp_path), EverySession())
-    values = [learnt_features.LAST.values(drawn, step, {})[0] for step in range(5)]
+    values = [LAST.values(drawn, step, {})[0] for step in range(5)]
     np.testing.assert_array_equal(values, [np.nan, np.nan, 120.0, 180.0, np.nan])
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sessions_matrix import matrix
 from visir.files import data_directory
 from visir.reports.table import Table
 from visir.sessions import load_mapping, preset, sessionise
-from visir.sessions.reports.plots import matrix
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

@@ -12,10 +12,9 @@ from described import folder, visit
 
 from visir.reports.plots import to_svg
 from visir.sessions.description import Characterisation, StatisticCell, describe
-from visir.sessions.reports.intent import findings
-from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
-from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
-from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table
+from visir.sessions.reports.made_sessions import rejected_table
+from visir.sessions.reports.sessions import card_rows, findings, write_sessions_report, write_sessions_tables
+from visir.sessions.reports.statistic import outcome_bars, statistic_table, survival, transition_diagram, transition_map
 from visir.storage import FolderKind, new_folder
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")

@@ -24,11 +24,9 @@ from visir.errors import ConfigurationError, VisirError
 from visir.sessions import make
 from visir.sessions.definition import LogMapping
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.prediction.live import LiveScorer, Score
+from visir.sessions.prediction.live import LiveScorer, Score, restore_state, save_state, score
 from visir.sessions.prediction.purchase_model import PurchaseModel
-from visir.sessions.prediction.scoring import score
 from visir.sessions.prediction.stream_events import MOST_OF_A_MOMENT, EndedSession, fault_of, read_stream
-from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.sessions.prediction.training import train
 
 for package in ("duckdb", "sklearn"):

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import t as student
 
 from visir.evaluation.statistics import crossed_interval
-from visir.papers.cells import TableCell
+from visir.papers.running import TableCell
 from visir.papers.verdicts import mean_draws
-from visir.sessions.prediction.summary import corrected_t
+from visir.sessions.prediction.study import corrected_t
 from visir.studies.experiment import Measurement, difference_interval, few_units, unit_means, unit_sums
 
 

@@ -17,10 +17,8 @@ from visir.errors import ConfigurationError, VisirError
 from visir.files import read_json
 from visir.reports.plots import to_svg
 from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import LOG_FILE, run_trials
 from visir.studies.shortcut_audit import Audit, audit, setup_trial, trials_of
-from visir.studies.trial import TRIAL_FILE
+from visir.studies.trial import LOG_FILE, TRIAL_FILE, DualEncoderTrial, run_trials
 from visir.training.recipe import Recipe
 
 SMALL: dict[str, Any] = {

@@ -20,9 +20,9 @@ APPLICATION = Application(
         "train": "visir.papers.experiments.train:TrainExperiment",
     },
     trend_checks={
-        "figure-3-2": "visir.papers.trend_checks.sparse:figure_3_2",
-        "figure-4-5": "visir.papers.trend_checks.sparse:figure_4_5",
-        "ltd-figure-2": "visir.papers.trend_checks.sparse:ltd_figure_2",
-        "table-3-4": "visir.papers.trend_checks.sparse:table_3_4",
+        "figure-3-2": "visir.papers.trend_checks:figure_3_2",
+        "figure-4-5": "visir.papers.trend_checks:figure_4_5",
+        "ltd-figure-2": "visir.papers.trend_checks:ltd_figure_2",
+        "table-3-4": "visir.papers.trend_checks:table_3_4",
     },
 )

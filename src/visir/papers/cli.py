@@ -192,7 +192,7 @@ def _show_scale(study: Study, name: str) -> None:
 
 def _run_lines(comparison: StudyComparison) -> list[str]:
     """What was run, what failed, what was not run and why; cells, then printed values without a measured one."""
-    from visir.papers.reports.notes import missing_lines
+    from visir.papers.reports.tables import missing_lines
 
     states = ", ".join(f"{comparison.states[state]} {state}" for state in ("done", "failed", "not run"))
     return [f"{comparison.name}, {comparison.scale}: {states}", *(f"  {line}" for line in missing_lines(comparison))]

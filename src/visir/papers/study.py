@@ -61,57 +61,34 @@ class Beside(Settings):
 
 
 class Study(Settings):
-    """A table or figure of a paper.
+    """A table or figure of a paper."""
 
-    Args:
-        title: What it shows.
-        paper: Which it is: "Thesis, Table 3.2".
-        published: Its name in `visir.evaluation.published`; "none" for a figure.
-        beside: Rows of another table that the text compares it with.
-        figure: Which of the figures whose values come from outside visir (`visir.evaluation.published.record`).
-        text_values: Values of a figure that the text beside it prints: system → label → value.
-        claims: What the paper says of it, in a sentence or two.
-        not_built: What visir lacks to run it at all; then there are no scales.
-        pairs: What is compared in its order: "systems" of a collection under each label; "labels" of a row (which
-            perturbation harms most); "none".
-        systems_in: Whether a plain table has its systems in columns or in rows.
-        groups: Systems that are compared with each other; by default all.
-        trend_checks: A name in `registries.TREND_CHECKS`: statements about a figure.
-        of_images: Whether collections are of images; logs are neither of scenes nor of single objects.
-        object_centric: Collections of single objects; all others are of scenes.
-        counterpart: The study whose collections are the other kind (thesis 2.2 for 2.1).
-        smoke: Generated data, minutes on two cores.
-        replica: Other real data that two cores can process (Flickr8k, logs).
-        logs: The runs that the authors released, measured anew.
-        full: The paper's own data.
-    """
-
-    title: str
-    paper: str
-    published: str | None = None
-    beside: Beside | None = None
+    title: str  # what it shows
+    paper: str  # which it is: "Thesis, Table 3.2"
+    published: str | None = None  # its name in `visir.evaluation.published`; "none" for a figure
+    beside: Beside | None = None  # rows of another table that the text compares it with
+    # Which of the figures whose values come from outside visir (`visir.evaluation.published.record`).
     figure: Figure | None = None
+    # Values of a figure that the text beside it prints: system → label → value.
     text_values: dict[str, dict[str, float]] = Field(default_factory=dict)
-    claims: str
-    not_built: str = ""
+    claims: str  # what the paper says of it, in a sentence or two
+    not_built: str = ""  # what visir lacks to run it at all; then there are no scales
+    # What is compared in its order: "systems" of a collection under each label; "labels" of a row (which perturbation
+    # harms most); "none".
     pairs: Literal["systems", "labels", "none"] = "systems"
-    systems_in: SystemAxis = "columns"
-    groups: tuple[tuple[str, ...], ...] = ()
-    trend_checks: str | None = None
-    of_images: bool = True
-    object_centric: tuple[str, ...] = ()
-    counterpart: str | None = None
-    smoke: Scale | None = None
-    replica: Scale | None = None
-    logs: Scale | None = None
-    full: Scale | None = None
+    systems_in: SystemAxis = "columns"  # whether a plain table has its systems in columns or in rows
+    groups: tuple[tuple[str, ...], ...] = ()  # systems that are compared with each other; by default all
+    trend_checks: str | None = None  # a name in `registries.TREND_CHECKS`: statements about a figure
+    of_images: bool = True  # whether collections are of images; logs are neither of scenes nor of single objects
+    object_centric: tuple[str, ...] = ()  # collections of single objects; all others are of scenes
+    counterpart: str | None = None  # the study whose collections are the other kind (thesis 2.2 for 2.1)
+    smoke: Scale | None = None  # generated data, minutes on two cores
+    replica: Scale | None = None  # other real data that two cores can process (Flickr8k, logs)
+    logs: Scale | None = None  # the runs that the authors released, measured anew
+    full: Scale | None = None  # the paper's own data
 
     def scale(self, name: str) -> Scale:
-        """A scale by name.
-
-        Raises:
-            ConfigurationError: This study has no such scale, or cannot be run at all; the message says why.
-        """
+        """A scale by name; where there is none, or nothing can be run at all, the message says why."""
         if self.not_built:
             raise ConfigurationError(
                 f"{self.paper} cannot be run yet: {self.not_built}.", hint="visir papers list", code="cannot-run-yet"
@@ -138,14 +115,9 @@ class Study(Settings):
         return None if self.published is None else open_table(self.published)
 
     def published_numbers(self, rows: Sequence[tuple[str, str]] = ()) -> dict[ValueKey, float]:
-        """Every published number; of a figure, what its text prints, or the values behind it where they are available.
-
-        A plain table names no collections: where cells do, its numbers are repeated for each of these. Numbers of other
-        tables are repeated for every collection, and for every system, that stands for theirs (`row_of`).
-
-        Args:
-            rows: (system, collection) of the cells.
-        """
+        """Every published number; of a figure, what its text prints, or the values behind it where they are there."""
+        # A plain table names no collections: where the rows, (system, collection), do, its numbers are repeated for
+        # each of these. Numbers of other tables are repeated for all that stands for theirs (`row_of`).
         table = self.table()
         numbers = published_numbers(table, self.systems_in)
         if self.beside is not None and isinstance(table, Published):
@@ -190,11 +162,7 @@ class Study(Settings):
         ]
 
     def doubts(self, rows: Sequence[tuple[str, str]] = ()) -> dict[ValueKey, str]:
-        """Why some of the published numbers cannot be right.
-
-        Args:
-            rows: (system, collection) of the cells.
-        """
+        """Why some of the published numbers cannot be right, for these rows, (system, collection)."""
         return self._for_rows(doubts_of(self.table(), self.systems_in), rows)
 
     def _for_rows(self, values: dict[ValueKey, T], rows: Sequence[tuple[str, str]]) -> dict[ValueKey, T]:

@@ -16,13 +16,89 @@ from visir.display import Tabular, brief, counted
 from visir.evaluation.published import Published
 from visir.evaluation.published.judge import TOLERANCE
 from visir.evaluation.results import ends_early, remarks
-from visir.papers.cells import TableCell
-from visir.papers.pairs import PairOrder, are_compared, pairs_of
 from visir.papers.published_values import ValueKey
 from visir.papers.registries import TREND_CHECKS
+from visir.papers.running import TableCell
 from visir.papers.study import Data, Study
 from visir.splitmix import wilson
-from visir.studies.experiment import DRAWS, SURE, Draws, Means, TrendCheck, difference_interval, few_units
+from visir.studies.experiment import (
+    DRAWS,
+    SURE,
+    Draws,
+    Means,
+    TrendCheck,
+    difference_interval,
+    few_units,
+)
+
+# Pairs of a table: which stand in the printed order here, which in the other, and which cannot be told apart.
+
+# Draws of what perturbations do: images are drawn with all their captions.
+
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class PairOrder:
+    """Two systems (or labels) with different published values."""
+
+    collection: str  # the collection of both
+    label: str  # the label under which two systems are compared, or the system whose labels are
+    higher: str  # the one with the higher published value, whichever is better
+    lower: str  # the other
+    difference: float | None  # ours of the higher minus ours of the lower; None when one of them was not measured
+    # The 95 % interval of `difference` over queries, visitors, folds and seeds; None where the values have no draws.
+    interval: Interval | None = None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether ours stand in the printed order for certain; None where the interval includes 0, or there is none."""
+        # A pair *counts* where this is not None.
+        if self.interval is None or not (self.interval[0] > 0 or self.interval[1] < 0):
+            return None
+        return self.interval[0] > 0
+
+
+def pairs_of(
+    study: Study,
+    published: Mapping[ValueKey, float],
+    means: Mapping[ValueKey, float],
+    draws: Mapping[ValueKey, Draws],
+) -> tuple[PairOrder, ...]:
+    """All pairs of a table whose published values differ."""
+    if study.pairs == "none" or not published:
+        return ()
+    pairs = []
+    for (collection, name), members in _sets(study, published).items():
+        for first, second in combinations(members, 2):
+            if not are_compared(study.groups, first, second):
+                continue
+            gap = published[members[first]] - published[members[second]]
+            if gap == 0:
+                continue
+            higher, lower = (first, second) if gap > 0 else (second, first)
+            above, below = members[higher], members[lower]
+            ours = means[above] - means[below] if above in means and below in means else None
+            interval = None if ours is None else difference_interval(draws.get(above), draws.get(below))
+            pairs.append(PairOrder(collection, name, higher, lower, ours, interval))
+    return tuple(pairs)
+
+
+def are_compared(groups: Sequence[Sequence[str]], first: str, second: str) -> bool:
+    """Whether two systems are in one group; all are where there are no groups."""
+    return not groups or any(first in group and second in group for group in groups)
+
+
+def _sets(study: Study, published: Mapping[ValueKey, float]) -> dict[tuple[str, str], dict[str, ValueKey]]:
+    """(collection, label) → system → key; where labels are compared (collection, system) → label → key."""
+    sets: dict[tuple[str, str], dict[str, ValueKey]] = {}
+    for key in published:
+        system, collection, label = key
+        name, member = (system, label) if study.pairs == "labels" else (label, system)
+        sets.setdefault((collection, name), {})[member] = key
+    return sets
+
 
 # Measured values beside published ones: a judgement of every value, and of every pair of systems in an order.
 
@@ -154,7 +230,7 @@ class ValueComparison:
 
 
 @dataclass(frozen=True, repr=False)
-class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
+class StudyComparison(Tabular, view="visir.papers.reports.papers"):
     """A study at one scale beside its published table."""
 
     name: str  # the study's name
@@ -580,7 +656,8 @@ def tree(comparison: StudyComparison) -> tuple[TreeLeaf, ...]:
         measured = [
             pair
             for pair in comparison.measured_pairs
-            if (_task(_label_of(pair, comparison)), pair.collection) == (task, collection)
+            if (_task(pair.higher if comparison.study.pairs == "labels" else pair.label), pair.collection)
+            == (task, collection)
         ]
         if judged or measured:
             agreements = [pair.agrees for pair in measured if pair.agrees is not None]
@@ -677,8 +754,3 @@ def _key(value: ValueComparison) -> tuple[str, str, str]:
 
 def _task(label: str) -> str:
     return TASKS.get(label.partition(" ")[0], "neither task")
-
-
-def _label_of(pair: PairOrder, comparison: StudyComparison) -> str:
-    """The label of a pair; where labels are compared, both name the same task."""
-    return pair.higher if comparison.study.pairs == "labels" else pair.label

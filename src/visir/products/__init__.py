@@ -27,16 +27,15 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
+    from visir.products.clicks import ClickJudgements, ClickLog, click_judgements, read_click_log
     from visir.products.encoding import encode_catalogue
     from visir.products.evaluation import CategoryEvaluation, evaluate
-    from visir.products.feedback.judgements import ClickJudgements, ClickLog, click_judgements, read_click_log
-    from visir.products.inference.infer import InferredCategories, infer_categories, write_inferred
+    from visir.products.inference import InferredCategories, infer_categories, write_inferred
     from visir.products.landing import LandingPage, landing_page, related_products
-    from visir.products.model.trained import load_categories_model
+    from visir.products.model import load_categories_model
     from visir.products.opening import CategoryTree, open_catalogue, tree_errors
-    from visir.products.relevance import relevant_products
     from visir.products.reports.landing import write_landing_page
-    from visir.products.task import CatalogueTasks, CategoryTask, category_task
+    from visir.products.task import CatalogueTasks, CategoryTask, category_task, relevant_products
     from visir.products.text_search import TextOptions, search, text_index
     from visir.products.training import train
 
@@ -79,24 +78,24 @@ __getattr__, __dir__ = lazy(
         "CategoryTree": "visir.products.opening",
         "category_task": "visir.products.task",
         "encode_catalogue": "visir.products.encoding",
-        "load_categories_model": "visir.products.model.trained",
+        "load_categories_model": "visir.products.model",
         "open_catalogue": "visir.products.opening",
-        "relevant_products": "visir.products.relevance",
+        "relevant_products": "visir.products.task",
         "search": "visir.products.text_search",
         "TextOptions": "visir.products.text_search",
         "text_index": "visir.products.text_search",
         "train": "visir.products.training",
         "tree_errors": "visir.products.opening",
-        "InferredCategories": "visir.products.inference.infer",
-        "ClickJudgements": "visir.products.feedback.judgements",
-        "ClickLog": "visir.products.feedback.judgements",
-        "click_judgements": "visir.products.feedback.judgements",
-        "read_click_log": "visir.products.feedback.judgements",
+        "InferredCategories": "visir.products.inference",
+        "ClickJudgements": "visir.products.clicks",
+        "ClickLog": "visir.products.clicks",
+        "click_judgements": "visir.products.clicks",
+        "read_click_log": "visir.products.clicks",
         "LandingPage": "visir.products.landing",
         "landing_page": "visir.products.landing",
         "related_products": "visir.products.landing",
         "write_landing_page": "visir.products.reports.landing",
-        "infer_categories": "visir.products.inference.infer",
-        "write_inferred": "visir.products.inference.infer",
+        "infer_categories": "visir.products.inference",
+        "write_inferred": "visir.products.inference",
     },
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
@@ -23,15 +26,25 @@ from visir.evaluation.compare import (
     with_correction,
 )
 from visir.evaluation.evaluate import evaluate as evaluate_system
+from visir.evaluation.scoring import versions
 from visir.evaluation.statistics import Correction, TestName
-from visir.products.opening import open_catalogue
-from visir.products.relevance import SETTINGS, Setting
-from visir.products.saved_models import systems_of
-from visir.products.systems import CategorySystem
-from visir.products.task import By, CategoryTask, Mask, Relevance, Split, category_task, seen_categories
+from visir.products.opening import TreeErrors, open_catalogue, tree_errors
+from visir.products.systems import CategorySystem, systems_of
+from visir.products.task import (
+    SETTINGS,
+    By,
+    CategoryTask,
+    Mask,
+    Relevance,
+    Setting,
+    Split,
+    category_task,
+    seen_categories,
+)
 from visir.products.task import folds as cut
 from visir.records import Result, Run
 from visir.records.catalogue import Catalogue
+from visir.storage import FolderChange, FolderKind, new_folder
 
 TABLE = ("precision@1", "precision@5", "precision@10", "capped_map@5", "capped_map@10", "rprecision")
 """The columns of Table 7.1. Its mAP@k is read as `capped_map@k`; see `MEASURED`."""
@@ -72,7 +85,7 @@ class SplitMean:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluation_view"):
+class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluation"):
     """All trials of several systems.
 
     Args:
@@ -336,3 +349,218 @@ def mean_by_category(values: NDArray[np.float64], categories: pa.StringArray) ->
     codes = categories.dictionary_encode().indices.to_numpy()
     means: NDArray[np.float64] = np.bincount(codes, values) / np.bincount(codes)
     return means
+
+
+# An evaluation of category-to-image search on disk: three plain open files, written atomically.
+#
+# result.json        per system and setting: means and spread over the splits, seen and unseen, wrong first answers,
+#                    the protocol of each split; and every comparison
+# per_query.parquet  system, setting, split, query_id, query, relevant, seen, and one column per measure
+# answers.parquet    system, setting, split, query_id, rank, product_id, score, relevant: the first 100 products
+
+CATEGORIES_RESULT = FolderKind(
+    "categories-result", "an evaluation of categories", remedy="visir products evaluate … --out FOLDER"
+)
+
+FILES = {
+    "result.json": "means, spread, seen and unseen, errors, comparisons, protocols",
+    "per_query.parquet": "every measure of every category",
+    "answers.parquet": "the first products for every category",
+}
+"""What `save` writes."""
+
+
+def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
+    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay.
+
+    Args:
+        evaluation: What was measured.
+        folder: A new or empty folder, or one of an earlier evaluation.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FolderError: The folder holds something else.
+    """
+    with new_folder(folder, CATEGORIES_RESULT, replace=True) as change:
+        write_result(change, evaluation)
+    return Path(folder)
+
+
+def write_result(change: FolderChange, evaluation: CategoryEvaluation) -> None:
+    """Write the three files into a folder that is being made."""
+    trials = [(system, setting, trial) for (system, setting), part in evaluation.trials.items() for trial in part]
+    for name, table_of in (("per_query.parquet", _per_query), ("answers.parquet", _answers)):
+        pq.write_table(pa.concat_tables([table_of(*trial) for trial in trials]), change.file(name), compression="zstd")
+    change.write_json("result.json", summary(evaluation))
+
+
+def summary(evaluation: CategoryEvaluation) -> dict[str, Any]:
+    """The contents of `result.json`, as plain values; fractions in [0, 1]."""
+    compared = evaluation.compare() if len(evaluation.systems) > 1 else None
+    return {
+        "visir_categories": 1,
+        "catalogue": evaluation.catalogue.describe(),
+        "cards": {name: dict(card) for name, card in evaluation.cards.items()},
+        "results": [_summary_of(evaluation, system, setting) for system, setting in evaluation.trials],
+        "comparison": compared and {
+            "how": compared.how,
+            "correction": compared.correction,
+            "family": compared.family,
+            "differences": [asdict(difference) for difference in compared.differences],
+        },
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def _summary_of(evaluation: CategoryEvaluation, system: str, setting: Setting) -> dict[str, Any]:
+    trials = evaluation.trials[system, setting]
+    measures = trials[0].result.measures
+    means = {name: asdict(evaluation.spread(system, setting, name)) for name in measures}
+    parts = {name: evaluation.by_seen(system, setting, name) for name in measures}
+    return {
+        "system": system,
+        "setting": setting,
+        "measures": {name: {**mean, "sd": _null_for_nan(mean["sd"])} for name, mean in means.items()},
+        "seen and unseen": {
+            part: {"queries": parts[measures[0]][part][1]} | {name: parts[name][part][0] for name in measures}
+            for part in parts[measures[0]]
+        },
+        "first answers": _text_keys(asdict(first_answers(trials))),
+        "protocols": [trial.result.protocol.to_dict() for trial in trials],
+        "notes": [note for trial in trials for note in trial.result.notes],
+    }
+
+
+def _per_query(system: str, setting: Setting, trial: Trial) -> pa.Table:
+    values = trial.result.per_query[trial.task.name]
+    columns = {
+        **_trial_columns(values.num_rows, system, setting, trial),
+        "query_id": values["query_id"].combine_chunks(),
+        "query": trial.task.names,
+        "relevant": trial.task.judgements().positives,
+        "seen": trial.seen,
+    }
+    names = [name for name in values.column_names if name != "query_id"]
+    return pa.table(columns | {name: values[name].combine_chunks() for name in names})
+
+
+def _answers(system: str, setting: Setting, trial: Trial) -> pa.Table:
+    run = trial.run.to_arrow()
+    lengths = np.diff(trial.run.offsets)
+    relevant = hits(trial, int(lengths.max(initial=1)))[
+        np.repeat(np.arange(len(lengths)), lengths), run["rank"].to_numpy() - 1
+    ]
+    return pa.table(
+        _trial_columns(run.num_rows, system, setting, trial)
+        | {
+            "query_id": run["query_id"].combine_chunks(),
+            "rank": run["rank"].combine_chunks(),
+            "product_id": run["document_id"].combine_chunks(),
+            "score": run["score"].combine_chunks().cast(pa.float64()),
+            "relevant": relevant,
+        }
+    )
+
+
+def _trial_columns(n: int, system: str, setting: Setting, trial: Trial) -> dict[str, pa.Array]:
+    """The columns that say to which trial a row belongs; typed, because a trial may have no row."""
+    values = {"system": system, "setting": setting, "split": trial.task.fold.name}
+    return {name: pa.array([value] * n, pa.string()) for name, value in values.items()}
+
+
+def _null_for_nan(value: float) -> float | None:
+    return None if value != value else value
+
+
+def _text_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with keys of text: JSON has no others."""
+    return {str(key): _text_keys(value) if isinstance(value, dict) else value for key, value in values.items()}
+
+
+# Where wrong first answers lie in the tree (thesis section 7.6.1, Table 7.2 and Figure 7.2).
+
+
+@dataclass(frozen=True)
+class FirstAnswers:
+    """The first answers of a system in a setting, over all splits."""
+
+    setting: Setting  # which categories are queries
+    queries: int  # how many queries there are
+    right: int  # for how many of them the first product is relevant
+    # How many have no product at all (BM25 where no word is shared). They are wrong, and lie nowhere in the tree.
+    unanswered: int
+    errors: TreeErrors  # of the other wrong ones: same and different tree, depth differences and tree distances
+
+
+@dataclass(frozen=True, eq=False)
+class WrongFirstAnswers:
+    """The wrong first answers of a system, query by query, over all splits."""
+
+    queries: list[str]  # the ids of all queries, split by split
+    rows: NDArray[np.int64]  # (k,) which of them have a wrong first answer
+    targets: NDArray[np.int64]  # (k,) rows of their categories c in the tree
+    predicted: NDArray[np.int64]  # (k,) rows of c_p
+    right: int  # how many queries are answered rightly
+    unanswered: int  # how many have no answer
+
+
+def first_answers(trials: Sequence[Trial]) -> FirstAnswers:
+    """Compare each category c with the category c_p of the product on rank 1, where that product is not relevant."""
+    # c_p is the category that stands for the product in the setting (`drawn_categories`): its root, its most specific
+    # category, or for "all" the drawn one, as the thesis draws it. So in the setting "general" every error lies in
+    # another tree: two roots of a forest have nothing in common. (The thesis counts two in the same tree there, whose
+    # predicted category is more general than a most general one.) For a query by name that several categories have, c
+    # is the one nearest to c_p.
+    wrong = wrong_first_answers(trials)
+    errors = tree_errors(trials[0].task.tree, wrong.targets, wrong.predicted)
+    return FirstAnswers(trials[0].task.setting, len(wrong.queries), wrong.right, wrong.unanswered, errors)
+
+
+def wrong_first_answers(trials: Sequence[Trial]) -> WrongFirstAnswers:
+    """The same, query by query."""
+    triples: list[tuple[int, int, int]] = []
+    queries: list[str] = []
+    right = unanswered = 0
+    for trial in trials:
+        is_right = hits(trial, 1)[:, 0]
+        answered = np.diff(trial.run.offsets) > 0
+        right, unanswered = right + int(is_right.sum()), unanswered + int((~answered).sum())
+        wrong = np.flatnonzero(~is_right & answered)
+        firsts = trial.run.documents.take(trial.run.indices[trial.run.offsets[wrong]]).to_pylist()
+        predicted = [trial.task.predicted[product] for product in firsts]
+        start = len(queries)
+        triples += [
+            (start + int(query), _target(trial, int(query), c_p), c_p)
+            for query, c_p in zip(wrong, predicted, strict=True)
+        ]
+        queries += trial.task.judgements().queries.to_pylist()
+    rows, targets, predictions = np.array(triples, dtype=np.int64).reshape(-1, 3).T
+    return WrongFirstAnswers(queries, rows, targets, predictions, right, unanswered)
+
+
+def hits(trial: Trial, k: int) -> NDArray[np.bool_]:
+    """(q, k) bool: whether the product on each of the first k ranks is relevant; False beyond the end of the answer."""
+    run, qrels = trial.run, trial.task.judgements()
+    is_hit = np.zeros((len(run), k), dtype=np.bool_)
+    lengths = np.minimum(np.diff(run.offsets), k)
+    query = np.repeat(np.arange(len(run)), lengths)
+    rank = np.arange(len(query)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    products = run.indices[run.offsets[query] + rank].astype(np.int64)
+    documents = pc.index_in(qrels.documents, run.documents).fill_null(-1).to_numpy().astype(np.int64)
+    judged = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))
+    in_run = documents >= 0
+    width = max(len(run.documents), 1)
+    is_hit[query, rank] = np.isin(query * width + products, judged[in_run] * width + documents[in_run])
+    return is_hit
+
+
+def _target(trial: Trial, query: int, predicted: int) -> int:
+    """The row of the category that is the query; of several of one name, the nearest to the predicted one."""
+    task = trial.task
+    row = int(task.rows[query])
+    if task.by == "id":
+        return row
+    namesakes = task.namesakes[task.tree.names[row]]
+    return int(namesakes[np.argmin(task.tree.distances(namesakes, np.array(predicted)))])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from visir.collections.sources import Format
 from visir.products.generated import FORMAT as GENERATED
-from visir.products.readers import abo, amazon, fashion, flipkart, table
+from visir.products.readers import abo, amazon, kaggle, table
 from visir.registry import Registry
 
 FORMATS: Registry[Format] = Registry("catalogue format")
 
-for _format in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, abo.FORMAT, table.FORMAT, GENERATED):
+for _format in (kaggle.FLIPKART, kaggle.FASHION, amazon.FORMAT, abo.FORMAT, table.FORMAT, GENERATED):
     FORMATS.add(_format.name, _format)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -21,98 +21,9 @@ from visir.collections.readers.products import PRICE, plain
 from visir.display import Tabular, brief
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.products.evaluation import Trial
-from visir.products.opening import NONE, CategoryTree, TreeErrors, open_catalogue, tree_errors
-from visir.products.relevance import Setting
+from visir.products.opening import NONE, CategoryTree, open_catalogue
 from visir.products.text_search import ProductAnswer, TextOptions, search
 from visir.records.catalogue import Catalogue
-
-# Where wrong first answers lie in the tree (thesis section 7.6.1, Table 7.2 and Figure 7.2).
-
-
-@dataclass(frozen=True)
-class FirstAnswers:
-    """The first answers of a system in a setting, over all splits."""
-
-    setting: Setting  # which categories are queries
-    queries: int  # how many queries there are
-    right: int  # for how many of them the first product is relevant
-    # How many have no product at all (BM25 where no word is shared). They are wrong, and lie nowhere in the tree.
-    unanswered: int
-    errors: TreeErrors  # of the other wrong ones: same and different tree, depth differences and tree distances
-
-
-@dataclass(frozen=True, eq=False)
-class WrongFirstAnswers:
-    """The wrong first answers of a system, query by query, over all splits."""
-
-    queries: list[str]  # the ids of all queries, split by split
-    rows: NDArray[np.int64]  # (k,) which of them have a wrong first answer
-    targets: NDArray[np.int64]  # (k,) rows of their categories c in the tree
-    predicted: NDArray[np.int64]  # (k,) rows of c_p
-    right: int  # how many queries are answered rightly
-    unanswered: int  # how many have no answer
-
-
-def first_answers(trials: Sequence[Trial]) -> FirstAnswers:
-    """Compare each category c with the category c_p of the product on rank 1, where that product is not relevant."""
-    # c_p is the category that stands for the product in the setting (`drawn_categories`): its root, its most specific
-    # category, or for "all" the drawn one, as the thesis draws it. So in the setting "general" every error lies in
-    # another tree: two roots of a forest have nothing in common. (The thesis counts two in the same tree there, whose
-    # predicted category is more general than a most general one.) For a query by name that several categories have, c
-    # is the one nearest to c_p.
-    wrong = wrong_first_answers(trials)
-    errors = tree_errors(trials[0].task.tree, wrong.targets, wrong.predicted)
-    return FirstAnswers(trials[0].task.setting, len(wrong.queries), wrong.right, wrong.unanswered, errors)
-
-
-def wrong_first_answers(trials: Sequence[Trial]) -> WrongFirstAnswers:
-    """The same, query by query."""
-    triples: list[tuple[int, int, int]] = []
-    queries: list[str] = []
-    right = unanswered = 0
-    for trial in trials:
-        is_right = hits(trial, 1)[:, 0]
-        answered = np.diff(trial.run.offsets) > 0
-        right, unanswered = right + int(is_right.sum()), unanswered + int((~answered).sum())
-        wrong = np.flatnonzero(~is_right & answered)
-        firsts = trial.run.documents.take(trial.run.indices[trial.run.offsets[wrong]]).to_pylist()
-        predicted = [trial.task.predicted[product] for product in firsts]
-        start = len(queries)
-        triples += [
-            (start + int(query), _target(trial, int(query), c_p), c_p)
-            for query, c_p in zip(wrong, predicted, strict=True)
-        ]
-        queries += trial.task.judgements().queries.to_pylist()
-    rows, targets, predictions = np.array(triples, dtype=np.int64).reshape(-1, 3).T
-    return WrongFirstAnswers(queries, rows, targets, predictions, right, unanswered)
-
-
-def hits(trial: Trial, k: int) -> NDArray[np.bool_]:
-    """(q, k) bool: whether the product on each of the first k ranks is relevant; False beyond the end of the answer."""
-    run, qrels = trial.run, trial.task.judgements()
-    is_hit = np.zeros((len(run), k), dtype=np.bool_)
-    lengths = np.minimum(np.diff(run.offsets), k)
-    query = np.repeat(np.arange(len(run)), lengths)
-    rank = np.arange(len(query)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    products = run.indices[run.offsets[query] + rank].astype(np.int64)
-    documents = pc.index_in(qrels.documents, run.documents).fill_null(-1).to_numpy().astype(np.int64)
-    judged = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))
-    in_run = documents >= 0
-    width = max(len(run.documents), 1)
-    is_hit[query, rank] = np.isin(query * width + products, judged[in_run] * width + documents[in_run])
-    return is_hit
-
-
-def _target(trial: Trial, query: int, predicted: int) -> int:
-    """The row of the category that is the query; of several of one name, the nearest to the predicted one."""
-    task = trial.task
-    row = int(task.rows[query])
-    if task.by == "id":
-        return row
-    namesakes = task.namesakes[task.tree.names[row]]
-    return int(namesakes[np.argmin(task.tree.distances(namesakes, np.array(predicted)))])
-
 
 System = str | Path | Sequence[str | Path]
 Relatives = Literal["path", "siblings", "tree"]
@@ -132,7 +43,7 @@ class LandingCategory:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LandingPage(Tabular, view="visir.products.reports.landing_view"):
+class LandingPage(Tabular, view="visir.products.reports.landing"):
     """What a landing page shows. `landing_page` makes it; `write_landing_page` writes it as HTML.
 
     Args:
@@ -202,15 +113,10 @@ def landing_page(
     rows = _rows_of(tree, names, faults)
     attribute = _price_attribute(catalogue, price, faults)
     raise_faults(ConfigurationError, f"{catalogue.name}: no landing page", faults)
-    own = tree.rows(catalogue.products["category_id"])
-    row_of = {product: row for row, product in enumerate(catalogue.products["id"].to_pylist())}
-    chosen, systems = [], []
-    for row in rows:
-        answer = _every_product(catalogue, tree.names[row], system, text, device, store)
-        systems.append(answer.system)
-        chosen.append(_category(tree, row, own, row_of, answer, k, related, relatives, diverse))
-    shown = {product for category in chosen for product in (*category.products, *category.related)}
-    return LandingPage(catalogue, systems[0], tuple(chosen), _prices(catalogue, attribute, shown))
+    ranked = _ranked(catalogue, tree, rows, system, text, device, store)
+    chosen = tuple(category.shown(k, related, relatives, diverse) for category in ranked)
+    products = {product for category in chosen for product in (*category.products, *category.related)}
+    return LandingPage(catalogue, ranked[0].answer.system, chosen, _prices(catalogue, attribute, products))
 
 
 def related_products(
@@ -264,24 +170,10 @@ def related_products(
     _check_relatives(relatives, faults)
     rows = _rows_of(tree, [category], faults)
     raise_faults(ConfigurationError, f"{catalogue.name}: no related products", faults)
-    answer = _every_product(catalogue, tree.names[rows[0]], system, text, device, store)
-    own = tree.rows(catalogue.products["category_id"])
-    row_of = {product: row for row, product in enumerate(catalogue.products["id"].to_pylist())}
-    names = _related(tree, rows[0], own, row_of, answer, k, relatives, per_category)
-    scores = dict(answer.products)
-    ranking = tuple((name, scores[name]) for name in names)
-    return ProductAnswer(answer.query, answer.system, answer.unit, ranking, None, catalogue, answer.changes)
-
-
-def _every_product(
-    catalogue: Catalogue,
-    name: str,
-    system: System,
-    text: TextOptions | None,
-    device: str | None,
-    store: Store | None,
-) -> ProductAnswer:
-    return search(catalogue, name, system, max(1, catalogue.products.num_rows), text=text, device=device, store=store)
+    [ranked] = _ranked(catalogue, tree, rows, system, text, device, store)
+    scores = dict(ranked.answer.products)
+    ranking = tuple((name, scores[name]) for name in ranked.elsewhere(k, relatives, per_category))
+    return replace(ranked.answer, products=ranking, right=None)
 
 
 def _check_relatives(relatives: str, faults: list[str]) -> None:
@@ -312,39 +204,78 @@ def _rows_of(tree: CategoryTree, names: Sequence[str], faults: list[str]) -> lis
     return rows
 
 
-def _category(
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """All products of a catalogue, ranked for the name of one category."""
+
+    tree: CategoryTree
+    row: int  # of the category
+    own: NDArray[np.int64]  # (n,) the category of each product
+    row_of: dict[str, int]  # product → its row
+    answer: ProductAnswer
+
+    def shown(self, k: int, related: int, relatives: Relatives, diverse: bool) -> LandingCategory:
+        """The category as a landing page shows it."""
+        tree, row = self.tree, self.row
+        inside = tree.contains(np.array(row), self.own)
+        ranked = [product for product, _ in self.answer.products if inside[self.row_of[product]]]
+        names = list(self.row_of)
+        members = ranked + sorted({names[at] for at in np.flatnonzero(inside)} - set(ranked))
+        below = np.flatnonzero(tree.parents == row)
+        level = tree.depths[row]
+        owners = {product: self.own[self.row_of[product]] for product in members}
+        child_of = {
+            product: int(tree.paths[owner, level]) if tree.depths[owner] > level else NONE
+            for product, owner in owners.items()
+        }
+        if diverse:
+            members = in_turn(members, [child_of[product] for product in members])
+        counts = Counter(child_of.values())
+        return LandingCategory(
+            tree.ids[row],
+            tuple(tree.names[above] for above in [*tree.ancestors(row).tolist(), row]),
+            tuple((tree.names[child], counts[child]) for child in below.tolist() if counts[child]),
+            int(inside.sum()),
+            tuple(members[:k]),
+            tuple(self.elsewhere(related, relatives, 2)) if related else (),
+        )
+
+    def elsewhere(self, k: int, relatives: Relatives, per_category: int) -> list[str]:
+        """The best products of categories that are not too near."""
+        tree, here = self.tree, np.array(self.row)
+        near = tree.contains(here, self.own) | tree.contains(self.own, here)
+        parent = int(tree.parents[self.row])
+        if relatives == "siblings" and parent != NONE:
+            near |= tree.contains(np.array(parent), self.own)
+        if relatives == "tree":
+            near |= tree.same_tree(here, self.own)
+        counts: Counter[int] = Counter()
+        chosen: list[str] = []
+        for product, _ in self.answer.products:
+            owner = int(self.own[self.row_of[product]])
+            if near[self.row_of[product]] or counts[owner] >= per_category:
+                continue
+            counts[owner] += 1
+            chosen.append(product)
+            if len(chosen) == k:
+                break
+        return chosen
+
+
+def _ranked(
+    catalogue: Catalogue,
     tree: CategoryTree,
-    row: int,
-    own: NDArray[np.int64],
-    row_of: dict[str, int],
-    answer: ProductAnswer,
-    k: int,
-    related: int,
-    relatives: Relatives,
-    diverse: bool,
-) -> LandingCategory:
-    inside = tree.contains(np.array(row), own)
-    ranked = [product for product, _ in answer.products if inside[row_of[product]]]
-    names = list(row_of)
-    members = ranked + sorted({names[at] for at in np.flatnonzero(inside)} - set(ranked))
-    below = np.flatnonzero(tree.parents == row)
-    child_of = {
-        product: int(tree.paths[own[row_of[product]], tree.depths[row]])
-        if tree.depths[own[row_of[product]]] > tree.depths[row]
-        else NONE
-        for product in members
-    }
-    if diverse:
-        members = in_turn(members, [child_of[product] for product in members])
-    counts = Counter(child_of.values())
-    return LandingCategory(
-        tree.ids[row],
-        tuple(tree.names[above] for above in [*tree.ancestors(row).tolist(), row]),
-        tuple((tree.names[child], counts[child]) for child in below.tolist() if counts[child]),
-        int(inside.sum()),
-        tuple(members[:k]),
-        tuple(_related(tree, row, own, row_of, answer, related, relatives, 2)) if related else (),
-    )
+    rows: Sequence[int],
+    system: System,
+    text: TextOptions | None,
+    device: str | None,
+    store: Store | None,
+) -> list[_Ranked]:
+    """All products for each of these categories."""
+    every, ids = max(1, catalogue.products.num_rows), catalogue.products["id"].to_pylist()
+    own, row_of = tree.rows(catalogue.products["category_id"]), {product: at for at, product in enumerate(ids)}
+    answers = (search(catalogue, tree.names[r], system, every, text=text, device=device, store=store) for r in rows)
+    return [_Ranked(tree, row, own, row_of, answer) for row, answer in zip(rows, answers, strict=True)]
 
 
 def in_turn(ranked: Sequence[str], groups: Sequence[int]) -> list[str]:
@@ -355,35 +286,6 @@ def in_turn(ranked: Sequence[str], groups: Sequence[int]) -> list[str]:
         turns.append(seen[group])
         seen[group] += 1
     return [ranked[at] for at in np.argsort(turns, kind="stable")]
-
-
-def _related(
-    tree: CategoryTree,
-    row: int,
-    own: NDArray[np.int64],
-    row_of: dict[str, int],
-    answer: ProductAnswer,
-    k: int,
-    relatives: Relatives,
-    per_category: int,
-) -> list[str]:
-    near = tree.contains(np.array(row), own) | tree.contains(own, np.array(row))
-    parent = int(tree.parents[row])
-    if relatives == "siblings" and parent != NONE:
-        near |= tree.contains(np.array(parent), own)
-    if relatives == "tree":
-        near |= tree.same_tree(np.array(row), own)
-    counts: Counter[int] = Counter()
-    chosen = []
-    for product, _ in answer.products:
-        at = row_of[product]
-        if near[at] or counts[int(own[at])] >= per_category:
-            continue
-        counts[int(own[at])] += 1
-        chosen.append(product)
-        if len(chosen) == k:
-            break
-    return chosen
 
 
 def _price_attribute(catalogue: Catalogue, price: str | None, faults: list[str]) -> str | None:

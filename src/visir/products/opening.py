@@ -18,8 +18,8 @@ from pyarrow import parquet
 from visir.collections.sources import SourceKind, find_source
 from visir.display import Displayed, csv_of
 from visir.errors import CollectionError, ConfigurationError, nearest
-from visir.products.draft import UNCATEGORISED, ProductDraft, with_uncategorised
 from visir.products.formats import FORMATS
+from visir.products.readers.table import UNCATEGORISED, ProductDraft, with_uncategorised
 from visir.records.catalogue import Catalogue
 from visir.storage import check_new_file, new_file
 
@@ -288,7 +288,7 @@ def open_uncategorised(
 
     Returns:
         The catalogue, and the ids of the products without a category; they stand under a category of their own,
-        `visir.products.draft.UNCATEGORISED`.
+        `visir.products.readers.table.UNCATEGORISED`.
 
     Raises:
         CollectionError: Where no product can be used.

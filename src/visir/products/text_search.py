@@ -17,8 +17,7 @@ from visir.encoders.store import Store
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.fingerprint import hash_json
 from visir.products.opening import CategoryTree, open_catalogue
-from visir.products.saved_models import vectors_for
-from visir.products.systems import CategoryVectorSystem, TitleBm25, baseline
+from visir.products.systems import CategoryVectorSystem, TitleBm25, baseline, vectors_for
 from visir.records import Embeddings, Gallery, Run
 from visir.records.catalogue import ATTRIBUTES, Catalogue
 from visir.retrieval.depth import depth_fault
@@ -170,7 +169,7 @@ Ranking = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductAnswer(Tabular, view="visir.products.reports.answer_view"):
+class ProductAnswer(Tabular, view="visir.products.reports.search"):
     """The answer of one system to a free query."""
 
     query: str  # the words
@@ -319,7 +318,7 @@ def right_products(catalogue: Catalogue, query: str) -> frozenset[str] | None:
 def _by_model(
     catalogue: Catalogue, query: str, folder: Path, k: int, device: str | None, store: Store | None
 ) -> tuple[str, str, Ranking]:
-    from visir.products.model.trained import load_categories_model
+    from visir.products.model import load_categories_model
 
     model = load_categories_model(folder)
     _, products = model.embed(vectors_for(model, catalogue, device=device, store=store))

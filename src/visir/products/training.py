@@ -13,7 +13,7 @@ import torch
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.errors import ConfigurationError, require
 from visir.products.encoding import CatalogueVectors
-from visir.products.model.trained import (
+from visir.products.model import (
     LAYOUT,
     CategoriesModel,
     CategoriesRecipe,
@@ -28,8 +28,7 @@ from visir.products.model.trained import (
     write_files,
 )
 from visir.products.opening import CategoryTree, open_catalogue
-from visir.products.relevance import drawn_categories
-from visir.products.task import Split
+from visir.products.task import Split, drawn_categories
 from visir.products.task import folds as cut
 from visir.records import Catalogue
 from visir.training.checkpoint import Checkpoint

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from visir.sessions.description import Characterisation, describe
     from visir.sessions.making import Sessions, make, sessionise
     from visir.sessions.online.ab_test import AbTest, DecisionLog, ab_test, assign
-    from visir.sessions.prediction.live import LiveScorer
+    from visir.sessions.prediction.live import LiveScorer, score
     from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
-    from visir.sessions.prediction.scoring import predict, score
     from visir.sessions.prediction.service import serve
+    from visir.sessions.prediction.study import predict
     from visir.sessions.prediction.training import train
     from visir.sessions.simulator import generate
     from visir.sessions.table_labels import LogCounts
@@ -61,8 +61,8 @@ __getattr__, __dir__ = lazy(
         "Sessions": "visir.sessions.making",
         "make": "visir.sessions.making",
         "LiveScorer": "visir.sessions.prediction.live",
-        "score": "visir.sessions.prediction.scoring",
-        "predict": "visir.sessions.prediction.scoring",
+        "score": "visir.sessions.prediction.live",
+        "predict": "visir.sessions.prediction.study",
         "PurchaseModel": "visir.sessions.prediction.purchase_model",
         "load_model": "visir.sessions.prediction.purchase_model",
         "serve": "visir.sessions.prediction.service",

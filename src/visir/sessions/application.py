@@ -21,11 +21,11 @@ APPLICATION = Application(
         "figure-6-7": "visir.sessions.experiments.predict:figure_6_7",
     },
     drawings={
-        "figure-6-2": "visir.sessions.experiments.drawings:lengths",
-        "figure-6-3": "visir.sessions.experiments.drawings:weekdays",
-        "figure-6-4": "visir.sessions.experiments.drawings:hours",
-        "figure-6-5": "visir.sessions.experiments.drawings:switches",
-        "figure-6-6": "visir.sessions.experiments.drawings:importance",
-        "figure-6-7": "visir.sessions.experiments.drawings:predictions",
+        "figure-6-2": "visir.sessions.experiments.log_experiment:lengths",
+        "figure-6-3": "visir.sessions.experiments.log_experiment:weekdays",
+        "figure-6-4": "visir.sessions.experiments.log_experiment:hours",
+        "figure-6-5": "visir.sessions.experiments.log_experiment:switches",
+        "figure-6-6": "visir.sessions.experiments.log_experiment:importance",
+        "figure-6-7": "visir.sessions.experiments.log_experiment:predictions",
     },
 )

@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
-from visir.sessions.folder import parts_of, table_of
 from visir.sessions.source import duckdb_engine
-from visir.sessions.sql import text_literal
+from visir.sessions.sql import parts_of, table_of, text_literal
 from visir.sessions.table_labels import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples, Texts
 from visir.storage import read_written_json
 

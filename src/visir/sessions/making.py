@@ -36,10 +36,9 @@ from visir.sessions.definition import (
     sessions_sql,
     timed_sql,
 )
-from visir.sessions.folder import SESSIONS, part_name, parts_of
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import duckdb_engine, log_files
-from visir.sessions.sql import path_literal
+from visir.sessions.sql import SESSIONS, part_name, parts_of, path_literal
 from visir.sessions.table_labels import EVENT_COUNTS, SESSION_COUNTS, LogCounts, counts_document, remarks_of
 from visir.storage import FolderChange, Scratch, new_folder, read_written_json
 
@@ -304,7 +303,7 @@ def _write(
 
 
 @dataclass(frozen=True, repr=False)
-class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
+class Sessions(Displayed, view="visir.sessions.reports.made_sessions"):
     """A folder of sessions that visir made of a log. It can stand wherever the folder can.
 
     Args:

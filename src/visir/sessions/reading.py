@@ -67,23 +67,9 @@ class RejectedLine:
 
 
 def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch, delimiter: str = ",") -> list[Path]:
-    """Check files line by line and replace those with faults by a repaired copy.
-
-    The rejected lines are written to `REJECTED_LINES`, one JSON object each: file, line, text (bytes that are not UTF-8
-    as "\\xff") and fault.
-
-    Args:
-        files: The files of a log.
-        file_format: "csv" or "json".
-        scratch: Where the copies and the list of rejected lines go.
-        delimiter: What stands between the columns of a CSV file.
-
-    Returns:
-        For each file with a row: the file itself, or its copy. Files without any row are left out.
-
-    Raises:
-        VisirError: Files are damaged as a whole (all are named), or no file has a row.
-    """
+    """The files without faulty lines: each itself, or its repaired copy; a file without any row is left out."""
+    # The rejected lines are written to `REJECTED_LINES`, one JSON object each: file, line, text (bytes that are not
+    # UTF-8 as "\xff") and fault. Files that are damaged as a whole are named all at once.
     readable: list[Path] = []
     faults = _FileFaults()
     with (

@@ -30,10 +30,10 @@ from urllib.parse import unquote
 
 from visir.errors import ConfigurationError, VisirError, raise_faults, require
 from visir.sessions.definition import IDLE_MINUTES, LogMapping, events_sql, positive_minutes, quoted, rows_sql
-from visir.sessions.folder import SESSIONS, part_name
 from visir.sessions.making import PARTS, advice, write_bucket
 from visir.sessions.reading import reading_error
 from visir.sessions.source import duckdb_engine, log_files, table_sql
+from visir.sessions.sql import SESSIONS, part_name
 from visir.sessions.table_labels import LogCounts, counts_document
 from visir.storage import Scratch, new_folder
 
@@ -67,8 +67,7 @@ def log_session(spark: SparkSession) -> SparkSession:
 def numbered_rows(
     session: SparkSession, files: Sequence[str | Path], mapping: LogMapping
 ) -> tuple[DataFrame, list[str], int]:
-    """The mapping's columns with the number of each row, from 1 (Parquet knows a row's place in its file); their names
-    in the log; and how many rows there are."""
+    """The mapping's columns with the number of each row, from 1; their names in the log; how many rows there are."""
     # Spark's own names are c0, c1, …: PySpark cannot call a column by every name.
     from pyspark.sql import functions as f
 
@@ -80,7 +79,7 @@ def numbered_rows(
     log = plainly.parquet(*addresses.values())
     rows_sql(mapping, "log", log.columns)  # names that the log does not have
     names = dict.fromkeys(name for columns in mapping.raw.values() for name in columns if name in log.columns)
-    columns = [f.col(_quoted_for_spark(name)).alias(f"c{number}") for number, name in enumerate(names)]
+    columns = [f.col("`" + name.replace("`", "``") + "`").alias(f"c{number}") for number, name in enumerate(names)]
     place = (f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file"))
     where = log.select(*columns, *place)
     rows = {_plain(unquote(row["file_of_row"])): row for row in where.groupBy("file_of_row").count().collect()}
@@ -150,10 +149,6 @@ def reason_of(message: str) -> str:
     return (causes or lines)[-1 if causes else 0]
 
 
-def _quoted_for_spark(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _address(file: Path | str) -> str:
     """A file as Spark reads it: it is not decoded, but *, ?, [, { are patterns."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", f"file://{file.absolute()}" if isinstance(file, Path) else file)
@@ -176,8 +171,7 @@ _PURPOSE = "Finding sessions with Spark"
 
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
-    """What `spark_sessions` gives: frames with the columns of the files of docs/reference/session-logs.md, and the
-    counts."""
+    """Frames with the columns of the files of docs/reference/session-logs.md, and the counts."""
 
     sessions: DataFrame
     events: DataFrame

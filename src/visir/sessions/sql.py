@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from visir.errors import VisirError
+from visir.storage import FolderKind, read_checked
 
 
 def text_literal(value: str) -> str:
@@ -19,8 +20,7 @@ def path_literal(path: str | Path) -> str:
 
 
 def source_literal(path: str | Path) -> str:
-    """A file that is read, by its very name, as a text literal: DuckDB takes `*`, `?` and `[` for patterns, `~` at the
-    beginning for the home folder."""
+    """A file that is read, by its very name, as a text literal: to DuckDB *, ?, [ are patterns, ~ the home folder."""
     return text_literal(file_pattern(path))
 
 
@@ -50,3 +50,26 @@ def local_sql(moment: str, zone: str) -> str:
 def weekday_sql(local: str) -> str:
     """SQL of the weekday of a wall clock, 1 (Monday) to 7."""
     return f"isodow({local})"
+
+
+# A folder of sessions, as it is read: the files that its manifest names, and no other file.
+
+SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir sessions make LOG")
+
+
+def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
+    """The files of sessions, each with the file of their events, in the order of their names."""
+    folder = Path(folder)
+    manifest = read_checked(folder, SESSIONS)
+    names = sorted(name.partition("/")[2] for name in manifest.files if name.startswith("sessions/"))
+    return [(folder / "sessions" / name, folder / "events" / name) for name in names]
+
+
+def part_name(number: int) -> str:
+    """The name of a part, counted from 0: names are in the order of the parts."""
+    return f"part-{number:05d}.parquet"
+
+
+def table_of(*files: Path) -> str:
+    """The table expression of Parquet files that are read as one."""
+    return parquet_table(*files)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import ceil, factorial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from visir.errors import VisirError
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.statistics import resampled_sums
 from visir.fingerprint import hash_json
+from visir.storage import MANIFEST, FolderKind, Manifest, put, read_written_json
 from visir.training.settings import Settings
 
 if TYPE_CHECKING:
@@ -217,6 +218,29 @@ class Measurement:
 
 class InsufficientDataError(VisirError):
     """The data is there and does not hold what a cell needs (a log without customers); the cell is "not run"."""
+
+
+class CellFolder:
+    """A folder of finished cells: a cell is written in one step, and what is not listed is still to do."""
+
+    def __init__(self, path: Path, kind: FolderKind) -> None:
+        self.path, self.kind = path, kind
+
+    def names(self) -> list[str]:
+        """The files of the cells that are finished."""
+        return sorted(name for name in self._listed() if (self.path / name).is_file())
+
+    def put(self, contents: Mapping[str, bytes]) -> None:
+        """Write the files of a cell."""
+        put(self.path, self.kind, contents)
+
+    def load(self, name: str) -> Any:
+        """What the JSON file of a cell says; None where the cell is not finished."""
+        path = self.path / name
+        return read_written_json(path) if name in self._listed() and path.is_file() else None
+
+    def _listed(self) -> Mapping[str, Any]:
+        return Manifest.read(self.path, self.kind).files if (self.path / MANIFEST).is_file() else {}
 
 
 class FolderLocks:

@@ -16,8 +16,7 @@ from visir.display import Plotted, Tabular, brief
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.files import read_bytes
 from visir.records.shortcuts import MOST_BITS
-from visir.studies.dual_encoder_trial import DualEncoderTrial
-from visir.studies.run_trials import run_trials
+from visir.studies.trial import WITH, WITHOUT, DualEncoderTrial, run_trials
 from visir.training.keywords import KEYWORDS, RecipeChanges
 from visir.training.recipe import Recipe, expand
 from visir.training.resolving import TOWERS
@@ -25,8 +24,6 @@ from visir.training.shortcuts import ShortcutSettings
 
 # The four setups of thesis section 4.3, each as one training with its evaluations.
 
-WITHOUT, WITH = "without", "with"
-"""Labels of evaluations: of the split as it is, and of the split with the shortcuts of the training."""
 BASELINE, UNIQUE, ALONE = "baseline", "unique", ("images", "captions")
 
 

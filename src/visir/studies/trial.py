@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError
 from visir.files import json_bytes
-from visir.records import Collection
+from visir.fingerprint import hash_json
+from visir.progress import Progress
+from visir.records import Collection, Result
 from visir.storage import MANIFEST, FolderKind, Manifest, put, read_written_json
+from visir.studies.experiment import ExperimentContext
+from visir.threads import usable_cores
+from visir.training.recipe import Recipe, expand, read_recipe
+from visir.training.settings import Settings
+from visir.training.shipped import find_recipe
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.training.recipe import Data
+    from visir.sparse.recipe import SparseRecipe
+
 
 TRIAL = FolderKind("trial", "a trial")
 
@@ -25,30 +36,12 @@ TRIAL_FILE = "trial.json"
 CHECKPOINT = "checkpoint"
 
 
-class TrialRecipe(Protocol):
-    """What a trial needs to know of the recipe of its training."""
-
-    @property
-    def device(self) -> str:
-        """Where it computes."""
-        ...
-
-    @property
-    def data(self) -> Data:
-        """What is learnt from."""
-        ...
-
-    def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """All settings as plain values."""
-        ...
-
-
 @dataclass(frozen=True)
 class TrainingTrial(ABC):
     """A recipe whose checkpoint is measured. Subclasses say how to train it and what to measure."""
 
     name: str  # of its folder within the study; names with "/" nest
-    recipe: TrialRecipe  # of the training
+    recipe: Recipe | SparseRecipe  # of the training
 
     def folder(self, out: Path) -> Path:
         """Where the trial is stored."""
@@ -138,6 +131,154 @@ def differing_fields(stored: Any, described: Any, path: str = "") -> list[str]:
         for name in sorted(set(stored) | set(described))
         for field in differing_fields(stored.get(name), described.get(name), f"{path}.{name}" if path else name)
     ]
+
+
+# One dual encoder, trained and evaluated under several conditions.
+
+
+@dataclass(frozen=True)
+class DualEncoderTrial(TrainingTrial):
+    """A recipe of `visir train`, and under which conditions its checkpoint is evaluated."""
+
+    recipe: Recipe  # of the training
+    # From labels to the shortcuts that the evaluated split carries, as `Shortcuts.parse` takes them; None for none.
+    evaluations: Mapping[str, str | None] = field(default_factory=lambda: {"test": None})
+    split: str = "test"  # which split is evaluated
+
+    def results(self, out: Path) -> dict[str, Result]:
+        """The result of every evaluation."""
+        from visir.evaluation.results import load
+
+        return {label: load(self.folder(out) / label) for label in self.evaluations}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name,
+            "recipe": self.recipe.model_dump(mode="json"),
+            "evaluations": dict(self.evaluations),
+            "split": self.split,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> DualEncoderTrial:
+        """Back from `to_dict`."""
+        return cls(values["name"], Recipe.model_validate(values["recipe"]), values["evaluations"], values["split"])
+
+    def _is_measured(self, folder: Path) -> bool:
+        from visir.evaluation.results import is_result
+
+        return (folder / TRIAL_FILE).is_file() and all(is_result(folder / label) for label in self.evaluations)
+
+    def _train(self, checkpoint: Path) -> None:
+        from visir.training import train
+
+        train(self.recipe, out=checkpoint, resume=True)
+
+    def _measure(self, folder: Path, collection: Collection, encoder: Encoder) -> None:
+        from visir.evaluation.evaluate import evaluate
+        from visir.evaluation.results import is_result, save
+        from visir.shortcuts import inject
+
+        for label, shortcuts in self.evaluations.items():
+            if not is_result(folder / label):
+                view = collection if shortcuts is None else inject(collection, shortcuts)
+                save(evaluate(view, encoder, split=self.split, depth=10, name=self.name), folder / label, replace=True)
+
+
+WITHOUT, WITH = "without", "with"
+"""Labels of evaluations: of the split as it is, and of the split with the shortcuts of the training."""
+
+
+# Many trials, several side by side; finished ones stay, interrupted ones go on.
+
+LOG_FILE = "log.txt"
+
+
+def run_trials(trials: Sequence[TrainingTrial], out: Path, *, jobs: int | None = None) -> None:
+    """Carry out every unfinished trial in a process of its own."""
+    # Each has one thread, so that its figures do not depend on how many run beside it, and small models lose nothing by
+    # it. What each prints is in its `log.txt`. Trials that share the vectors of a frozen encoder wait for each other
+    # while one of them encodes.
+    unfinished = [trial for trial in trials if not trial.is_finished(out)]
+    if not unfinished:
+        return
+    faults: list[str] = []
+
+    def start(trial: TrainingTrial) -> None:
+        folder = trial.folder(out)
+        put(folder, TRIAL, {TRIAL_FILE: json_bytes(trial.to_dict())}, keep=[LOG_FILE])
+        kind = f"{type(trial).__module__}:{type(trial).__qualname__}"
+        with (folder / LOG_FILE).open("ab") as stream:
+            process = subprocess.run(
+                [sys.executable, "-m", "visir.studies.trial", kind, str(out), str(folder)],
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if process.returncode:
+            last = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+            faults.append(f"{trial.name}: {' '.join(last)} (see {folder / LOG_FILE})")
+
+    with Progress("trials", len(unfinished), "trials") as advance, ThreadPoolExecutor(jobs or usable_cores()) as pool:
+        for _ in pool.map(start, unfinished):
+            advance()
+    if faults:
+        raise VisirError("not all trials ended well:\n  " + "\n  ".join(faults), hint="the same command goes on")
+
+
+# Trainings that cells need: each done once for all studies, in a process of its own, resumed where it was stopped.
+
+
+class PriorTraining(Settings):
+    """A training that comes first: a recipe of `visir train`, and changes to it ("section.key=value")."""
+
+    recipe: str
+    set: tuple[str, ...] = ()
+
+    def resolved(self, seed: int) -> Recipe:
+        """The recipe with its changes and the seed."""
+        return read_recipe(find_recipe(self.recipe), [*self.set, f"seed={seed}"])
+
+
+def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
+    """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them."""
+    # The folder is named by the recipe's settings, so studies that agree on a training share it, and one that was
+    # changed has a folder of its own.
+
+    evaluations: dict[str, str | None] = {WITHOUT: None}
+    if recipe.shortcuts is not None:
+        evaluations[WITH] = str(recipe.shortcuts.record())
+    values = recipe.model_dump(mode="json")
+    values["data"].pop("obtain", None)
+    for words in ("title", "group"):
+        values.pop(words)
+    trial = DualEncoderTrial(f"{recipe.name}-{hash_json(values)[:10]}/seed{recipe.seed}", recipe, evaluations)
+    out = context.shared / "trainings"
+    with context.locks.for_folder(trial.folder(out)):
+        wait_for(trial.folder(out))
+        run_trials([trial], out, jobs=1)
+    return trial.folder(out)
+
+
+def wait_for(folder: Path) -> None:
+    """Wait for a training in this trial's folder that another process carries out."""
+    # When a study is killed, its trainings are not: they are processes of their own and go on. The study goes on once
+    # they are done.
+    from visir.training.folder import wait_until_free
+
+    wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
+
+
+def system_of(model: str | None, first: PriorTraining | None, context: ExperimentContext, where: str) -> str:
+    """The name of a model, or the checkpoint of the training that comes first."""
+
+    if (model is None) == (first is None):
+        raise ConfigurationError(f"{where}: name either a model or a training that comes first.", hint="model or first")
+    if first is not None:
+        return str(train_once(first.resolved(context.seed), context) / CHECKPOINT)
+    return expand(str(model))
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from visir.records import Collection
 from visir.robustness.granularity import Profile
 from visir.storage import FolderKind, changing
 from visir.studies.experiment import Draws, Experiment, ExperimentContext, Measurement, unit_means
-from visir.studies.shared_training import PriorTraining, system_of
+from visir.studies.trial import PriorTraining, system_of
 from visir.training.recipe import expand
 from visir.training.settings import Settings
 
@@ -305,8 +305,7 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
 
 
 def _loss(model: Any, scale: Tensor, image: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-    """The contrastive loss plus twice the matching loss of each pair, and of its image and its text with another
-    one."""
+    """The contrastive loss plus twice the matching loss of each pair, and of its image and text with another."""
     # image: (n, t, width) tokens of the images.
     import torch
     from torch.nn.functional import cross_entropy, normalize

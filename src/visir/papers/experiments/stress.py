@@ -4,22 +4,63 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from visir.errors import VisirError
+from visir.evaluation.stress.effect import jaccard
+from visir.evaluation.stress.stress import Stress
 from visir.papers.experiments.train import SparseHeadExperiment
-from visir.papers.pairs import jaccard_draws, rsum_draws
 from visir.papers.published_values import nearest_reading, query_draws, values_of
 from visir.records import PLAIN
-from visir.studies.experiment import Draws, Experiment, ExperimentContext, InsufficientDataError, Measurement, finite
-from visir.studies.shared_training import PriorTraining, system_of
+from visir.studies.experiment import (
+    Draws,
+    Experiment,
+    ExperimentContext,
+    InsufficientDataError,
+    Measurement,
+    finite,
+    unit_means,
+    unit_sums,
+)
+from visir.studies.trial import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
     from visir.records import Embeddings, Run, SparseEmbeddings
+
+
+def rsum_draws(study: Stress) -> dict[str, Draws]:
+    """Draws of the rsum of text to image: "rsum" unperturbed, and under each perturbation by its name."""
+    effects = [effect for effect in study.effects if effect.outcome.task == "t2i"]
+    values = {"rsum": effects[0].before} | {effect.name: effect.after for effect in effects}
+    return unit_means(_images(study), values)
+
+
+def jaccard_draws(study: Stress) -> dict[str, Draws]:
+    """Draws of the mean similarity of the sets of captions that two perturbations harm, help or leave."""
+    effects = [effect for effect in study.effects if effect.outcome.task == "t2i"]
+    changes = np.stack([effect.after - effect.before for effect in effects], axis=1)
+    signs = np.where(np.abs(changes) < 1e-9, 0, np.sign(changes))
+    draws = {}
+    for group, sign in zip(jaccard.GROUPS, (-1, 1, 0), strict=True):
+        member = signs == sign
+        pairs = list(combinations(range(len(effects)), 2))
+        both = np.stack([member[:, first] & member[:, second] for first, second in pairs], axis=1)
+        either = np.stack([member[:, first] | member[:, second] for first, second in pairs], axis=1)
+        sums = unit_sums(_images(study), np.concatenate([both, either], axis=1).astype(np.float64))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            draws[group] = np.nanmean(sums[:, : len(pairs)] / sums[:, len(pairs) :], axis=1)
+    return finite(draws)
+
+
+def _images(study: Stress) -> list[str]:
+    """The image of each caption, in the order of the effects."""
+    effect = next(effect for effect in study.effects if effect.outcome.task == "t2i")
+    return [study.images[caption] for caption in effect.queries.to_pylist()]
 
 
 # Read what the brittleness paper's authors logged: its Tables 2, 3 and 5, and thesis Tables 5.2 to 5.4.
@@ -119,7 +160,6 @@ class LogsExperiment(Experiment):
     def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
         from visir.evaluation.stress.effect import GROUPS as SETS
         from visir.evaluation.stress.stress import stress_logs
-        from visir.papers.pairs import jaccard_draws
 
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
         if not (folder / "t2i" / f"{PLAIN}.parquet").is_file():

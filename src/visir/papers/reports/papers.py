@@ -31,6 +31,7 @@ from visir.reports.page import (
 )
 from visir.reports.plots import themed
 from visir.reports.table import Column, Table
+from visir.reports.views.parts import facts
 from visir.storage import put
 
 # Figures of a study: one drawing for each collection, with the values that the paper's text prints.
@@ -160,3 +161,18 @@ def scale_blocks(comparison: StudyComparison) -> list[Block]:
             blocks.append(Group(title, [Bullets([inline("<b>{}</b>: {}", name, text) for name, text in sentences])]))
     provenance = Table.of([Column("field"), Column("value")], provenance_rows(comparison))
     return [*blocks, Fold("Protocol, hardware, versions, seeds", [provenance])]
+
+
+# A study beside its published table: values, orders, trends, and where everything comes from.
+
+
+def blocks(comparison: StudyComparison) -> list[Block]:
+    """The headline, then what the report of all studies has."""
+    study = comparison.study
+    done = f"{comparison.states['done']} of {len(comparison.cells)} cells done"
+    return [facts(f"{study.paper}: {study.title}", f"scale {comparison.scale}", done), *scale_blocks(comparison)]
+
+
+def table(comparison: StudyComparison) -> Table:
+    """Every value that was run: measured, published, difference, verdict."""
+    return values_table(comparison)

@@ -24,7 +24,7 @@ from visir.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from visir.products.feedback.judgements import ClickJudgements
+    from visir.products.clicks import ClickJudgements
     from visir.products.landing import Relatives
     from visir.records.catalogue import Catalogue
 
@@ -94,11 +94,10 @@ def evaluate(
     Systems are baselines and trained models; a model is tested on the fold that it was not trained on.
     """
     from visir.errors import ConfigurationError
+    from visir.products.evaluation import CATEGORIES_RESULT, FILES, first_answers, write_result
     from visir.products.evaluation import evaluate as run
-    from visir.products.landing import first_answers
-    from visir.products.relevance import SETTINGS
-    from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
-    from visir.products.results import CATEGORIES_RESULT, FILES, write_result
+    from visir.products.reports.evaluation import differences_table, errors_table, seen_table, settings_table
+    from visir.products.task import SETTINGS
 
     names = [name.strip() for name in baselines.split(",") if name.strip()]
     if not names and not models:
@@ -184,7 +183,7 @@ def judgements(
     Products at the top are looked at more, so they are clicked more.
     """
     from visir.errors import ConfigurationError
-    from visir.products.feedback.judgements import click_judgements, read_click_log
+    from visir.products.clicks import click_judgements, read_click_log
     from visir.products.opening import check_new_table
 
     if out is not None:
@@ -213,7 +212,7 @@ def judgements(
 
 
 def _show(judged: ClickJudgements) -> None:
-    from visir.products.feedback.judgements import judgements_table
+    from visir.products.clicks import judgements_table
 
     output.table(judgements_table(judged))
 
@@ -254,7 +253,8 @@ def landing(
 ) -> None:
     """Choose the products of a category's landing page, and products of other categories that fit its name."""
     from visir.products.landing import landing_page
-    from visir.products.reports.landing import landing_table, write_landing_page
+    from visir.products.reports.landing import table as landing_table
+    from visir.products.reports.landing import write_landing_page
 
     chosen = landing_page(
         opened(catalogue, format, images, option),

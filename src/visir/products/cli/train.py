@@ -31,7 +31,7 @@ from visir.cli.verbs import heading
 from visir.products.cli.evaluate import Source, opened
 
 if TYPE_CHECKING:
-    from visir.products.model.trained import CategoriesRecipe
+    from visir.products.model import CategoriesRecipe
     from visir.products.text_search import ProductAnswer
     from visir.retrieval.fusion import Fusion
 
@@ -122,7 +122,7 @@ def train(
 def _print_recipes() -> None:
     import textwrap
 
-    from visir.products.model.trained import shipped_categories_recipes
+    from visir.products.model import shipped_categories_recipes
     from visir.training.shipped import summary
 
     for name, path in shipped_categories_recipes().items():
@@ -171,7 +171,7 @@ def infer(
 
     The table that is read is not changed. Each product is compared with the products that have a category.
     """
-    from visir.products.inference.infer import infer_categories, write_inferred
+    from visir.products.inference import infer_categories, write_inferred
     from visir.products.opening import check_new_table, open_uncategorised
     from visir.products.reports.inferred_view import shortened
 
@@ -260,6 +260,6 @@ def search(
 
 
 def _show(answer: ProductAnswer) -> None:
-    from visir.products.reports.search import answer_table
+    from visir.products.reports.search import table as answer_table
 
     output.table(answer_table(answer))

@@ -9,7 +9,7 @@ from pathlib import Path
 from visir.collections.shop_layouts import abo_folders, abo_images, in_language, is_abo, listing_rows
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, nearest
-from visir.products.draft import ProductDraft, text_of
+from visir.products.readers.table import ProductDraft, text_of
 
 FIELDS = (
     "brand",

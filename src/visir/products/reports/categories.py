@@ -13,11 +13,9 @@ from markupsafe import Markup
 from PIL.Image import Image
 
 from visir.errors import ConfigurationError, ImageError, nearest
-from visir.products.evaluation import TABLE, CategoryEvaluation, Trial
-from visir.products.landing import FirstAnswers, first_answers, hits
+from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers, Trial, first_answers, hits
 from visir.products.opening import NONE, CategoryTree
-from visir.products.relevance import Setting
-from visir.products.reports.tables import (
+from visir.products.reports.evaluation import (
     HEADS,
     SETTING_WORDS,
     depth_bars,
@@ -31,6 +29,7 @@ from visir.products.reports.tables import (
     systems_in_setting,
     words_notes,
 )
+from visir.products.task import Setting
 from visir.records.catalogue import Catalogue
 from visir.reports.page import (
     Block,
@@ -104,16 +103,10 @@ class Products:
         shown_ids = pa.array(dict.fromkeys(ids), pa.string())
         rows = catalogue.products.take(pc.index_in(shown_ids, catalogue.products["id"].combine_chunks()))
         self._titles = dict(zip(rows["id"].to_pylist(), rows["title"].to_pylist(), strict=True))
-        names = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "name")), strict=True))
-        parents = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "parent")), strict=True))
-        self._paths = {}
-        for product, category in zip(rows["id"].to_pylist(), rows["category_id"].to_pylist(), strict=True):
-            path: list[str] = []
-            above: str | None = category
-            while above is not None:
-                path.append(names[above])
-                above = parents[above]
-            self._paths[product] = tuple(reversed(path))
+        tree = CategoryTree.of(catalogue)
+        paths = (tree.paths[row] for row in tree.rows(rows["category_id"]))
+        names = (tuple(tree.names[above] for above in path if above != NONE) for path in paths)
+        self._paths = dict(zip(rows["id"].to_pylist(), names, strict=True))
 
     def product(self, product: str, right: bool | None = None) -> ShownProduct:
         """A product of an answer."""

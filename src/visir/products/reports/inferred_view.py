@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.products.inference.infer import InferredCategories, LikelyCategory
+from visir.products.inference import InferredCategories, LikelyCategory
 from visir.reports.page import Block
 from visir.reports.shown import cut
 from visir.reports.table import Cell, Column, Table

@@ -8,6 +8,7 @@ from pathlib import Path
 from visir.products.landing import LandingCategory, LandingPage
 from visir.products.reports.categories import Products, product_thumbnails
 from visir.reports.page import Block, Code, Page, Paragraph, Section, Strip, Thumbnail, Tile, inline, write_page
+from visir.reports.shown import BUDGET
 from visir.reports.table import Cell, Column, Table
 
 PICTURE_BUDGET = 3_000_000
@@ -73,7 +74,7 @@ def landing_blocks(landing: LandingPage, budget: int) -> list[tuple[LandingCateg
     return listed
 
 
-def landing_table(landing: LandingPage) -> Table:
+def table(landing: LandingPage) -> Table:
     """Every product that is shown: the category, whether it belongs to it, title and price."""
     shown = [product for category in landing.categories for product in (*category.products, *category.related)]
     products = Products(landing.catalogue, shown)
@@ -111,3 +112,11 @@ def _where(category: LandingCategory) -> str:
     products = f"{category.total:,} {'product' if category.total == 1 else 'products'}"
     below = ", ".join(f"{name} ({count:,})" for name, count in category.below)
     return f"{' › '.join(category.path)}: {products}{f'. {below}' if below else ''}."
+
+
+# A landing page in a notebook: the pictures of its products.
+
+
+def blocks(landing: LandingPage) -> list[Block]:
+    """The categories with their products."""
+    return [block for _, of_category in landing_blocks(landing, BUDGET) for block in of_category]

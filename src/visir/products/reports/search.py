@@ -12,6 +12,7 @@ from visir.products.reports.categories import Products, ShownProduct, product_th
 from visir.products.text_search import ProductAnswer
 from visir.records.catalogue import Catalogue
 from visir.reports.page import Block, Branch, Code, Page, Paragraph, Section, Strip, Tile, Tree, inline, write_page
+from visir.reports.shown import BUDGET
 from visir.reports.table import Cell, Column, Table
 
 PICTURE_BUDGET = 3_000_000
@@ -27,7 +28,7 @@ class CategoryPlace:
     children: tuple[CategoryPlace, ...]
 
 
-def answer_table(answer: ProductAnswer) -> Table:
+def table(answer: ProductAnswer) -> Table:
     """Rank, score, title and path of every product; whether it is right, where that is known."""
     is_known = answer.right is not None
     columns = [Column("rank", 0), Column(answer.unit, 4), *([Column("right")] if is_known else [])]
@@ -127,3 +128,14 @@ def _summary(answer: ProductAnswer) -> str:
         f"Answered by {answer.system}. {hits} of {len(answer.products)} belong to a category of this name, which has "
         f"{len(answer.right):,} {'product' if len(answer.right) == 1 else 'products'}."
     )
+
+
+# The answer to a question in a notebook: the pictures of the products, best first.
+
+
+def blocks(answer: ProductAnswer) -> list[Block]:
+    """Who answered, and the products."""
+    heading = Paragraph(inline("<b>{}</b> in {}, {}", answer.query, answer.catalogue.name, answer.system))
+    tiles = answer_tiles(answer, BUDGET)
+    nothing = Paragraph("Nothing was found: no product shares a word with the query.")
+    return [heading, Strip(tiles, is_large=False) if tiles else nothing]

@@ -152,10 +152,9 @@ def score(
     import orjson
 
     from visir.errors import ConfigurationError
-    from visir.sessions.prediction.live import LiveScorer
+    from visir.sessions.prediction.live import LiveScorer, restore_state, save_state
     from visir.sessions.prediction.purchase_model import load_model
     from visir.sessions.prediction.stream_events import fault_of, read_chunks
-    from visir.sessions.prediction.stream_state import restore_state, save_state
 
     if preset is not None and mapping is not None:
         raise ConfigurationError("sessions score: --preset and --mapping.", hint="one of them")
@@ -232,11 +231,7 @@ class _Lines:
         self._is_json: bool | None = None  # by the first line
 
     def rows(self, checks: bool) -> Iterator[list[dict[str, Any]]]:
-        """The rows of each piece of the stream.
-
-        Args:
-            checks: Whether the rows are events, which have certain columns.
-        """
+        """The rows of each piece of the stream; `checks`: they are events, which have certain columns."""
         rest = b""
         number = 0
         while piece := self._stream.read1(_BYTES):  # type: ignore[attr-defined]
@@ -361,8 +356,7 @@ def report(
     replace: ReplaceOption = False,
 ) -> None:
     """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
-    from visir.sessions.prediction.study import load_study
-    from visir.sessions.prediction.summary import summarise
+    from visir.sessions.prediction.study import load_study, summarise
     from visir.sessions.reports.intent import write_intent_report
 
     summary = summarise(*load_study(study))

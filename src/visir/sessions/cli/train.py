@@ -64,7 +64,7 @@ def predict(
     from visir.sessions.examples import SETTINGS
     from visir.sessions.prediction.models import MODELS, SCHEMES
     from visir.sessions.prediction.purchase_model import PurchaseUse
-    from visir.sessions.prediction.scoring import predict as run
+    from visir.sessions.prediction.study import predict as run
     from visir.sessions.reports.intent import f1_table
 
     chosen = settings or SETTINGS
@@ -216,9 +216,13 @@ def describe(
     import sys
 
     from visir.sessions.description import describe as described
-    from visir.sessions.reports.intent import findings
-    from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
-    from visir.sessions.reports.tables import statistic_table, unavailable_table
+    from visir.sessions.reports.sessions import (
+        findings,
+        unavailable_table,
+        write_sessions_report,
+        write_sessions_tables,
+    )
+    from visir.sessions.reports.statistic import statistic_table
     from visir.storage import FolderKind, new_folder
 
     with new_folder(out, FolderKind("description", "a description of sessions"), replace=replace) as change:

@@ -1,8 +1,7 @@
 """What distinguishes sessions that buy (thesis sections 6.3 and 6.4), from a folder of sessions.
 
-`session_log` (the folder, and sums over it) and `intervals` carry one file per table or figure: `totals` (6.1),
-`lengths` (Fig. 6.2), `weekdays`, `hours` (Figs 6.3, 6.4), `channels` (6.2), `customers` (6.3), `devices` (6.4),
-`switches` (Fig. 6.5), `queries` (6.5), `unique_queries` (6.6). `describe` makes them all. Each gives a `Statistic`.
+`describe` holds the list of all statistics, and makes them; `outcomes` and `journeys` compute them from sums over the
+folder (`session_log`), as a `Statistic` each; `differences` compares groups.
 """
 
 from visir.sessions.description.describe import Characterisation, describe

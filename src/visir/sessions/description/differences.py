@@ -13,15 +13,23 @@ of all comparisons of a description are corrected together (Holm 1979).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from math import sqrt
 from typing import Literal
 
-from visir.sessions.description.intervals import CONFIDENCE, Moments, mean, share
+from visir.evaluation.statistics import corrected
 from visir.sessions.description.session_log import By, SessionLog
-from visir.sessions.description.statistic import StatisticCell
+from visir.sessions.description.statistic import (
+    CONFIDENCE,
+    Moments,
+    StatisticCell,
+    mean,
+    share,
+)
+from visir.sessions.sql import text_literal, weekday_sql
 
 ERROR = 1 - CONFIDENCE
 COUNTS_BELOW = 30
@@ -149,8 +157,7 @@ def difference_of(
 
 
 def _is_open(pair: Pair, kind: Kind) -> bool:
-    """Whether there are too few cases: were both groups alike, one would have fewer than five of a kind (Cochran
-    1954)."""
+    """Whether there are too few cases: were both groups alike, one would have fewer than five (Cochran 1954)."""
     # For a mean: whether a group has fewer than five visitors, or nothing was counted at all.
     groups = (pair.first, pair.second)
     if any(group.units < 2 for group in groups):
@@ -189,3 +196,90 @@ def _p(interval: Callable[[float], tuple[float, float]]) -> float:
         middle = sqrt(low * high)
         low, high = (low, middle) if leaves_out(middle) else (middle, high)
     return high
+
+
+STEPS = """(
+  SELECT *, bool_or(purchase) OVER (PARTITION BY unit, journey) AS bought FROM (
+    SELECT unit, device, purchase, lag(device) OVER w AS before,
+      coalesce(lag(purchase) OVER w, false) AS after_purchase,
+      coalesce(sum(CAST(purchase AS INTEGER)) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS journey
+    FROM bucket WINDOW w AS (PARTITION BY unit ORDER BY began, visitor, session)
+  )
+)"""
+
+
+PAIRS_UP_TO = 3
+
+
+EVENING = (18, 20)
+"""The first and the last hour of the evening (thesis section 6.4.2: most sessions from 6 pm till 8 pm)."""
+
+
+WITH, WITHOUT = "sessions with a purchase", "sessions without"
+
+
+_CUSTOMERS = "(SELECT unit, bool_or(purchase) AS buys, count(DISTINCT device) AS devices FROM bucket GROUP BY 1)"
+
+
+def compare_all(log: SessionLog, suppress: int = 0) -> tuple[GroupDifference, ...]:
+    """Every comparison that the log has data for, with p-values corrected together (Holm)."""
+    differences = [
+        difference
+        for difference in _comparisons(log)
+        if not any(count < suppress for y, n in difference.cases for count in (y, n - y, n))
+    ]
+    values = [float("nan") if difference.p is None else difference.p for difference in differences]
+    return tuple(
+        difference if difference.p is None else replace(difference, corrected=float(p))
+        for difference, p in zip(differences, corrected(values), strict=True)
+    )
+
+
+def _comparisons(log: SessionLog) -> Iterator[GroupDifference]:
+    outcomes = ("purchase", "NOT purchase")
+    if not 0 < int(log.counts["purchases"]) < int(log.counts["sessions"]):
+        return
+    median = int(log.value(f"SELECT quantile_disc(length, 0.5) FROM {log.sessions}"))
+    what = f"share of sessions longer than {median:,} action{'' if median == 1 else 's'}, the median of all sessions"
+    yield difference_of("length", (WITH, WITHOUT), what, pair_of(log, *outcomes, f"length > {median}"))
+    days = log.value(f"SELECT count(DISTINCT {weekday_sql(log.clock)}) FROM {log.sessions}")
+    if days == 7:
+        pair = pair_of(log, "weekday <= 5", "weekday > 5", "purchase")
+        yield difference_of("time", ("from Monday to Friday", "at the weekend"), BUYING, pair)
+    first, last = EVENING
+    evening = f"hour BETWEEN {first} AND {last}"
+    pair = pair_of(log, evening, f"NOT ({evening})", "purchase")
+    groups = (f"from {first}:00 to {last}:59", "at other hours")
+    yield difference_of("time", groups, BUYING, pair)
+    yield from _conversions(log, "channels", "channel")
+    yield from _conversions(log, "devices", "device")
+    if log.known_counts["customer"] and log.known_counts["device"]:
+        pair = pair_of(log, "buys", "NOT buys", "devices > 1", source=_CUSTOMERS, where="devices > 0", by="customers")
+        groups = ("customers who bought", "customers who did not")
+        yield difference_of("devices", groups, "share of customers with several device types", pair)
+        known = "before IS NOT NULL AND device IS NOT NULL"
+        pair = pair_of(log, *outcomes, "device <> before", source=STEPS, where=known, by="customers")
+        groups = ("before a session with a purchase", "before a session without")
+        yield difference_of("switches", groups, "share of customers' next sessions on another device type", pair)
+    if log.known_counts["query"]:
+        pair = pair_of(log, *outcomes, "queries")
+        yield difference_of("queries", (WITH, WITHOUT), "queries per session (mean)", pair, "mean")
+
+
+def _conversions(log: SessionLog, section: str, column: str) -> Iterator[GroupDifference]:
+    names = log.names(column)
+    for first, second in _groups(names):
+        literal = text_literal(first)
+        other = f"<> {literal}" if second is None else f"= {text_literal(second)}"
+        pair = pair_of(log, f"{column} = {literal}", f"{column} {other}", "purchase", where=f"{column} IS NOT NULL")
+        yield difference_of(section, (first, second or f"all other {section}"), BUYING, pair)
+
+
+def _groups(names: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Pairs of names; of many, each with None for all the others."""
+    if len(names) <= PAIRS_UP_TO:
+        return list(combinations(names, 2))
+    return [(name, None) for name in names]
+
+
+BUYING = "share of sessions that end with a purchase"

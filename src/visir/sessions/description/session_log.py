@@ -6,8 +6,9 @@ visitor is in one bucket: sums over visitors are sums over buckets, and memory f
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.sessions.definition import zone_fault
-from visir.sessions.description.intervals import Moments
-from visir.sessions.folder import parts_of, table_of
+from visir.sessions.description.statistic import (
+    Moments,
+)
 from visir.sessions.source import duckdb_engine
-from visir.sessions.sql import local_sql, path_literal, weekday_sql
+from visir.sessions.sql import local_sql, parts_of, path_literal, table_of, weekday_sql
 from visir.storage import Scratch, read_written_json
 
 if TYPE_CHECKING:
@@ -128,8 +130,8 @@ class SessionLog:
         Returns:
             base → cell → moments, in no order.
         """
-        y: dict[Any, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
-        n: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
+        y: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: _sums(3))
+        n = _sums(3)
         for _ in self.buckets(by):
             self.db.execute(
                 f"CREATE OR REPLACE TEMP TABLE counted AS SELECT *, sum(y) OVER (PARTITION BY unit, base) AS n FROM ("
@@ -147,12 +149,7 @@ class SessionLog:
             ):
                 _add(n[base_value], sums)
         return {
-            base_value: {
-                cell_value: Moments(
-                    sums[0], sums[1], sums[2], n[base_value][0], n[base_value][1], int(n[base_value][2])
-                )
-                for cell_value, sums in cells.items()
-            }
+            base_value: {cell_value: Moments(*sums, *n[base_value]) for cell_value, sums in cells.items()}
             for base_value, cells in y.items()
         }
 
@@ -167,7 +164,7 @@ class SessionLog:
         Returns:
             base → moments whose y / n is the mean per session.
         """
-        total: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
+        total = _sums(6)
         for _ in self.buckets("visitors"):
             for base_value, *sums in self.rows(
                 "SELECT base, sum(y), sum(y * y), sum(y * n), sum(n), sum(n * n), count(*) FROM ("
@@ -175,10 +172,33 @@ class SessionLog:
                 "GROUP BY 1, 2) GROUP BY 1"
             ):
                 _add(total[base_value], sums)
-        return {
-            base_value: Moments(sums[0], sums[1], sums[2], sums[3], sums[4], int(sums[5]))
-            for base_value, sums in total.items()
-        }
+        return {base_value: Moments(*sums) for base_value, sums in total.items()}
+
+    @cached_property
+    def lengths(self) -> dict[tuple[str, bool], LengthCounts]:
+        """The lengths of the sessions of each device and outcome; memory follows the number of different lengths."""
+        added, visits = _sums(3), _sums(3)
+        unit = "unit, device, purchase"
+        for _ in self.buckets("visitors"):
+            self.db.execute(
+                "CREATE OR REPLACE TEMP TABLE counted AS SELECT *, sum(y) OVER w AS c, sum(y) OVER (PARTITION BY "
+                f"{unit}) AS n FROM (SELECT {unit}, length, count(*) AS y FROM bucket WHERE device IS NOT NULL "
+                f"GROUP BY {unit}, length) WINDOW w AS (PARTITION BY {unit} ORDER BY length DESC)"
+            )
+            for device, bought, length, *sums in self.rows(
+                "SELECT device, purchase, length, sum(y), sum(c * c - (c - y) * (c - y)), sum(y * n) FROM counted "
+                "GROUP BY 1, 2, 3"
+            ):
+                _add(added[str(device), bool(bought), int(length)], sums)
+            for device, bought, *sums in self.rows(
+                "SELECT device, purchase, sum(n), sum(n * n), count(*) FROM "
+                f"(SELECT {unit}, any_value(n) AS n FROM counted GROUP BY {unit}) GROUP BY 1, 2"
+            ):
+                _add(visits[str(device), bool(bought)], sums)
+        lengths: dict[tuple[str, bool], list[list[int]]] = defaultdict(list)
+        for (device, bought, length), sums in sorted(added.items()):
+            lengths[device, bought].append([length, *sums])
+        return {key: LengthCounts.of(of_key, visits[key]) for key, of_key in lengths.items()}
 
     def _buckets(self, by: By) -> Path:
         """The sessions, hashed by unit; written on the first call."""
@@ -274,6 +294,47 @@ def _without(
     return copies
 
 
-def _add(sums: list[float], more: list[Any]) -> None:
+def _sums(size: int) -> defaultdict[Any, list[int]]:
+    return defaultdict(lambda: [0] * size)
+
+
+def _add(sums: list[int], more: Sequence[Any]) -> None:
     for position, value in enumerate(more):
         sums[position] += int(value)
+
+
+@dataclass(frozen=True)
+class LengthCounts:
+    """Sessions of one device and outcome."""
+
+    lengths: list[int]  # the lengths that occur, ascending
+    longer_moments: list[Moments]  # of the share longer than each of them; the last is of none
+    every: Moments  # of all sessions, as the share longer than nothing
+
+    @classmethod
+    def of(cls, added: Sequence[Sequence[int]], visits: Sequence[int]) -> LengthCounts:
+        """The counts of lengths, and of what each of them adds to sums over visitors."""
+        # A visitor with c sessions of at least this length and b longer ones adds c² − b² to Σ y² at this length. So
+        # the moments at every length are sums from the longest down.
+        sums, longer = [0, 0, 0], []
+        for _, *more in reversed(added):
+            longer.append(Moments(*sums, *visits))
+            _add(sums, more)
+        return cls([length for length, *_ in added], longer[::-1], Moments(*sums, *visits))
+
+    @property
+    def n(self) -> int:
+        """How many sessions there are."""
+        return int(self.every.n)
+
+    def longer(self, length: int) -> Moments:
+        """Sessions longer than `length` actions, among all."""
+        position = bisect_right(self.lengths, length)
+        return self.longer_moments[position - 1] if position else self.every
+
+    def percentile(self, fraction: float) -> int:
+        """The smallest length that at least this fraction of the sessions does not exceed."""
+        most = self.n - fraction * self.n + 1e-9
+        # Fewer and fewer sessions are longer: the first length that few enough exceed.
+        position = bisect_left(self.longer_moments, -most, key=lambda moments: -moments.y)
+        return self.lengths[min(position, len(self.lengths) - 1)]

@@ -414,8 +414,7 @@ class PredictExperiment(SessionLogExperiment):
     def _study(self, folder: Path, context: ExperimentContext) -> Path:
         """The folder of the study, which is run where it is missing; its summary is in it."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.prediction.study import STUDY, StudyPlan, load_study, run_study
-        from visir.sessions.prediction.summary import summarise
+        from visir.sessions.prediction.study import STUDY, StudyPlan, load_study, run_study, summarise
 
         sample = Sample(
             self.setting,

@@ -18,20 +18,28 @@ from __future__ import annotations
 
 import time as clocks
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from visir.sessions.definition import COLUMNS
-from visir.sessions.examples import CUSTOMER_DAYS, DAY, SETTINGS, VISITOR_DAYS, Setting
-from visir.sessions.folder import parts_of
+from visir.errors import VisirError
+from visir.files import json_bytes, read_json
+from visir.fingerprint import hash_json
+from visir.sessions.definition import COLUMNS, LogMapping
+from visir.sessions.examples import (
+    CUSTOMER_DAYS,
+    DAY,
+    SETTINGS,
+    VISITOR_DAYS,
+    Setting,
+)
 from visir.sessions.prediction.live_classifier import SequenceClassifier
-from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_events import (
     TEXTS,
     CustomerSessions,
@@ -41,8 +49,16 @@ from visir.sessions.prediction.stream_events import (
     examples_of,
     fault_of,
     price_of,
+    read_stream,
 )
+from visir.sessions.sql import parts_of
 from visir.sessions.table_labels import Floats, SessionExamples
+from visir.storage import check_version, new_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
 
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""
@@ -487,3 +503,83 @@ def _advanced(
     for session, state in zip(sessions, after.tolist(), strict=True):
         session.hidden = state
     return chances
+
+
+# The state of a stream in one file: written at once, so that a killed reader goes on from the last one.
+#
+# A state belongs to its model: another model would score the sessions in it from other features.
+
+VERSION = 1
+"""Of the file."""
+
+_REMEDY = "name another file (--state); the stream begins anew with it"
+
+
+def save_state(scorer: LiveScorer, path: str | Path, *, lines: int) -> None:
+    """Write the state of a stream, in place of an earlier one."""
+    document = {
+        "visir_purchase_stream": VERSION,
+        "model": hash_json(scorer.model.card),
+        "lines": lines,
+        "state": scorer.to_state(),
+    }
+    with new_file(path, replace=True) as target:
+        target.write_bytes(json_bytes(document))
+
+
+def restore_state(scorer: LiveScorer, path: str | Path) -> int:
+    """Go on from a saved state."""
+    document = read_json(path)
+    version = document.get("visir_purchase_stream") if isinstance(document, dict) else None
+    check_version(version, VERSION, path, what="state of a stream", remedy=_REMEDY)
+    try:
+        model, lines = document["model"], int(document["lines"])
+        if model == hash_json(scorer.model.card):
+            scorer.restore(document["state"])
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise VisirError(f"{path}: damaged: {type(fault).__name__}: {fault}.", hint=_REMEDY) from fault
+    if model != hash_json(scorer.model.card):
+        raise VisirError(f"{path}: the state of a stream that another model scored.", hint=_REMEDY)
+    return lines
+
+
+# Scoring a stream in one call.
+
+
+def score(
+    model: PurchaseModel | str | Path,
+    events: Iterable[Event] | pa.Table | pd.DataFrame,
+    *,
+    history: Any = None,
+    mapping: str | Path | LogMapping | None = None,
+) -> Iterator[Score]:
+    """Score events in the order in which they happened, as a live stream would be scored.
+
+    Args:
+        model: A trained model, or the folder of one.
+        events: Dictionaries with the columns of an event (`visir.sessions.definition`), a DataFrame, or an Arrow table;
+            times in µs since 1970 (UTC). `Sessions.events()` of another log has them. With a mapping: rows of the log.
+        history: A folder of sessions: what visitors and customers did before the events.
+        mapping: How rows become events: a preset, a TOML file, or a `LogMapping`; bots are left out as it declares.
+
+    Yields:
+        A score when a session begins (step 0), and then whenever a page opens, up to the model's last step or the
+        first order.
+
+    Raises:
+        ConfigurationError: Events of a table lack the columns `visitor`, `time` or `action`; the first event has an
+            unknown action, or a time in seconds or milliseconds; or the mapping does not fit.
+
+    Example:
+        >>> from visir.sessions import generate, make, train
+        >>> _ = generate("stream", 2000)
+        >>> sessions = make("stream/events", "stream-sessions", mapping="stream/mapping.toml")
+        >>> scores = list(score(train(sessions, "lr"), sessions.events()))
+        >>> scores[0].step, 0 < scores[0].probability < 0.5
+        (0, True)
+    """
+    scorer = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model))
+    if history is not None:
+        scorer.remember_sessions(history)
+    for chunk in read_stream(events, mapping, scorer.rejected):
+        yield from scorer.observe_all(chunk)

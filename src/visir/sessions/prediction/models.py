@@ -23,7 +23,7 @@ that buys.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -172,66 +172,7 @@ def _loss(scaled: Floats, purchase: Bools, fold: Ints, strength: float) -> float
     return total
 
 
-def _rf(seed: int, rows: int, columns: int) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(
-        100, max_depth=8, min_samples_leaf=10, max_samples=0.5, class_weight="balanced", random_state=seed
-    )
-
-
-def _lr(seed: int, rows: int, columns: int) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(class_weight="balanced", max_iter=200)
-
-
-def _knn(seed: int, rows: int, columns: int) -> Any:
-    from sklearn.neighbors import KNeighborsClassifier
-
-    return KNeighborsClassifier(max(1, min(101, int(rows**0.5))), weights="distance", algorithm="brute")
-
-
-def _svm(seed: int, rows: int, columns: int) -> Any:
-    from sklearn.kernel_approximation import Nystroem
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import LinearSVC
-
-    kernel = Nystroem(gamma=1 / columns, n_components=min(100, rows), random_state=seed)
-    return make_pipeline(kernel, LinearSVC(class_weight="balanced", dual=False, tol=1e-2, random_state=seed))
-
-
-def _mlp(seed: int, rows: int, columns: int) -> Any:
-    from sklearn.neural_network import MLPClassifier
-
-    return MLPClassifier(
-        (32,),
-        batch_size=min(256, rows),
-        learning_rate_init=3e-3,
-        early_stopping=True,
-        n_iter_no_change=5,
-        max_iter=60,
-        random_state=seed,
-    )
-
-
-def _gbdt(seed: int, rows: int, columns: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier(
-        max_leaf_nodes=8, max_iter=100, early_stopping=False, class_weight="balanced", random_state=seed
-    )
-
-
-_MAKERS: dict[str, Callable[[int, int, int], Any]] = {
-    "rf": _rf,
-    "lr": _lr,
-    "knn": _knn,
-    "svm": _svm,
-    "mlp": _mlp,
-    "gbdt": _gbdt,
-}
-MODELS = tuple(_MAKERS)
+MODELS = ("rf", "lr", "knn", "svm", "mlp", "gbdt")
 TREES = ("rf", "gbdt")
 TITLES = {"rf": "RF", "lr": "LR", "knn": "KNN", "svm": "SVM", "mlp": "neural", "gbdt": "GBDT"}
 
@@ -269,6 +210,40 @@ class FittedClassifier:
         return at_share(self.balanced(features, states, matrix), share)
 
 
+def _estimator(model: str, seed: int, rows: int, columns: int) -> Any:
+    """The estimator of scikit-learn, for a matrix of so many rows and columns."""
+    weights = {"class_weight": "balanced"}
+    if model == "rf":
+        from sklearn.ensemble import RandomForestClassifier
+
+        limits = {"max_depth": 8, "min_samples_leaf": 10, "max_samples": 0.5}
+        return RandomForestClassifier(100, **limits, **weights, random_state=seed)
+    if model == "lr":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(**weights, max_iter=200)
+    if model == "knn":
+        from sklearn.neighbors import KNeighborsClassifier
+
+        return KNeighborsClassifier(max(1, min(101, int(rows**0.5))), weights="distance", algorithm="brute")
+    if model == "svm":
+        from sklearn.kernel_approximation import Nystroem
+        from sklearn.pipeline import make_pipeline
+        from sklearn.svm import LinearSVC
+
+        kernel = Nystroem(gamma=1 / columns, n_components=min(100, rows), random_state=seed)
+        return make_pipeline(kernel, LinearSVC(**weights, dual=False, tol=1e-2, random_state=seed))
+    if model == "mlp":
+        from sklearn.neural_network import MLPClassifier
+
+        steps = {"batch_size": min(256, rows), "learning_rate_init": 3e-3, "max_iter": 60}
+        return MLPClassifier((32,), **steps, early_stopping=True, n_iter_no_change=5, random_state=seed)
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    limits = {"max_leaf_nodes": 8, "max_iter": 100, "early_stopping": False}
+    return HistGradientBoostingClassifier(**limits, **weights, random_state=seed)
+
+
 def at_share(chance: Floats, share: float, was: float = 0.5) -> Floats:
     """Bring chances from one share of purchases to another (Bayes: the odds change by a factor)."""
     buys, buys_not = chance * share / was, (1 - chance) * (1 - share) / (1 - was)
@@ -284,27 +259,18 @@ def fit(
     *,
     seed: int = 0,
 ) -> FittedClassifier:
-    """Fit one of `MODELS`.
-
-    Args:
-        model: Its name.
-        features: The features of the columns.
-        states: What each feature learnt.
-        matrix: (n, features) of the training rows, NaN where a value is missing.
-        purchase: (n,) whether each session holds an order.
-        seed: Of the model.
-    """
+    """Fit one of `MODELS` to (n, features) of training rows (NaN: no value) and (n,) whether each holds an order."""
     require("sklearn", extra="sessions", purpose="Predicting purchases")
     share = float(purchase.mean())
     plain = for_trees(matrix)
     if (plain == plain[:1]).all():
         return FittedClassifier(model, None, share)
     if model in TREES:
-        return FittedClassifier(model, _MAKERS[model](seed, *plain.shape).fit(plain, purchase), share)
+        return FittedClassifier(model, _estimator(model, seed, *plain.shape).fit(plain, purchase), share)
     columns = expanded(features, states, matrix)
     scaling = Scaling.of(columns)
     scaled = scaling.apply(columns)
-    estimator = _MAKERS[model](seed, *scaled.shape)
+    estimator = _estimator(model, seed, *scaled.shape)
     if model == "mlp":
         return FittedClassifier(model, _fit_mlp(estimator, scaled, purchase, share), share, scaling)
     estimator.fit(scaled, purchase)

@@ -20,9 +20,9 @@ from visir.errors import VisirError, require
 from visir.files import read_json
 from visir.sessions.examples import Sample, Setting
 from visir.sessions.features import FEATURES, LIVE_FEATURES, LearntFeatures
-from visir.sessions.folder import parts_of
 from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveClassifier
 from visir.sessions.prediction.models import FittedClassifier, Scaling
+from visir.sessions.sql import parts_of
 from visir.sessions.table_labels import Bools, Floats, SessionExamples
 from visir.storage import MANIFEST, FolderKind, check_version, new_folder, read_checked
 

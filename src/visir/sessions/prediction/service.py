@@ -30,10 +30,9 @@ from visir.serving.server import ServerThread, listening, require_packages, serv
 from visir.serving.settings import FrontSettings, suited_to_host
 from visir.sessions.definition import LogMapping
 from visir.sessions.making import mapping_of
-from visir.sessions.prediction.live import LiveScorer
+from visir.sessions.prediction.live import LiveScorer, restore_state, save_state
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_events import Fault, MappedStream, fault_of
-from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.storage import check_new_file
 from visir.version import __version__
 
@@ -289,16 +288,9 @@ class ScoreService:
 def create_app(
     service: ScoreService, settings: ScoreSettings | None = None, *, log: ServiceLog | None = None
 ) -> FastAPI:
-    """The service as an ASGI application: `POST /v1/events`, `GET /health`, `/v1/health` and `/metrics`.
-
-    Args:
-        service: What answers. Its state is saved when the application ends.
-        settings: Of its front; without, it has no tokens and takes any host name.
-        log: Where requests and events go. Default: JSON lines on standard error.
-
-    Raises:
-        TokenError: The folder of tokens cannot be read.
-    """
+    """The service as an ASGI application: `POST /v1/events`, `GET /health`, `/v1/health` and `/metrics`."""
+    # Its state is saved when the application ends. Without `settings` it has no tokens and takes any host name; without
+    # `log`, requests and events go to standard error as JSON lines.
     settings, metrics = settings or ScoreSettings(), FrontMetrics()
     turns = _Turns(settings.queue, metrics)
 

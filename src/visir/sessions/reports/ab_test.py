@@ -11,8 +11,7 @@ from visir.reports.plots import FAINT, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks
-from visir.sessions.online.ab_test import TRUSTED, AbTest, VariantEffect
-from visir.sessions.online.sequential import LEAST_OUTCOMES
+from visir.sessions.online.ab_test import LEAST_OUTCOMES, TRUSTED, AbTest, VariantEffect
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot

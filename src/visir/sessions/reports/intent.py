@@ -8,108 +8,116 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.reports.page import Block, Code, Definitions, Figure, Page, Section, inline, write_page
-from visir.reports.plots import themed
+import pyarrow as pa
+
+from visir.reports.page import Block, Code, Definitions, Figure, Fold, Page, Section, inline, write_page
+from visir.reports.plots import DASHES, INK, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table
-from visir.sessions.description import Characterisation, Statistic, StatisticCell
-from visir.sessions.description.differences import COUNTS_BELOW, GroupDifference, Kind
+from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.models import TITLES, all_bought
 from visir.sessions.prediction.purchase_model import PurchaseUse
-from visir.sessions.prediction.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
-from visir.sessions.reports import intent_plots as plots
+from visir.sessions.prediction.study import COMPARED, FeatureSetComparison, Summary, SummaryRow
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
 
 
-# A characterisation in sentences: the questions of sections 6.4.1 to 6.4.5, answered from the log.
+# Plots of a prediction study: F1 over steps (Figure 6.7) and what the forest goes by (Figure 6.6).
 
-_SPACE = "\N{NO-BREAK SPACE}"
-
-
-def findings(characterisation: Characterisation) -> dict[str, tuple[str, ...]]:
-    """The sentences of each section; nothing of what is missing or hidden."""
-    sentences = {"length": list(_lengths(characterisation.statistic("figure-6-2-percentiles")))}
-    for difference in characterisation.differences:
-        if difference.difference is not None:
-            sentences.setdefault(difference.section, []).append(_sentence(difference))
-    for section, few in _few(characterisation.differences).items():
-        sentences.setdefault(section, []).append(few)
-    return {section: tuple(of_section) for section, of_section in sentences.items() if of_section}
+MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def _few(differences: Sequence[GroupDifference]) -> dict[str, str]:
-    """What was too small to be compared, in one sentence for each section."""
-    few: dict[str, dict[str, str]] = {}
-    tested = {name for each in differences if each.p is not None for name in (each.first, each.second)}
-    for difference in differences:
-        if difference.difference is None:
-            for name, (y, n) in zip((difference.first, difference.second), difference.cases, strict=True):
-                if name not in tested:
-                    few.setdefault(difference.section, {})[name] = f"{name} ({y:,} of {n:,})"
-    return {section: f"Too few to compare: {', '.join(names.values())}." for section, names in few.items()}
+def f1_over_steps(summary: Summary, scheme: str = "grouped") -> Plot:
+    """A panel per setting, a colour and marker per model; extended sets solid, baseline sets dashed and hollow."""
+    # Dotted: what calling every session a purchase scores.
+    settings = settings_of(summary)
+    with drawing(4.6 * len(settings), 4.2, columns=len(settings)) as (figure, several):
+        panels = [several] if len(settings) == 1 else list(several)
+        for axes, setting in zip(panels, settings, strict=True):
+            for number, model in enumerate(models_of(summary)):
+                for feature_set in FEATURE_SETS:
+                    rows = [
+                        row
+                        for row in summary.rows
+                        if (row.setting, row.scheme, row.model, row.feature_set)
+                        == (setting, scheme, model, feature_set)
+                    ]
+                    solid = feature_set == "extended"
+                    axes.plot(
+                        [row.step for row in rows],
+                        [row.means["f1"] for row in rows],
+                        color=SERIES[number],
+                        linestyle="-" if solid else DASHES[1],
+                        marker=MARKERS[number],
+                        markersize=4.5,
+                        fillstyle="full" if solid else "none",
+                        linewidth=1.7 if solid else 1.2,
+                        label=TITLES[model] if solid else None,
+                    )
+            drawn = summary.card["drawn"][setting]
+            share = drawn["purchases"] / drawn["sessions"]
+            axes.axhline(all_bought(share)["f1"], color=INK, linestyle=DASHES[2], linewidth=1.4)
+            axes.set_title(setting, loc="left")
+            axes.set_xlabel("step: pages opened so far")
+            axes.xaxis.get_major_locator().set_params(integer=True)
+        panels[0].set_ylabel("F1 of the purchase class")
+        panels[0].plot([], [], color=INK, label="extended")
+        panels[0].plot([], [], color=INK, linestyle=DASHES[1], label="baseline")
+        panels[0].plot([], [], color=INK, linestyle=DASHES[2], label="all called a purchase")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside upper center",
+            ncols=9 if len(settings) > 1 else 3,
+            fontsize=8.5,
+            columnspacing=1.1,
+        )
+        return figure
 
 
-def _lengths(statistic: Statistic) -> tuple[str, ...]:
-    parts = []
-    for device in statistic.rows:
-        bought, left = (statistic.value(device, f"{outcome}: P50") for outcome in ("Purchase", "Non-purchase"))
-        if _number(bought) and _number(left) and min(bought.support or 0, left.support or 0) >= COUNTS_BELOW:
-            parts.append(f"{device} {_with(bought, '')} against {_with(left, '')}")
-    if not parts:
-        return ()
-    return (f"Median length in actions [95 % interval], with a purchase against without: {'; '.join(parts)}.",)
+def importances(summary: Summary, setting: str) -> Plot:
+    """Two bars per feature: impurity importance, and what ROC-AUC loses when the feature is shuffled."""
+    impurity = summary.importance["impurity"][setting]
+    permutation = summary.importance["permutation"][setting]
+    names = sorted(impurity, key=lambda name: impurity[name])
+    with drawing(7.4, 0.9 + 0.34 * len(names), columns=2) as (figure, (left, right)):
+        left.barh(names, [100 * impurity[name] for name in names], color=SERIES[0], height=0.62)
+        right.barh(names, [100 * permutation[name] for name in names], color=SERIES[1], height=0.62)
+        left.set_xlabel("impurity importance, %")
+        right.set_xlabel("lost ROC-AUC when shuffled, points")
+        right.set_yticklabels([])
+        for axes in (left, right):
+            axes.tick_params(axis="y", length=0)
+            axes.grid(axis="y", visible=False)
+        return figure
 
 
-def _sentence(difference: GroupDifference) -> str:
-    """One comparison in words: both values with their counts, the difference, and whether it is real."""
-    pairs = zip(difference.values, difference.cases, strict=True)
-    first, second = (value_words(difference.kind, value, cases) for value, cases in pairs)
-    low, high = (_signed(end, difference.kind) for end in (difference.low, difference.high))
-    points = f"{_SPACE}points" if difference.kind == "share" else ""
-    sized = f"{_signed(difference.difference, difference.kind)}{points} (95{_SPACE}% interval {low} to {high})"
-    head, tail = WORDS[difference.verdict]
-    compared = f"{difference.what}: {difference.first} {first}; {difference.second} {second}"
-    return f"{head}, {compared}. The difference is {sized}{tail}."
+def static_share(summary: Summary) -> Plot:
+    """The share of importance that static features have, over steps; anonymous setting, random forest."""
+    with drawing(4.6, 2.8) as (figure, axes):
+        steps = list(summary.static_share)
+        shares = [100 * share for share in summary.static_share.values()]
+        axes.plot(steps, shares, color=SERIES[0], marker="o", linewidth=1.8)
+        axes.set_ylim(0, 104)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlabel("step: pages opened so far")
+        axes.set_ylabel("static features, %")
+        return figure
 
 
-WORDS = {
-    "real": ("Real difference", ""),
-    "by chance?": ("May be chance", "; one such difference among so many comparisons can be chance"),
-    "not shown": ("No difference shown", "; the log also fits no difference"),
-    "too few": ("Too few to compare", ""),
-}
-"""A verdict in words, and what a sentence adds."""
+def settings_of(summary: Summary) -> list[str]:
+    """The settings of a study that have cells."""
+    return list(dict.fromkeys(row.setting for row in summary.rows))
 
 
-def value_words(kind: Kind, value: float | None, cases: tuple[int, int]) -> str:
-    """A value with what it was counted from; of few sessions the counts alone."""
-    y, n = cases
-    if kind == "mean":
-        return f"{value:.3g} ({y:,} in {n:,})" if value is not None else "none"
-    if value is None or n < COUNTS_BELOW:
-        return f"{y:,} of {n:,}"
-    return f"{value:.{2 if value < 10 else 1}f}{_SPACE}% ({y:,} of {n:,})"
+def models_of(summary: Summary) -> list[str]:
+    """The models of a study, in the order of its plan."""
+    return [model for model in summary.card["plan"]["models"] if any(row.model == model for row in summary.rows)]
 
 
-def _signed(value: float | None, kind: str) -> str:
-    digits = 2 if kind == "mean" or abs(value or 0) < 10 else 1
-    return f"{value or 0:+.{digits}f}".replace("-", "−")
-
-
-def _number(cell: StatisticCell) -> bool:
-    return isinstance(cell.value, (int, float))
-
-
-def _with(cell: StatisticCell, unit: str = f"{_SPACE}%") -> str:
-    """A number with its interval, in as many digits as say something."""
-    whole = isinstance(cell.value, int)
-    digits = 0 if whole else 2 if float(cell.value or 0) < 10 else 1
-    number = f"{float(cell.value or 0):,.{digits}f}{unit}"
-    if cell.low is None or cell.high is None:
-        return number
-    return f"{number} [{cell.low:,.{digits}f}{_SPACE}…{_SPACE}{cell.high:,.{digits}f}]"
+# Its tables.
 
 
 _MEASURES = (
@@ -133,7 +141,7 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
     rows_by_key = _by_key(summary)
     steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
     rows: list[list[Cell]] = []
-    for model in plots.models_of(summary):
+    for model in models_of(summary):
         for feature_set in FEATURE_SETS:
             cells = [rows_by_key.get((setting, scheme, model, feature_set, step)) for step in steps]
             rows.append(
@@ -189,7 +197,7 @@ def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Tab
             TITLES[model],
             *(_starred(comparisons[model, step]) if (model, step) in comparisons else None for step in steps),
         ]
-        for model in plots.models_of(summary)
+        for model in models_of(summary)
     ]
     return Table.of(
         [Column("model"), *(Column(str(step)) for step in steps)],
@@ -230,15 +238,15 @@ def write_intent_report(
     path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
 ) -> Path:
     """Write the page of a prediction study and return its path."""
-    settings = plots.settings_of(summary)
+    settings = settings_of(summary)
     f1_tables = [f1_table(summary, setting) for setting in settings]
     comparisons = [comparison_table(summary, setting, measure) for measure in COMPARED for setting in settings]
     sections = [
         Section("steps", "F1 over the steps of a session", [_f1_figure(summary), *f1_tables], short="Over steps"),
         Section("more", "What more features bring", comparisons),
     ]
-    if importances := _importances(summary):
-        sections.append(Section("importance", "What the random forest goes by", importances, short="Importance"))
+    if forest := _importances(summary):
+        sections.append(Section("importance", "What the random forest goes by", forest, short="Importance"))
     sections.append(Section("measures", "All measures", _measures(summary)))
     if splits := _splits(summary):
         sections.append(Section("splits", "Other ways to split", splits, short="Other splits"))
@@ -266,25 +274,25 @@ def _f1_figure(summary: Summary) -> Figure:
         "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
         "dotted line says. The thesis prints F1 alone; the other measures below are not its own."
     )
-    return _figure(plots.f1_over_steps(summary), "f1", title, caption).untitled()
+    return _figure(f1_over_steps(summary), "f1", title, caption).untitled()
 
 
 def _importances(summary: Summary) -> list[Block]:
     """Figure 6.6: what the forest goes by in each setting, and the share of static features."""
     figures: list[Block] = [
         _figure(
-            plots.importances(summary, setting),
+            importances(summary, setting),
             f"importance-{setting}",
             f"What the random forest goes by: {setting}",
             "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
             "features that say the same, shuffling shows neither.",
         )
-        for setting in plots.settings_of(summary)
+        for setting in settings_of(summary)
         if setting in summary.importance.get("impurity", {})
     ]
     if figures and summary.static_share:
         caption = "Figure 6.6, bottom: share of impurity importance, anonymous setting."
-        figures.append(_figure(plots.static_share(summary), "static", "Static features over the session", caption))
+        figures.append(_figure(static_share(summary), "static", "Static features over the session", caption))
     return figures
 
 
@@ -292,14 +300,14 @@ def _measures(summary: Summary) -> list[Block]:
     """All measures at the first steps and at the last."""
     steps = sorted({row.step for row in summary.rows if row.scheme == "grouped"})
     shown = [step for step in (0, 1, steps[-1]) if step in steps] if steps else []
-    return [measures_table(summary, setting, step) for step in shown for setting in plots.settings_of(summary)]
+    return [measures_table(summary, setting, step) for step in shown for setting in settings_of(summary)]
 
 
 def _splits(summary: Summary) -> list[Block]:
     """F1 under the temporal split, and how much other splits flatter."""
     tables: list[Block] = [
         f1_table(summary, setting, "temporal")
-        for setting in plots.settings_of(summary)
+        for setting in settings_of(summary)
         if any((row.setting, row.scheme) == (setting, "temporal") for row in summary.rows)
     ]
     return [*tables, optimism_table(summary)] if summary.optimism else tables
@@ -341,7 +349,7 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
 
 def _title(summary: Summary) -> str:
     """By the settings; the protocol names the log by its mapping."""
-    return f"Purchase intent, page by page: {' and '.join(plots.settings_of(summary))} sessions"
+    return f"Purchase intent, page by page: {' and '.join(settings_of(summary))} sessions"
 
 
 def _figure(plot: Plot, name: str, title: str, caption: str) -> Figure:
@@ -372,3 +380,47 @@ def _share(summary: Summary, setting: str) -> float:
 def _percent(row: SummaryRow, measure: str) -> float | None:
     value = row.means[measure]
     return None if value is None else 100 * value
+
+
+# A prediction study: F1 over the steps of a session, and all measures.
+
+
+def blocks(summary: Summary) -> list[Block]:
+    """The plot, and tables of each setting folded."""
+    grouped = [row for row in summary.rows if row.scheme == "grouped"]
+    shown: list[Block] = [*plot_blocks(plot(summary))] if grouped else []
+    steps = sorted({row.step for row in grouped})
+    for setting in settings_of(summary):
+        shown.append(Fold(f"F1 by step, {setting}", [f1_table(summary, setting)]))
+        shown += [
+            Fold(f"All measures, {setting}, step {step}", [measures_table(summary, setting, step)])
+            for step in dict.fromkeys([*steps[:1], *steps[-1:]])
+        ]
+    return shown
+
+
+def table(summary: Summary) -> Table:
+    """F1 in percent by step, of the first setting."""
+    return f1_table(summary, settings_of(summary)[0])
+
+
+def arrow(summary: Summary) -> pa.Table:
+    """One row per setting, scheme, model, feature set and step, with every measure."""
+    rows = [
+        {
+            "setting": row.setting,
+            "scheme": row.scheme,
+            "model": row.model,
+            "features": row.feature_set,
+            "step": row.step,
+            "folds": row.folds,
+            **row.means,
+        }
+        for row in summary.rows
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def plot(summary: Summary, *, scheme: str = "grouped") -> Plot:
+    """F1 over the steps of a session."""
+    return f1_over_steps(summary, scheme)

@@ -15,9 +15,9 @@ Example:
     ('smartphone', 'pc', 'tablet', 'game console', 'tv')
 """
 
-from visir.sessions.simulator.dirt import Dirt
 from visir.sessions.simulator.generate import GeneratedLog, generate, simulated_parts
 from visir.sessions.simulator.shop import BODY, PAGES, Cause, Intent, Population, Shop
+from visir.sessions.simulator.simulate import Dirt
 from visir.sessions.simulator.truth import CauseShares, Truth, truth
 
 __all__ = [

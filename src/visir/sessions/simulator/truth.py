@@ -256,7 +256,7 @@ class Truth:
     - `length` (2, d, n): chance that a session on that device has 0, 1, … counted actions (pages, queries, items put
       into and taken out of the basket); the last entry is "or more"
     - `queries` (2, d), `unique_queries` (2, d): mean per session. Table 6.6 counts texts of the whole log, which
-      sessions share; how many it must hold follows from the number of sessions: `texts.different_texts`
+      sessions share.
     - `pages` (2, 9): share of each type (`PAGES`) among pages opened; `first_page` (2, 9): of the first
     - `page_chain` (2, 9, 9): chance of the next page's type (columns) after a page (rows) within a session, `NaN` where
       that page is never followed

@@ -3,146 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import cos, pi, sin
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from visir.errors import VisirError
+from visir.reports.page import Block, Fold, Paragraph
 from visir.reports.plots import DASHES, FAINT, INK, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, one_line
-from visir.sessions.description import Characterisation, Statistic, StatisticCell, describe
-from visir.sessions.examples import MIN_PAGES, SETTINGS, Sample, Setting, draw
-from visir.sessions.features import LearntFeatures, features_of
-from visir.sessions.table_labels import CHANNELS, DEVICES, TOTALS, table_label
+from visir.reports.views.plot import blocks as plot_blocks
+from visir.sessions.description import Statistic, StatisticCell
+from visir.sessions.description.outcomes import BUYING, OTHER, OUTCOME_LABELS, RATE
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from matplotlib.axes import Axes
 
     from visir.reports.plot import Plot
 
 
-# What can be computed of thesis chapter 6 from each of several logs: one matrix, from the code alone.
-
-FEWER = (MIN_PAGES, 6, 4, 3)
-"""Pages that a session must have, tried in turn where a log has no longer session, to see which features it has."""
-_OF_TABLE = {
-    "table-6-1": (*TOTALS, "Queries", "Queries per session"),
-    "figure-6-2-percentiles": tuple(DEVICES),
-    "table-6-2": tuple(CHANNELS),
-    "table-6-4": tuple(DEVICES),
-    "figure-6-5": tuple(DEVICES),
-    "table-6-5": tuple(DEVICES),
-    "table-6-6": tuple(DEVICES),
-}
-"""Rows that the thesis prints (of Table 6.1, those that a log may lack)."""
-_DESCRIBED = (
-    *(f"table-6-{number}" for number in range(1, 7)),
-    "figure-6-2-percentiles", "figure-6-3", "figure-6-4", "figure-6-5",
-)  # fmt: skip
-
-
-def matrix(logs: Mapping[str, str | Path]) -> Table:
-    """Tables 6.1 to 6.7 and Figures 6.2 to 6.7 by row, logs by column."""
-    # A cell is "yes", with what of the printed rows the log lacks or how little it has; or "no" and the reason. All of
-    # it comes from `describe` and `draw`; nothing is known of logs by their names.
-    characterisations = {name: describe(folder) for name, folder in logs.items()}
-    rows: list[list[Cell]] = [
-        [
-            next(iter(characterisations.values())).statistic(name).source,
-            *(_described(characterisation, name) for characterisation in characterisations.values()),
-        ]
-        for name in _DESCRIBED
-    ]
-    drawn = {name: _drawn(folder) for name, folder in logs.items()}
-    rows.insert(6, ["Table 6.7", *(_features(folder) for folder in logs.values())])
-    rows += [[figure, *drawn.values()] for figure in ("Figure 6.6", "Figure 6.7")]
-    columns = [Column("thesis"), *(Column(name) for name in logs)]
-    return Table.of(
-        columns, rows, caption="What each log tells", notes=[f"Figures 6.6 and 6.7: sessions of {MIN_PAGES} pages."]
-    )
-
-
-def _described(characterisation: Characterisation, name: str) -> str:
-    statistic = characterisation.statistic(name)
-    if statistic.unavailable:
-        return f"no: {statistic.unavailable.removeprefix('Cannot be computed: ').rstrip('.')}"
-    limits = [_lacking(statistic)]
-    if name == "figure-6-3":
-        column = statistic.columns.index("Days in the log")
-        limits.append(
-            _without(
-                [row for row, cells in zip(statistic.rows, statistic.cells, strict=True) if not cells[column].value]
-            )
-        )
-    if name == "figure-6-5":
-        steps = sum(int(cells[statistic.columns.index("Transitions")].value or 0) for cells in statistic.cells)
-        limits.append(f"{steps:,} step{'s' * (steps != 1)}")
-    return "; ".join(("yes", *filter(None, limits)))
-
-
-def _lacking(statistic: Statistic) -> str:
-    named = {table_label(row) for row in statistic.rows} | set(statistic.rows)
-    return _without([row for row in _OF_TABLE.get(statistic.name, ()) if row not in named])
-
-
-def _without(missing: Sequence[str]) -> str:
-    return f"without {' / '.join(missing)}" if missing else ""
-
-
-def _features(folder: str | Path) -> str:
-    """How many features of each setting take more than one value over sessions and steps, and which do not."""
-    parts, has_any = [], False
-    for setting in SETTINGS:
-        features = features_of(setting)
-        sample = _sample(folder, setting)
-        if sample is None:
-            parts.append(f"{setting}: none")
-            continue
-        examples = draw(folder, sample)
-        learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
-        values = np.concatenate([learnt.matrix(examples, step) for step in sample.steps])
-        different = [len(np.unique(column[~np.isnan(column)])) for column in values.T]
-        missing = [feature.name for feature, count in zip(features, different, strict=True) if not count]
-        same = [feature.name for feature, count in zip(features, different, strict=True) if count == 1]
-        has_any = True
-        part = f"{setting}: {len(features) - len(missing) - len(same)} of {len(features)}"
-        part += f", of sessions of {sample.min_pages} pages" if sample.min_pages < MIN_PAGES else ""
-        part += f", {_without(missing)}" if missing else ""
-        parts.append(part + (f"; always the same: {' / '.join(same)}" if same else ""))
-    return "; ".join(("yes" if has_any else "no", *parts))
-
-
-def _sample(folder: str | Path, setting: Setting) -> Sample | None:
-    """The longest sessions of `FEWER` that there are, with both outcomes; None where there are none."""
-    for pages in FEWER:
-        sample = Sample(setting, min_pages=pages)
-        try:
-            examples = draw(folder, sample)
-        except VisirError:
-            continue
-        if 0 < examples.purchase.sum() < len(examples):
-            return sample
-    return None
-
-
-def _drawn(folder: str | Path) -> str:
-    """How many sessions of the thesis's length there are to predict, setting by setting."""
-    parts, has_any = [], False
-    for setting in SETTINGS:
-        try:
-            examples = draw(folder, Sample(setting))
-        except VisirError:
-            parts.append(f"{setting}: none")
-            continue
-        bought = int(examples.purchase.sum())
-        has_any = has_any or 0 < bought < len(examples)
-        parts.append(f"{setting}: {len(examples):,} sessions, {bought:,} with a purchase")
-    return f"{'yes' if has_any else 'no'}; {'; '.join(parts)}"
-
-
-BUYING, OTHER = SERIES[0], SERIES[4]
+_COLOURS = (SERIES[0], SERIES[4])
+"""Of sessions with a purchase, and of those without."""
 _LONGEST = 20
 MOST_LINES = len(SERIES)
 """Devices that the figure of session lengths draws; the rarer ones are in its table."""
@@ -200,7 +81,7 @@ def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tupl
     """Two bars for each row, upright: sessions with a purchase and those without, with their 95 % intervals."""
     count = len(statistic.rows)
     with drawing(7.6, 3.3) as (figure, axes):
-        for number, (column, label, colour) in enumerate(zip(columns, labels, (BUYING, OTHER), strict=True)):
+        for number, (column, label, colour) in enumerate(zip(columns, labels, _COLOURS, strict=True)):
             index = statistic.columns.index(column)
             for place, row in enumerate(statistic.cells):
                 middle = place + (number - 0.5) * 0.4
@@ -234,7 +115,7 @@ def lying_bars(
         left = drawn[0] if rates else drawn
         if rates:
             figure.set_layout_engine("constrained", wspace=0.08)
-        for number, (column, label, colour) in enumerate(zip(columns, labels, (BUYING, OTHER), strict=True)):
+        for number, (column, label, colour) in enumerate(zip(columns, labels, _COLOURS, strict=True)):
             index = statistic.columns.index(column)
             for place, (_, row) in enumerate(shown):
                 _bar(left, row[index], place + (number - 0.5) * 0.38, 0.35, colour, upright=False)
@@ -371,3 +252,168 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
+
+
+HIDDEN = "hidden"
+
+
+_DIGITS = {"%": 2, "σ": 2}
+
+
+def statistic_table(statistic: Statistic, *, intervals: bool = True) -> Table:
+    """One table or figure as it is printed: each estimate followed by its 95 % interval."""
+    # A value that is not defined is a dash; a hidden one says so.
+    if statistic.unavailable:
+        raise ValueError(statistic.unavailable)
+    columns = [Column(statistic.corner)]
+    cells: list[list[Cell]] = [[row] for row in statistic.rows]
+    for position, (name, unit) in enumerate(zip(statistic.columns, statistic.units, strict=True)):
+        values = [row[position] for row in statistic.cells]
+        mixed = any(isinstance(cell.value, str) for cell in values)
+        whole = mixed or not any(isinstance(cell.value, float) for cell in values)
+        digits = 0 if whole else _DIGITS.get(unit, 3)
+        columns.append(Column(f"{name} ({unit})" if unit else name, digits, signed=unit == "σ"))
+        shown = intervals and any(cell.low is not None for cell in values)
+        if shown:
+            columns.append(Column("95 %", digits))
+        for row, value in zip(cells, values, strict=True):
+            row.append(HIDDEN if value.hidden else _cell_text(value) if mixed else value.value)
+            if shown:
+                row.append(_interval(value, columns[-2]))
+    percentages = [f"Percentages: {statistic.of}."] if statistic.of else []
+    caption = f"{statistic.title} ({statistic.source})"
+    return Table.of(columns, cells, caption=caption, notes=[*percentages, *statistic.notes])
+
+
+def tidy_statistic(statistic: Statistic) -> Table:
+    """One row per value: row, column, unit, value, low, high, hidden."""
+    names = (statistic.corner or "what", "column", "unit", "value", "low", "high", "hidden")
+    rows: list[list[Cell]] = [
+        [row, column, unit, cell.value, cell.low, cell.high, cell.hidden]
+        for row, cells in zip(statistic.rows, statistic.cells, strict=True)
+        for column, unit, cell in zip(statistic.columns, statistic.units, cells, strict=True)
+    ]
+    return Table.of([Column(name) for name in names], rows, caption=statistic.title)
+
+
+def _cell_text(value: StatisticCell) -> Cell:
+    """A number among words and numbers of other kinds: in digits of its own."""
+    if isinstance(value.value, float):
+        return f"{value.value:,.2f}"
+    return f"{value.value:,}" if isinstance(value.value, int) else value.value
+
+
+def _interval(value: StatisticCell, column: Column) -> str | None:
+    if value.low is None or value.high is None:
+        return None
+    return f"{column.text(value.low)} … {column.text(value.high)}"
+
+
+# The plots of a table or figure of the characterisation, each with a sentence on how to read it.
+
+
+class StatisticPlot(NamedTuple):
+    """A plot, how to read it, and its title where there are several."""
+
+    plot: Plot
+    caption: str
+    title: str = ""
+
+
+def plots_of(statistic: Statistic) -> list[StatisticPlot]:
+    """The plots of one statistic; empty where a table says all."""
+    pair = (BUYING, OTHER)
+    name = statistic.name
+
+    if name == "figure-6-2":
+        caption = (
+            "Share of sessions longer than x actions, both axes logarithmic. Where a curve crosses the dotted lines, "
+            "half of its sessions (P50), or one in ten (P90), are longer."
+        )
+        return [StatisticPlot(survival(statistic), caption)]
+    if name in ("figure-6-3", "figure-6-4"):
+        axis = "day on which the session begins" if name == "figure-6-3" else statistic.corner
+        plot = outcome_bars(statistic, pair, labels=OUTCOME_LABELS, axis=axis)
+        caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
+        return [StatisticPlot(plot, caption)]
+    if name in ("table-6-2", "table-6-4"):
+        thing = statistic.corner
+        plot = lying_bars(statistic, pair, labels=OUTCOME_LABELS, axis="% of their sessions", rates=RATE)
+        caption = (
+            f"Left: through which {thing}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
+            f"{thing}'s sessions that end in a purchase; dashed, the mean over {thing}s, from which standardised rates "
+            "are counted. Thin lines: 95 % intervals."
+        )
+        if name == "table-6-4":
+            caption = caption.replace("through which devices sessions came", "on which devices sessions happen")
+        return [StatisticPlot(plot, caption)]
+    if name == "table-6-3":
+        columns = ("Purchasers", "Non-purchasers")
+        plot = lying_bars(
+            statistic, columns, labels=("customers who bought", "customers who did not"), axis="% of these customers"
+        )
+        return [StatisticPlot(plot, "Thin lines: 95 % intervals.")]
+    if name == "figure-6-5":
+        caption = "Each row adds up to 100 %. A dash: nobody left from there."
+        figures = [StatisticPlot(transition_map(statistic), caption, "In numbers")]
+        if 2 <= len(statistic.rows) <= 6:
+            diagram_caption = (
+                "In each circle the chance of staying. Arrows are as thick as the step is likely, in the colour of the "
+                "device left; steps below 0.5 % are not drawn, the weakest drawn is dashed."
+            )
+            figures.append(StatisticPlot(transition_diagram(statistic), diagram_caption, "As a diagram"))
+        return figures
+    if name == "table-6-5":
+        columns = ("Purchase: queries per session", "Non-purchase: queries per session")
+        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="queries per session")
+        return [StatisticPlot(plot, "Thin lines: 95 % intervals.")]
+    if name == "table-6-6":
+        columns = ("Purchase: texts", "Non-purchase: texts")
+        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="different queries", skip=("Total",))
+        return [StatisticPlot(plot, "Counts of this log.")]
+    return []
+
+
+# One table or figure of the characterisation: its plots and its table.
+
+
+def blocks(statistic: Statistic) -> list[Block]:
+    """The plots with how to read them, and the table; a figure's table is folded."""
+    if statistic.unavailable:
+        return [Paragraph(statistic.unavailable, "missing")]
+    shown: list[Block] = []
+    for drawn, caption, _ in plots_of(statistic):
+        shown += [*plot_blocks(drawn), Paragraph(caption, "soft")]
+    numbers = replace(table(statistic), caption="")
+    return [*shown, Fold("The numbers", [numbers]) if shown else numbers]
+
+
+def table(statistic: Statistic) -> Table:
+    """Rows and columns as the thesis has them, each estimate with its 95 % interval."""
+    return statistic_table(statistic, intervals=statistic.name != "figure-6-2")
+
+
+def arrow(statistic: Statistic) -> pa.Table:
+    """One row per value: row, column, unit, value, low, high, hidden."""
+    import pyarrow as pa
+
+    names = (statistic.corner or "what", "column", "unit", "value", "low", "high", "hidden")
+    cells = [
+        (row, column, unit, cell.value if not isinstance(cell.value, str) else None, cell.low, cell.high, cell.hidden)
+        for row, of_row in zip(statistic.rows, statistic.cells, strict=True)
+        for column, unit, cell in zip(statistic.columns, statistic.units, of_row, strict=True)
+    ]
+    types = (pa.string(), pa.string(), pa.string(), pa.float64(), pa.float64(), pa.float64(), pa.bool_())
+    columns = list(zip(*cells, strict=True)) or [()] * len(names)
+    return pa.table([pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)], names=names)
+
+
+def plot(statistic: Statistic) -> Plot:
+    """The first of its plots."""
+    drawn = plots_of(statistic)
+    if statistic.unavailable or not drawn:
+        raise VisirError(
+            f"{statistic.name}: {statistic.unavailable or 'no plot; it is a table'}",
+            hint=f"description.statistic({statistic.name!r}) shows it",
+        )
+    return drawn[0].plot

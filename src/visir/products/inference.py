@@ -17,10 +17,9 @@ from scipy.sparse import csr_array, vstack
 from visir.display import Tabular, brief, counted
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.products.draft import UNCATEGORISED
 from visir.products.opening import NONE, CategoryTree, open_uncategorised, write_new_table
-from visir.products.saved_models import vectors_for
-from visir.products.systems import CategoryVectorSystem, baseline
+from visir.products.readers.table import UNCATEGORISED
+from visir.products.systems import CategoryVectorSystem, baseline, vectors_for
 from visir.products.task import folds
 from visir.products.text_search import catalogue_texts
 from visir.records import Embeddings
@@ -67,7 +66,7 @@ def product_features(
     elif system == WORDS:
         features = _words(catalogue)
     elif Path(system).is_dir():
-        from visir.products.model.trained import load_categories_model
+        from visir.products.model import load_categories_model
 
         model = load_categories_model(system)
         categories, products = model.embed(vectors_for(model, catalogue, device=device, store=store))
@@ -361,7 +360,7 @@ MOST_FOLDS = 10
 def unseen_products(catalogue: Catalogue, folder: str | Path) -> NDArray[np.bool_] | None:
     """Return the products that were left out when a model was trained, as its folds say."""
     # Returns: (n,) bool in the order of the products; None where the model was trained on other products.
-    from visir.products.model.trained import load_categories_model
+    from visir.products.model import load_categories_model
 
     trained_on = load_categories_model(folder).facts.get("trained_on", {}).get("catalogue")
     has_category = pc.not_equal(catalogue.products["category_id"], UNCATEGORISED)
@@ -512,7 +511,7 @@ def infer_categories(
     """Infer the categories of products that have none (thesis section 7.1, the second use of category search).
 
     Products are compared with the labelled products and, where the system knows them, with the names of categories
-    (`visir.products.inference.infer`). The settings and the confidences come from labelled products, of which each
+    (`visir.products.inference`). The settings and the confidences come from labelled products, of which each
     is held out once; its category is then not read. Of a trained model only products that it was not trained with are
     held out.
 

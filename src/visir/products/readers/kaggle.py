@@ -1,8 +1,9 @@
-"""The Flipkart sample of PromptCloud: a CSV file whose categories and specifications are cells of JSON and Ruby."""
+"""Catalogues of Kaggle: the fashion product images of Myntra, and the Flipkart sample of PromptCloud."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import orjson
@@ -11,8 +12,55 @@ from visir.collections.readers.names import plain_stem
 from visir.collections.readers.rows import read_csv_rows, sniffed_columns
 from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError
-from visir.products.draft import ProductDraft, text_of
-from visir.products.readers.table import first_of, pairs
+from visir.products.readers.table import ProductDraft, first_of, pairs, text_of
+
+
+def _rows(path: Path, draft: ProductDraft, columns: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows of a file that has these columns, each with its place."""
+    for place, row in read_csv_rows(path, draft.reject_row):
+        missing = [name for name in columns if name not in row]
+        if missing:
+            raise CollectionError(
+                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="no-such-column"
+            )
+        yield place, row
+
+
+# `styles.csv` of Myntra: three levels of categories, pictures by id.
+
+LEVELS = ("masterCategory", "subCategory", "articleType")
+ATTRIBUTES = ("gender", "baseColour", "season", "year", "usage")
+TITLE = "productDisplayName"
+
+
+def read_fashion(path: Path) -> ProductDraft:
+    """Read `styles.csv`; the picture of product 15970 is 15970.jpg."""
+    # A few titles of the published file hold unquoted commas, so their rows have too many values and are rejected.
+    draft = ProductDraft(plain_stem(path), path.parent, f"fashion product images {path.name}")
+    for place, row in _rows(path, draft, ("id", *LEVELS)):
+        draft.add(
+            place,
+            row["id"],
+            [row[level] for level in LEVELS],
+            title=row.get(TITLE),
+            attributes=[(name, row[name]) for name in ATTRIBUTES if text_of(row.get(name)) is not None],
+            picture=f"{row['id']}.jpg",
+        )
+    return draft
+
+
+FASHION = Format(
+    name="fashion",
+    title="fashion product images (Myntra, Kaggle)",
+    layout="styles.csv (.gz, .xz) beside images/15970.jpg …",
+    reference="https://www.kaggle.com/datasets/paramaggarwal/fashion-product-images-dataset",
+    sniff=lambda path: path.is_file() and {"id", *LEVELS} <= set(sniffed_columns(path)),
+    read=read_fashion,
+    one_file=True,
+)
+
+
+# The Flipkart sample: a CSV file whose categories and specifications are cells of JSON and Ruby.
 
 COLUMNS = ("uniq_id", "product_name", "product_category_tree", "product_specifications")
 _ARROW = re.compile(r'(?<!\\)"=>')
@@ -20,15 +68,10 @@ _NIL = re.compile(r'(?<!\\)"=>nil\b')
 _CUT = "..."
 
 
-def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
+def read_flipkart(path: Path, *, product_names: str = "drop") -> ProductDraft:
     """Read the CSV file (20,000 products as published, or a part of it)."""
     draft = ProductDraft(plain_stem(path), path.parent, f"Flipkart sample {path.name}")
-    for place, row in read_csv_rows(path, draft.reject_row):
-        missing = [name for name in COLUMNS if name not in row]
-        if missing:
-            raise CollectionError(
-                f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}", code="no-such-column"
-            )
+    for place, row in _rows(path, draft, COLUMNS):
         label = f"{place}: {row['uniq_id']!r}"
         names = _path(draft, label, row["product_category_tree"])
         if product_names == "drop" and isinstance(names, list) and _is_name(names[-1], row["product_name"]):
@@ -77,7 +120,7 @@ def _is_name(level: str, title: str) -> bool:
     )
 
 
-FORMAT = Format(
+FLIPKART = Format(
     name="flipkart",
     title="Flipkart sample (PromptCloud)",
     layout="flipkart_com-ecommerce_sample.csv (.gz, .xz), pictures beside it",
@@ -91,6 +134,6 @@ FORMAT = Format(
             one_of("drop", "keep"),
         ),
     ),
-    read=read,
+    read=read_flipkart,
     one_file=True,
 )

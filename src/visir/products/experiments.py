@@ -12,10 +12,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from visir.fingerprint import hash_json
-from visir.products.evaluation import Trial
-from visir.products.landing import wrong_first_answers
-from visir.products.relevance import Setting
-from visir.products.task import TASK_NAME, Relevance
+from visir.products.evaluation import Trial, wrong_first_answers
+from visir.products.task import TASK_NAME, Relevance, Setting
 from visir.studies.experiment import (
     Draws,
     Experiment,
@@ -28,12 +26,12 @@ from visir.studies.experiment import (
     unit_means,
     unit_sums,
 )
-from visir.studies.shared_training import PriorTraining, system_of
+from visir.studies.trial import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
     from visir.products.evaluation import CategoryEvaluation
-    from visir.products.model.trained import CategoriesRecipe
+    from visir.products.model import CategoriesRecipe
     from visir.products.systems import CategorySystem
     from visir.products.task import Split
     from visir.records.catalogue import Catalogue
@@ -322,9 +320,8 @@ class CategoriesExperiment(Experiment):
         return {f"{TASK_NAME} {label}": 100 * draws for label, draws in measures.items()}
 
     def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[CategorySystem]:
-        from visir.products.model.trained import find_categories_recipe, read_categories_recipe
-        from visir.products.saved_models import trained_systems
-        from visir.products.systems import baseline
+        from visir.products.model import find_categories_recipe, read_categories_recipe
+        from visir.products.systems import baseline, trained_systems
 
         if self.baseline is not None:
             of_first = (
@@ -342,7 +339,7 @@ class CategoriesExperiment(Experiment):
 
     def _values(self, evaluation: CategoryEvaluation) -> tuple[dict[str, float], list[str]]:
         """The values by label, and notes on labels without a value."""
-        from visir.products.landing import first_answers
+        from visir.products.evaluation import first_answers
 
         system, setting = evaluation.systems[0], evaluation.settings[0]
         if self.quantity == "measures":

@@ -27,7 +27,7 @@ from visir.encoders.weights import hash_file, save_weights
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, raise_faults
 from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, ProductVectors
 from visir.products.opening import NONE, CategoryTree
-from visir.products.relevance import Setting
+from visir.products.task import Setting
 from visir.records import Embeddings, EncoderCard, Modality
 from visir.training.inputs.base import EpochRandom, VectorSource
 from visir.training.objectives.base import VectorPairs
@@ -98,8 +98,7 @@ class CategoryInfoNCE(nn.Module):
         return settings.balance * to_category + (1 - settings.balance) * to_product
 
     def levels(self, pairs: VectorPairs) -> Tensor:
-        """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: it is
-        right."""
+        """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: right."""
         # In another tree there is none: one level above the root, depth(j) in all.
         if pairs.classes is None:
             raise ConfigurationError(
@@ -129,7 +128,7 @@ def _loss(logits: Tensor, up: Tensor | None, settings: CategoryLoss) -> Tensor:
 Part = Literal["image", "title", "attributes"]
 VERB = "products train"
 """The command that the files of these recipes begin with."""
-RECIPES = Path(__file__).parents[1] / "recipes"
+RECIPES = Path(__file__).parent / "recipes"
 
 
 def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:

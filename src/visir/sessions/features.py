@@ -1,4 +1,4 @@
-"""Features with what they learnt, and the matrix of a step."""
+"""The features of Table 6.7, what they learn, and the matrix of a step; `features_of` gives the sets of a setting."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from visir.errors import VisirError
+from visir.sessions.examples import Setting
 from visir.sessions.table_labels import Bools, CodedTexts, Floats, Ints, SessionExamples
 
 # A feature: one entry that says what it is, what it learns, and its value at a step.
 
+FeatureSet = Literal["baseline", "extended"]
+FEATURE_SETS: tuple[FeatureSet, ...] = ("baseline", "extended")
+
 FeatureState = dict[str, Any]
 """What a feature learnt: JSON, so that a saved model needs no pickle."""
+FeatureValues = Callable[[SessionExamples, int, FeatureState], Floats]
 
 Kind = Literal["number", "skewed", "category", "cycle"]
 """How a model that adds or measures distances should read it (`predict.encoding`); trees take all as they are."""
@@ -44,7 +49,7 @@ class SessionFeature:
     dynamic: bool
     baseline: bool
     kind: Kind
-    values: Callable[[SessionExamples, int, FeatureState], Floats]
+    values: FeatureValues
     learn: Callable[[SessionExamples, Bools], FeatureState] = _nothing
     period: int = 0
 
@@ -56,24 +61,21 @@ def _pages(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return np.full(len(examples), float(step))
 
 
-def _hour(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    return examples.hour.astype(np.float64)
+def _column(name: str, first: int = 0) -> FeatureValues:
+    """A column of the sessions, counted from its first value."""
+    return lambda examples, step, state: getattr(examples, name).astype(np.float64) - first
 
 
-def _weekday(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    return examples.weekday.astype(np.float64) - 1
+def _at_step(name: str) -> FeatureValues:
+    """A column with a value for each step."""
+    return lambda examples, step, state: getattr(examples, name)[:, step].astype(np.float64)
 
 
-def _names(column: Callable[[SessionExamples], CodedTexts]) -> Callable[[SessionExamples, Bools], FeatureState]:
-    def learn(examples: SessionExamples, rows: Bools) -> FeatureState:
-        return {"names": column(examples).used_names(rows)}
-
-    return learn
+def _names(column: str) -> Callable[[SessionExamples, Bools], FeatureState]:
+    return lambda examples, rows: {"names": getattr(examples, column).used_names(rows)}
 
 
-def _position(
-    column: Callable[[SessionExamples, int], CodedTexts],
-) -> Callable[[SessionExamples, int, FeatureState], Floats]:
+def _position(column: Callable[[SessionExamples, int], CodedTexts]) -> FeatureValues:
     """The position among the names seen in training; NaN for no name or a new one."""
 
     def values(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
@@ -81,29 +83,6 @@ def _position(
         return np.where(position < 0, np.nan, position)
 
     return values
-
-
-PAGES = SessionFeature("number of pages", "session", True, True, "skewed", _pages)
-CHANNEL = SessionFeature(
-    "channel type",
-    "session",
-    False,
-    False,
-    "category",
-    _position(SessionExamples.known_channel),
-    _names(lambda examples: examples.channel),
-)
-HOUR = SessionFeature("start hour", "session", False, False, "cycle", _hour, period=24)
-WEEKDAY = SessionFeature("week day", "session", False, False, "cycle", _weekday, period=7)
-DEVICE = SessionFeature(
-    "device type",
-    "session",
-    False,
-    False,
-    "category",
-    _position(SessionExamples.known_device),
-    _names(lambda examples: examples.device),
-)
 
 
 # Device conversion rate: the share of training sessions on the session's device that bought.
@@ -123,9 +102,6 @@ def _rate(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     names = state["names"]
     position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
     return np.asarray([*state["rates"], state["overall"]], np.float64)[position]
-
-
-RATE = SessionFeature("device conversion rate", "session", False, False, "number", _rate, _learn_rates)
 
 
 # How long pages are looked at: mean and standard deviation of the dwell times so far, in seconds.
@@ -160,11 +136,6 @@ def _last(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return np.where(examples.opened[:, known] < 0, np.nan, last)
 
 
-MEAN = SessionFeature("current page dwell time, mean", "session", True, True, "skewed", _mean)
-DEVIATION = SessionFeature("current page dwell time, σ", "session", True, True, "skewed", _deviation)
-LAST = SessionFeature("dwell time of the page before", "session", True, False, "skewed", _last)
-
-
 # What the customer did before: orders, days since the last one, sessions and devices so far.
 
 _DAY = 86_400e6
@@ -183,10 +154,6 @@ def _days(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return _if_known(examples, step, np.where(last >= 0, (examples.began - last) / _DAY, np.nan))
 
 
-def _sessions(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    return _if_known(examples, step, examples.earlier.counts)
-
-
 def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     earlier = examples.earlier
     with_device = earlier.device.codes >= 0
@@ -195,14 +162,12 @@ def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Float
     return _if_known(examples, step, np.bincount(pairs // names, minlength=len(examples)))
 
 
+def _sessions(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return _if_known(examples, step, examples.earlier.counts)
+
+
 def _if_known(examples: SessionExamples, step: int, values: object) -> Floats:
     return np.where(examples.is_known(step), np.asarray(values, np.float64), np.nan)
-
-
-ORDERS = SessionFeature("number of orders", "history", False, True, "skewed", _orders)
-DAYS = SessionFeature("days since last purchase", "history", False, True, "skewed", _days)
-SESSIONS = SessionFeature("number of sessions", "history", False, False, "skewed", _sessions)
-DEVICES = SessionFeature("number of devices", "history", False, False, "skewed", _devices)
 
 
 # Two first-order Markov chains, one of sessions that buy and one of those that do not, as one matrix of log ratios.
@@ -251,7 +216,7 @@ def _learn_page_scores(examples: SessionExamples, rows: Bools) -> FeatureState:
     return learn_chains(names, before[opened], after[opened], buys[opened])
 
 
-def _score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+def _page_score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     names, table = state["names"], log_ratios(state)
     total = np.zeros(len(examples))
     before = np.full(len(examples), start_state(names))
@@ -262,13 +227,38 @@ def _score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return total / max(step, 1)
 
 
-SCORE = SessionFeature("page sequence score", "session", True, True, "number", _score, _learn_page_scores)
+# Device sequence score: whether the devices of the customer's earlier sessions look like those before a purchase: one
+# chain of the sequences before sessions that buy, one before those that do not. The present session's device is no part
+# of it. 0 without earlier sessions.
+
+
+def _learn_device_score(examples: SessionExamples, rows: Bools) -> FeatureState:
+    earlier = examples.earlier
+    used = rows[earlier.owner]
+    names = earlier.device.used_names(used)
+    before, after = _device_transitions(examples, names)
+    return learn_chains(names, before[used], after[used], examples.purchase[earlier.owner[used]])
+
+
+def _device_score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    before, after = _device_transitions(examples, state["names"])
+    # bincount adds one after the other: the sum of an example does not depend on the others.
+    total = np.bincount(examples.earlier.owner, log_ratios(state)[before, after], minlength=len(examples))
+    return np.where(examples.is_known(step), total / np.maximum(examples.earlier.counts, 1), np.nan)
+
+
+def _device_transitions(examples: SessionExamples, names: list[str]) -> tuple[Ints, Ints]:
+    after = states_of(names, examples.earlier.device)
+    before = np.concatenate([after[:1], after[:-1]])
+    first = examples.earlier.offsets[:-1][examples.earlier.counts > 0]
+    before[first] = start_state(names)
+    return before, after
 
 
 # Switch probability: how likely customers leave the present device before they buy.
 
 
-def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
+def _learn_leaves(examples: SessionExamples, rows: Bools) -> FeatureState:
     earlier = examples.earlier
     used = np.flatnonzero(rows & examples.purchase & (earlier.counts > 0))
     last = CodedTexts(earlier.device.names, earlier.device.codes[earlier.offsets[used + 1] - 1])
@@ -283,21 +273,14 @@ def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     return {"names": names, "leaves": (1 - stays).tolist(), "overall": float(1 - overall)}
 
 
-def _probability(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+def _leaves(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     names = state["names"]
     position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
     leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[position]
     return np.where(examples.is_known(step), leaves, np.nan)
 
 
-SWITCH = SessionFeature("switch probability", "history", False, False, "number", _probability, _learn)
-
-
 # What a shop knows beside Table 6.7: the page that is open, items added, searches, earlier visits of the visitor.
-
-
-def _learn_pages(examples: SessionExamples, rows: Bools) -> FeatureState:
-    return {"names": examples.pages.used_names(rows)}
 
 
 def _page(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
@@ -308,22 +291,57 @@ def _page(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return np.where(position < 0, np.nan, position)
 
 
-def _added(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    return examples.added[:, step].astype(np.float64)
+# Table 6.7.
+
+FEATURES: tuple[SessionFeature, ...] = (
+    SessionFeature("current page dwell time, mean", "session", True, True, "skewed", _mean),
+    SessionFeature("current page dwell time, σ", "session", True, True, "skewed", _deviation),
+    SessionFeature("page sequence score", "session", True, True, "number", _page_score, _learn_page_scores),
+    SessionFeature("number of pages", "session", True, True, "skewed", _pages),
+    SessionFeature(
+        "channel type", "session", False, False, "category", _position(SessionExamples.known_channel), _names("channel")
+    ),
+    SessionFeature("start hour", "session", False, False, "cycle", _column("hour"), period=24),
+    SessionFeature("week day", "session", False, False, "cycle", _column("weekday", 1), period=7),
+    SessionFeature(
+        "device type", "session", False, False, "category", _position(SessionExamples.known_device), _names("device")
+    ),
+    SessionFeature("device conversion rate", "session", False, False, "number", _rate, _learn_rates),
+    SessionFeature("number of orders", "history", False, True, "skewed", _orders),
+    SessionFeature("days since last purchase", "history", False, True, "skewed", _days),
+    SessionFeature("number of sessions", "history", False, False, "skewed", _sessions),
+    SessionFeature("number of devices", "history", False, False, "skewed", _devices),
+    SessionFeature("device sequence score", "history", False, False, "number", _device_score, _learn_device_score),
+    SessionFeature("switch probability", "history", False, False, "number", _leaves, _learn_leaves),
+)
+"""In the order of the table."""
+
+LIVE_FEATURES: tuple[SessionFeature, ...] = (
+    *FEATURES,
+    SessionFeature("current page", "session", True, False, "category", _page, _names("pages")),
+    SessionFeature("items added", "session", True, False, "skewed", _at_step("added")),
+    SessionFeature("searches", "session", True, False, "skewed", _at_step("queried")),
+    SessionFeature("visitor's earlier sessions", "session", False, False, "skewed", _column("visits")),
+)
+"""Those of a live model: the table, and what else is known when a page opens."""
 
 
-def _queried(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    return examples.queried[:, step].astype(np.float64)
+def features_of(setting: Setting, feature_set: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
+    """The features of a setting, in the order of Table 6.7.
+
+    Args:
+        setting: Anonymous sessions have no features of history.
+        feature_set: The baseline set holds the features that the table ticks.
+    """
+    return tuple(
+        feature
+        for feature in FEATURES
+        if (feature.scope == "session" or setting == "identified") and (feature.baseline or feature_set == "extended")
+    )
 
 
-def _visits(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    return examples.visits.astype(np.float64)
-
-
-PAGE = SessionFeature("current page", "session", True, False, "category", _page, _learn_pages)
-ADDED = SessionFeature("items added", "session", True, False, "skewed", _added)
-QUERIED = SessionFeature("searches", "session", True, False, "skewed", _queried)
-VISITS = SessionFeature("visitor's earlier sessions", "session", False, False, "skewed", _visits)
+LAST = SessionFeature("dwell time of the page before", "session", True, False, "skewed", _last)
+"""What a model of sequences reads instead of the mean and the deviation."""
 
 
 @dataclass(frozen=True)
@@ -388,3 +406,15 @@ class LearntFeatures:
                 code="unknown-features",
             )
         return cls(tuple(by_name[name] for name in states), tuple(states.values()))
+
+
+__all__ = [
+    "FEATURES",
+    "FEATURE_SETS",
+    "LIVE_FEATURES",
+    "FeatureSet",
+    "FeatureState",
+    "LearntFeatures",
+    "SessionFeature",
+    "features_of",
+]

@@ -1,1 +1,0 @@
-"""Categories for products that have none: vectors of products, nearest labelled products, calibrated confidence."""
