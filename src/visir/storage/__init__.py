@@ -1,11 +1,8 @@
 """What visir keeps on disk: folders that visir made, the files in them, and how they change, survive kills and go.
 
-- `disk.py`: what a disk refuses, as errors; bytes on disk before anything counts on them; the only code that removes
-- `manifest.py`: `visir.json`, which says what a folder is and which files in it visir wrote, with checksums
-- `claims.py`: the log of file names that a writer has begun, and its lock
-- `folder.py`: a folder is read as it was written, and is changed in place, in one step
-- `scratch.py`: a folder or a file that appears at once; unfinished work, removed when its writer is done or dead
-- `shared.py`: entries found by a key of their content; a folder in which many machines write without locks
+A folder has `visir.json` (`manifest.py`), which says what it is and which files in it visir wrote, and, while somebody
+writes, a log of what is begun, which is the lock, too (`claims.py`). It is changed in place, in one step (`folder.py`),
+or appears at once, as files do (`scratch.py`); many processes share one (`shared.py`). Files go in `disk.py` alone.
 
 The rule that all of it keeps: visir removes or replaces a file only when a manifest or a log of claims that visir wrote
 into that folder names it, and the file is as visir left it. Never by a guess from its name, never through a symbolic

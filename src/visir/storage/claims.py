@@ -41,14 +41,9 @@ _FAR = 1 << 40
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, waiting: str, elsewhere: str = "VISIR_CACHE=FOLDER") -> Iterator[None]:
-    """Hold an exclusive lock on the file `path`, which is made if there is none, waiting for it if need be.
-
-    Args:
-        path: The file.
-        waiting: Said on standard error when another process holds the lock.
-        elsewhere: How to name another place, for the error where nothing can be written.
-    """
+def locked(path: Path, *, waiting: str | VisirError, elsewhere: str = "VISIR_CACHE=FOLDER") -> Iterator[None]:
+    """Hold an exclusive lock on the file `path`, which is made if there is none. While another process holds it,
+    `waiting` is said, or raised; `elsewhere` says how to name another place where nothing can be written."""
     make_folder(path.parent, elsewhere=elsewhere)
     stream = hold(path, waiting, elsewhere=elsewhere)
     try:
@@ -57,15 +52,9 @@ def locked(path: Path, *, waiting: str, elsewhere: str = "VISIR_CACHE=FOLDER") -
         release(stream)
 
 
-@contextlib.contextmanager
-def locked_or(path: Path, fault: VisirError) -> Iterator[None]:
+def locked_or(path: Path, fault: VisirError) -> contextlib.AbstractContextManager[None]:
     """Hold the lock on `path` as `locked` does, but raise `fault` instead of waiting for another process."""
-    make_folder(path.parent)
-    stream = hold(path, fault)
-    try:
-        yield
-    finally:
-        release(stream)
+    return locked(path, waiting=fault, elsewhere="")
 
 
 def make_folder(folder: Path, *, elsewhere: str = "") -> None:
@@ -262,6 +251,11 @@ class Claims:
             for below, pattern in self._patterns
         )
 
+    def begun_in(self, name: str) -> list[str]:
+        """The names of the claimed files that lie in a folder below."""
+        inside = [f"{name}/{inner}" for inner in files_below(self.folder / name)]
+        return [file for file in inside if file in self]
+
     def __len__(self) -> int:
         return len(self._names) + len(self._patterns) + len(self._gone)
 
@@ -385,10 +379,8 @@ def has_log(folder: Path) -> bool:
 
 
 def is_begun(folder: Path, *, trusted: bool = False) -> bool:
-    """Whether visir began this folder, which has no manifest: by its log, or because there is nothing but the log.
-
-    `trusted` goes by a log that came with a copy of the folder too.
-    """
+    """Whether visir began this folder, which has no manifest: by its log (`trusted`: also by one that came with a copy
+    of the folder), or because there is nothing but the log."""
     if not has_log(folder):
         return False
     try:

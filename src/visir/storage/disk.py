@@ -128,26 +128,8 @@ def check_version(
     remedy: str,
     error: type[VisirError] = VisirError,
 ) -> None:
-    """Raise unless a file or folder has the version that this visir reads: every one that visir reads back has one.
-
-    Args:
-        version: The version that it carries; None where it carries none.
-        known: The version that this visir reads.
-        path: The file, for the message.
-        what: What has this version: "result", "index".
-        remedy: The next action where the file is older, or has no version: how to make it again.
-        error: The class of the error.
-
-    Raises:
-        VisirError: The version is another one. For a newer one the next action is to update visir.
-
-    Example:
-        >>> check_version(3, 1, "runs/a/result.json", what="result", remedy="evaluate again")
-        Traceback (most recent call last):
-            ...
-        visir.errors.VisirError: runs/a/result.json: written by a newer visir (result, version 3; this one reads 1).
-          → update visir
-    """
+    """Raise `error` unless a file has the version that this visir knows of `what` ("result"): for a newer one with the
+    advice to update visir, for an older one, or one without a version, with the `remedy`: how to make it again."""
     if type(version) is int and version == known:
         return
     if type(version) is not int:
@@ -195,8 +177,9 @@ def _unlink(root: Path, parts: PurePosixPath) -> bool:
     if not _BY_DESCRIPTOR:
         linked = any((root / parent).is_symlink() for parent in parts.parents if parent.parts)
         with contextlib.suppress(OSError):
-            return not linked and (root / parts).unlink() is None
-        return False
+            if not linked:
+                (root / parts).unlink()
+        return not (linked or os.path.lexists(root / parts))
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts.parts[:-1]:

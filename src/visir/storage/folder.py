@@ -50,14 +50,8 @@ def digest_once(path: Path) -> tuple[int, str]:
 def check_folder(
     folder: Path, manifest: Manifest, kind: FolderKind, *, names: Callable[[str], bool] = lambda name: True
 ) -> None:
-    """Raise the kind's error that lists every file that is missing or not as it was written.
-
-    Args:
-        folder: The folder of the manifest.
-        manifest: What it should hold.
-        kind: Of the folder.
-        names: Whether a file of this name is hashed; of others the size is looked at.
-    """
+    """Raise the kind's error over every file that is missing or not as it was written; `names` says which are hashed,
+    of others the size is looked at."""
     faults = manifest.faults(folder, hashed=names, digest=digest_once)
     if faults and (claims := _claims(folder)) is not None:
         others = {name: record for name, record in manifest.files.items() if name not in claims}
@@ -75,22 +69,8 @@ def read_checked(folder: Path, kind: FolderKind) -> Manifest:
 def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: True) -> None:
     """Raise `FolderError`, or the kind's own error, where a manifest names this file, and it is not as it was written.
 
-    Args:
-        path: Any file, or a folder: then every file that should be in it. One that no manifest names is not looked at.
-        names: Which files of a folder are meant, by their names in the manifest.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from visir.storage import FolderKind, new_folder
-        >>> with new_folder("notes", FolderKind("notes", "notes")) as change:
-        ...     change.write("a.txt", b"one")
-        >>> check_written("notes/a.txt")
-        >>> _ = Path("notes/a.txt").write_bytes(b"two")
-        >>> check_written("notes/a.txt")
-        Traceback (most recent call last):
-            ...
-        visir.storage.manifest.FolderError: notes/a.txt: not as visir wrote it.
-          → restore it from a backup, or make the whole folder again; visir data check FOLDER lists all that is wrong
+    Of a folder, that is every file that should be in it and that `names` takes. What no manifest names is not looked
+    at.
     """
     whole = Path(os.path.normpath(Path(path).absolute()))
     folder = next((folder for folder in (whole, *whole.parents) if (folder / MANIFEST).is_file()), None)
@@ -125,10 +105,8 @@ def read_written_json(path: Path) -> Any:
 
 
 class LateCheck:
-    """A thread that hashes files of a folder while they are in use, in the order of their names here.
-
-    The files are opened at once: what another process puts in their places later is not what is in use here.
-    """
+    """A thread that hashes files of a folder while they are in use; they are opened at once: what another process puts
+    in their places later is not what is in use here."""
 
     def __init__(self, folder: Path, manifest: Manifest, names: Sequence[str], kind: FolderKind) -> None:
         self._folder, self._manifest, self._kind = folder, manifest, kind
@@ -155,10 +133,8 @@ class LateCheck:
             self._done.set()
 
     def settle(self, *, wholly: bool = False) -> None:
-        """Wait for the verdict, the first time for `PATIENCE` at the most; raise the kind's error over a bad one.
-
-        `wholly` waits as long as it takes: what follows would give damaged values a new, correct hash.
-        """
+        """Wait for the verdict, the first time for `PATIENCE` at the most, and raise the kind's error over a bad one;
+        `wholly` as long as it takes: what follows would give damaged values a new, correct hash."""
         if wholly or not self._has_waited:
             self._done.wait(None if wholly else PATIENCE)
             self._has_waited = True
@@ -226,15 +202,8 @@ _AWAY = "move it away, and run the same again"
 
 
 class FolderChange:
-    """A change of a folder that visir made, or the making of one. Nothing counts before `commit`.
-
-    Attributes:
-        folder: Where the files are.
-        kind: What the folder is.
-        manifest: What counted before; of generation 0 and without files for a folder that is being made.
-        content: The kind's own values, for the next `commit`.
-        abandoned: Whether the folder is to be left as it is.
-    """
+    """A change of a folder that visir made, or the making of one: then `manifest`, what counted before, is of
+    generation 0 and has no files. Nothing counts before `commit`, which takes the kind's own values from `content`."""
 
     def __init__(
         self,
@@ -254,17 +223,9 @@ class FolderChange:
         self.abandoned = False
 
     def file(self, name: str, *, counts: bool = True, fresh: bool = False) -> Path:
-        """The path for a new file, claimed; folders above it are made.
-
-        Args:
-            name: Below the folder, "/" between its parts. A file that an earlier, killed change began under this name
-                may be there.
-            counts: Whether the file belongs to the folder after `commit`; otherwise it is gone then.
-            fresh: Remove what a killed change began under this name.
-
-        Raises:
-            FolderError: (or the kind's own) There is a file under this name that visir did not write.
-        """
+        """The path for a new file, claimed; folders above it are made. After `commit` it belongs to the folder if it
+        `counts`, and is gone otherwise. What a killed change began under this name stays, unless `fresh`; the kind's
+        error is raised over a file that visir did not write."""
         if name in self.manifest.files:
             raise ValueError(f"{name} is part of {self.folder} already; it can be replaced, not made")
         self._claim(name)
@@ -277,12 +238,8 @@ class FolderChange:
         return path
 
     def expect(self, name: str, *patterns: str) -> Path:
-        """Another library will write files of its own naming into a subfolder. Call `written` when it has.
-
-        Args:
-            name: The subfolder, which need not be there.
-            patterns: What files it may write ("segments/**/*.bin"): those are removed when it is killed over it.
-        """
+        """Another library will write files of its own naming into a subfolder, of these patterns
+        ("segments/**/*.bin"): they are removed when it is killed over it. Call `written` when it has."""
         if not self._owns_all_below(name):
             raise self._not_written(name)
         self._claims.add_patterns(name, *patterns)
@@ -304,10 +261,8 @@ class FolderChange:
 
     @contextlib.contextmanager
     def replacing(self, name: str, *, counts: bool = True, through: str = "") -> Iterator[Path]:
-        """A path beside `name` that takes its place in one step: for a file that visir wrote, or a new one.
-
-        `through` names the subfolder for the path, for libraries that leave more there; by default that of `name`.
-        """
+        """A path beside `name` (or in the subfolder `through`, for libraries that leave more there) that takes its
+        place in one step: for a file that visir wrote, or a new one."""
         path = self.folder / name
         if name not in self.manifest.files:
             self._claim(name)
@@ -341,18 +296,13 @@ class FolderChange:
         self.write(name, json_bytes(value), counts=counts)
 
     def free_number(self, first: int, *patterns: str) -> int:
-        """The first number from this one under which all these names ("part-{}-0") are new, or were begun by a change.
-
-        Files of another state of the folder may have the names: a backup was laid over it, or its log was removed.
-        """
+        """The first number from this one under which all these names ("part-{}-0") are new, or a change's own."""
+        # Files of another state of the folder may have the names: a backup was laid over it, or its log was removed.
         return next(number for number in count(first) if all(self._is_free(name.format(number)) for name in patterns))
 
     def work_folder(self, name: str) -> Path:
-        """The folder for work that is not finished: what visir makes in it has manifests or claims of its own.
-
-        It is the one that a killed change has begun; else one of this name, or, where anything else lies there,
-        `name`-2, `name`-3, …: what no record names is left alone.
-        """
+        """The folder for work that is not finished, and that has records of its own: the one that a killed change has
+        begun; else `name`, or `name`-2, … where anything else lies there: what no record names is left alone."""
         if known := self.works(name):
             return self.folder / known[0]
         names = (name if number == 1 else f"{name}-{number}" for number in count(1))
@@ -371,8 +321,7 @@ class FolderChange:
         return sorted(work for work in self._claims.folders if re.fullmatch(rf"{re.escape(name)}(-\d+)?", work))
 
     def own_folder(self, name: str) -> Path:
-        """The path for a folder that visir will make below this one, with a manifest of its own; a killed change may
-        have made it already."""
+        """The path for a folder with a manifest of its own below this one; a killed change may have made it."""
         if name not in self._claims.folders:
             if mode_of(self.folder, name) is not None:
                 raise self.kind.error(
@@ -390,14 +339,12 @@ class FolderChange:
         return sorted(names | ({below} if _is_below(below, folders) else set()))
 
     def settle(self) -> None:
-        """The folders that were made below count by other records now, or are gone. Until this is said the log stays:
-        another verb may come between a killed change and the one that goes on from it."""
+        """The folders that were made below count by other records now, or are gone: until then the log stays."""
         self._claims.folders = {}
 
     def clear(self, name: str) -> None:
         """Remove what a killed change, or this one, has begun in a subfolder."""
-        inside = [f"{name}/{inner}" for inner in files_below(self.folder / name)]
-        remove_files(self.folder, [file for file in inside if file in self._claims])
+        remove_files(self.folder, self._claims.begun_in(name))
 
     def drop(self, *names: str) -> None:
         """Files, or folders of files, that no longer count after the next `commit`."""
@@ -408,16 +355,8 @@ class FolderChange:
         self._counted = {name for name in self._counted if _is_below(name, names)}
 
     def commit(self, content: Mapping[str, Any] | None = None, *, removing: Iterable[str] = ()) -> Manifest:
-        """Make what was written count, in one step, and remove what no longer does.
-
-        Args:
-            content: The kind's own values; by default the attribute `content`.
-            removing: Files that are visir's by other records than the manifest (a database with their digests), and
-                that go with this commit.
-
-        Returns:
-            The new manifest, of the next generation.
-        """
+        """Make what was written count, in one step, and remove what no longer does; the manifest of the next
+        generation. `removing` are files that go with it, visir's by other records (a database with their digests)."""
         content = self.content if content is None else dict(content)
         records: dict[str, FileRecord] = {}
         folders: set[PurePosixPath] = set()
@@ -554,20 +493,17 @@ def changing(
     """Change a folder of this kind, or make it; nobody else changes it meanwhile.
 
     What was written counts from `commit` on; a block that ends without an error and has not committed does so then. An
-    error takes back what was begun (not where `resume` is set).
+    error takes back what was begun.
 
     Args:
         folder: A folder of this kind, or, where `make` is set, a new or an empty one.
-        kind: What the folder is.
+        kind: What the folder is. Its error is raised over one of another kind, a damaged one, one that holds files
+            that visir did not write, and where the disk refuses.
         busy: While another process changes it: a text to say once while waiting, or the error to raise.
         make: Whether to make it where there is none.
-        resume: Go on from what a killed change began, and leave what this one begins to the next.
+        resume: Go on from what a killed change began, and leave what this one begins to the next, whatever ends it.
         trusted: Go on with a copy too, whose log of claims was written into another folder.
         generation: The one that the caller has read; if there is a newer one, that is an error.
-
-    Raises:
-        FolderError: (or the kind's own) The folder is of another kind, damaged, or holds files that visir did not
-            write; another process is changing it; the disk refuses.
     """
     place, folder = Path(folder), Path(os.path.realpath(folder))
     with disk_faults(place, kind.error, progress=kind.progress):
@@ -602,24 +538,22 @@ def changing(
 
 def _opened(folder: Path, kind: FolderKind, make: bool, trusted: bool) -> bool:
     """Whether the folder was made now. Raises the kind's error for one that visir may not change."""
-    if folder.is_dir():
-        if (folder / MANIFEST).is_file() or not make:
-            Manifest.read(folder, kind)
-        # In this order: whoever makes the folder meanwhile has a log until there is a manifest.
-        elif any(folder.iterdir()) and not is_begun(folder, trusted=trusted) and not (folder / MANIFEST).is_file():
-            raise kind.error(
-                f"{folder}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(folder))}), "
-                f"and no {kind.noun}.",
-                hint="name a new folder",
-                code="holds-files-visir-not",
-            )
-        return False
-    if folder.exists():
+    if folder.exists() and not folder.is_dir():
         raise kind.error(f"{folder}: is a file, not a folder.", hint="name a new folder")
-    if not make:
+    if not make or (folder / MANIFEST).is_file():
         Manifest.read(folder, kind)
-    make_folder(folder)
-    return True
+    elif not folder.is_dir():
+        make_folder(folder)
+        return True
+    # In this order: whoever makes the folder meanwhile has a log until there is a manifest.
+    elif any(folder.iterdir()) and not is_begun(folder, trusted=trusted) and not (folder / MANIFEST).is_file():
+        raise kind.error(
+            f"{folder}: holds files that visir did not write{NOT_KNOWN_FILES} ({some_of(files_below(folder))}), "
+            f"and no {kind.noun}.",
+            hint="name a new folder",
+            code="holds-files-visir-not",
+        )
+    return False
 
 
 def _recovered(folder: Path, kind: FolderKind, claims: Claims, manifest: Manifest) -> Manifest:
@@ -639,10 +573,8 @@ def some_of(names: list[str]) -> str:
 
 
 def put(folder: str | Path, kind: FolderKind, files: Mapping[str, bytes], *, keep: Iterable[str] = ()) -> None:
-    """Write whole files into a folder of this kind, which is made if there is none; several processes may do so.
-
-    `keep` names files that others write there by themselves (a log): they are the folder's too.
-    """
+    """Write whole files into a folder of this kind, which is made if there is none; several processes may do so. The
+    files in `keep` others write there by themselves (a log): they are the folder's too."""
     folder = Path(folder)
     with changing(folder, kind, busy=f"{folder}: another process is writing there; waiting for it") as change:
         for name, data in files.items():
@@ -653,14 +585,8 @@ def put(folder: str | Path, kind: FolderKind, files: Mapping[str, bytes], *, kee
 
 
 def remove_folder(folder: str | Path) -> list[str]:
-    """Remove a folder that visir made: what its manifest and its claims name, and the folder if nothing is left.
-
-    What a link leads to stays, and so does the link. Returned are the files that are still there, because visir did
-    not write them or somebody changed them since.
-
-    Raises:
-        FolderError: Another process is changing the folder, or its manifest is damaged.
-    """
+    """Remove what the manifest and the claims of a folder name, and the folder if nothing is left; the files that are,
+    because visir did not write them or somebody changed them since. A link stays, with all that it leads to."""
     folder = Path(folder)
     if folder.is_symlink() or not folder.is_dir():
         return []
@@ -687,10 +613,8 @@ def recover(folder: Path, kind: FolderKind, *, busy: str | VisirError | None = N
 
 
 def counted(folder: Path, kind: FolderKind) -> frozenset[str]:
-    """The names of the files that count in a folder of this kind; none where there is no folder.
-
-    A file may lie there and not count: a killed `put` had written it. It is removed first, as the next `put` would.
-    """
+    """The names of the files that count in a folder of this kind, without what a killed `put` had written; none where
+    there is no folder."""
     recover(folder, kind, busy=f"{folder}: another process is writing there; waiting for it")
     return frozenset(Manifest.read(folder, kind).files if (folder / MANIFEST).is_file() else ())
 

@@ -88,10 +88,8 @@ class FolderKind:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file as visir wrote it: size in bytes, hash (BLAKE2b of 16 bytes).
-
-    No times: folders made from the same input are the same bytes, and a copied folder is as sound as the first.
-    """
+    """A file as visir wrote it: size in bytes, hash (BLAKE2b of 16 bytes). No times: folders made from the same input
+    are the same bytes, and a copied folder is as sound as the first."""
 
     bytes: int
     hash: str
@@ -116,15 +114,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `visir.json` says.
-
-    Attributes:
-        kind: The name of the kind of folder.
-        content: The kind's own values, as JSON has them.
-        files: From the name of each file that counts to its record; names have "/" between their parts.
-        generation: Grows with every change.
-        version: Of the kind's layout.
-    """
+    """What `visir.json` says: the kind of folder and its values, the files that count, by their names below it."""
 
     kind: str
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -149,11 +139,8 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path, kind: FolderKind | None = None) -> Manifest:
-        """The manifest of a folder, which must be of this kind; None takes any.
-
-        Raises:
-            FolderError: (or the kind's own error) There is none, it is damaged, of another kind or another version.
-        """
+        """The manifest of a folder, which must be of this kind, or any. Raises `FolderError`, or the kind's own, where
+        there is none, or it is damaged, of another kind or another version."""
         path = folder / MANIFEST
         error, remedy = (FolderError, "") if kind is None else (kind.error, kind.remedy)
         if not path.is_file():
@@ -216,15 +203,9 @@ class Manifest:
         callback: Callable[[int, int], None] = lambda done, total: None,
         digest: Callable[[Path], tuple[int, str]] = digest_of,
     ) -> list[str]:
-        """What is missing or not as it was written, as sentences.
-
-        Args:
-            folder: The folder of this manifest.
-            hashed: Whether to hash a file of this name.
-            follow: Links to files count as files: a folder that another program laid out of a cache.
-            callback: Called with how many files were hashed, of how many.
-            digest: Gives size and hash of a file; `digest_once` where a process reads it again and again.
-        """
+        """What is missing or not as it was written, as sentences; only `hashed` files are read. With `follow`, links
+        count as files (a folder that another program laid out of a cache). `callback` is told how many files were
+        hashed, of how many."""
         faults, chosen = [], []
         for name, record in sorted(self.files.items(), key=lambda pair: pair[1].bytes):
             mode = _mode_behind(folder / name) if follow else mode_of(folder, name)
@@ -235,8 +216,8 @@ class Manifest:
             elif hashed(name):
                 chosen.append(name)
         with ThreadPoolExecutor(usable_cores(), "visir-check") as pool:
-            found = pool.map(lambda name: self.files[name].fault(folder / name, digest), chosen)
-            for done, (name, fault) in enumerate(zip(chosen, found, strict=True), 1):
+            differences = pool.map(lambda name: self.files[name].fault(folder / name, digest), chosen)
+            for done, (name, fault) in enumerate(zip(chosen, differences, strict=True), 1):
                 callback(done, len(chosen))
                 faults += [f"{name} {fault}"] if fault else []
         return faults

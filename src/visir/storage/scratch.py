@@ -67,12 +67,8 @@ function that takes the fact and says whether it is done. Rooms that do such thi
 
 
 class Scratch:
-    """A scratch folder of this process. Use it as a context, or `close` it.
-
-    Attributes:
-        path: The folder. Ask `file` or `folder` for paths in it: what was not claimed is not removed.
-        claims: Its log.
-    """
+    """A scratch folder of this process, at `path`; a context. Ask `file` or `folder` for paths in it: what was not
+    claimed is not removed."""
 
     def __init__(self, path: Path, claims: Claims) -> None:
         self.path, self.claims = path, claims
@@ -132,8 +128,7 @@ class Scratch:
 
     def clear(self, name: str) -> None:
         """Remove what was claimed in a folder in it."""
-        inside = [f"{name}/{inner}" for inner in files_below(self.path / name)]
-        remove_files(self.path, [name for name in inside if name in self.claims])
+        remove_files(self.path, self.claims.begun_in(name))
 
     def written(self, name: str) -> Path:
         """Claim everything that another library has written into a folder in it."""
@@ -430,16 +425,9 @@ def aside(path: Path, target: Path, title: str = "") -> Path:
 
 @contextlib.contextmanager
 def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -> Iterator[FolderChange]:
-    """Make a folder that is complete when it appears.
-
-    Args:
-        target: A new folder, an empty one, or, with `replace`, one of this kind that visir made.
-        kind: What it is.
-        replace: Whether it may take the place of one that visir made. Files of others in that one stay where they are.
-
-    Raises:
-        FolderError: (or the kind's own) There is something that visir did not make, or, without `replace`, anything.
-    """
+    """Make a folder that is complete when it appears: a new one, or in an empty one, or, with `replace`, in the place
+    of one of this kind that visir made; files of others in that stay where they are. The kind's error is raised where
+    there is anything else."""
     target = Path(os.path.realpath(target))
     # A folder that is there stays the folder that it is, with its rights; and what is mounted cannot be moved.
     inside = target.is_dir() and (is_mount(target) or not _held(target, kind))
@@ -469,10 +457,8 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
 def check_new_folder(
     target: str | Path, kind: FolderKind, *, replace: bool = False, scratch: Scratch | None = None
 ) -> None:
-    """Raise the kind's error unless `new_folder` may put something there: before the work rather than after it.
-
-    The arguments are those of `new_folder`; `scratch` is the caller's own, which may lie in the folder.
-    """
+    """Raise the kind's error unless `new_folder` may put something there: before the work rather than after it."""
+    # The scratch folder of the caller may lie there.
     check_local(Path(target), kind.error)
     target = Path(os.path.realpath(target))
     if not target.exists():
@@ -557,13 +543,8 @@ def check_place(target: str | Path) -> None:
 
 @contextlib.contextmanager
 def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
-    """A path that becomes the file `target` in one step, when the block ends without an error.
-
-    With `replace` it may take the place of a file that is there.
-
-    Raises:
-        FolderError: There is a file already, or the disk refuses.
-    """
+    """A path that becomes the file `target` in one step, when the block ends without an error; with `replace`, in the
+    place of one that is there."""
     target = Path(target)
     check_new_file(target, replace=replace)
     with disk_faults(target, FolderError), Scratch.beside(target) as scratch:
@@ -635,10 +616,8 @@ def check_new_file(target: str | Path, *, replace: bool = False) -> None:
 
 
 def write_new(target: str | Path, data: bytes, *, replace: bool = False) -> None:
-    """Write a whole file in a place of the user's, in one step; see `new_file`. One with these bytes may be there.
-
-    A name that ends in `.gz` or `.xz` says how it is packed: so it is read back.
-    """
+    """Write a whole file in a place of the user's, in one step, packed as its name says (`.gz`, `.xz`); see `new_file`.
+    One with these bytes may be there."""
     path = Path(target)
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)  # the same data are the same bytes

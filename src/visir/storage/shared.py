@@ -41,10 +41,8 @@ class ContentStore:
     def find(self, key: str, *, hashed: Callable[[str], bool] = lambda name: True) -> Manifest | None:
         """The manifest of a sound entry; None where there is none. A damaged one is put aside, with a warning.
 
-        Args:
-            key: Of the content.
-            hashed: Whether the bytes of a file of this name are looked at in any case. Of others it is the size and the
-                time: only one that was changed after the manifest, which is written last, is read.
+        Files that are `hashed` are read in any case. Of others the size and the time are looked at: only one that was
+        changed after the manifest, which is written last, is read.
         """
         path = self.path(key)
         if not (path / MANIFEST).is_file():
@@ -74,10 +72,7 @@ class ContentStore:
         return None
 
     def put_aside(self, key: str, reason: str) -> None:
-        """Rename a damaged entry: what is not as it was written is not visir's to remove.
-
-        Where it cannot be renamed (the cache is read only), that is said in the warning, and it stays unused.
-        """
+        """Rename a damaged entry, if it can be: what is not as it was written is not visir's to remove."""
         path = self.path(key)
         try:
             place = aside(path, path, "damaged")
@@ -91,13 +86,8 @@ class ContentStore:
 
     @contextlib.contextmanager
     def writing(self, key: str, *, waiting: str, resume: bool = True) -> Iterator[FolderChange]:
-        """Be the only writer of an entry; another process that wants the same waits, and then finds it done.
-
-        Args:
-            key: Of the content.
-            waiting: Said on standard error while another process writes it.
-            resume: Go on from what a killed writer left.
-        """
+        """Be the only writer of an entry; another process that wants the same says that it is `waiting`, and then finds
+        it done. With `resume`, go on from what a killed writer left."""
         path = self.path(key)
         make_folder(path.parent, elsewhere="VISIR_CACHE=FOLDER")
         # What no record names (a cleaner took its log) makes room: nobody can name another folder in a store.
@@ -128,10 +118,8 @@ class SharedFolder:
         self.place = str(folder)
 
     def listing(self, folder: str = "") -> dict[str, float]:
-        """The names of the files in a folder below it, with the time of their last change in seconds since 1970.
-
-        Hidden names, which files have before they are whole, are left out.
-        """
+        """The names of the files in a folder below it, but for hidden ones (not whole yet), with the time of their last
+        change in seconds since 1970."""
         files = {}
         with self._reading(folder), contextlib.suppress(FileNotFoundError):
             for entry in os.scandir(self.folder / folder):
