@@ -235,8 +235,7 @@ class Claims:
         try:
             claims = cls(folder, stream, trusted=trusted)
             if claims.is_foreign:  # begun anew, as one of this folder, with what was taken over
-                stream.seek(0)
-                stream.truncate()
+                claims._restart()
                 known = (claims._names, claims._patterns, claims._gone, claims.folders)
                 claims._append(*(entry for entries in known for entry in entries.values()))
                 claims.is_foreign = False
@@ -251,10 +250,10 @@ class Claims:
             for below, pattern in self._patterns
         )
 
-    def begun_in(self, name: str) -> list[str]:
-        """The names of the claimed files that lie in a folder below."""
+    def remove_in(self, name: str) -> None:
+        """Remove the claimed files that lie in a folder below."""
         inside = [f"{name}/{inner}" for inner in files_below(self.folder / name)]
-        return [file for file in inside if file in self]
+        remove_files(self.folder, [file for file in inside if file in self])
 
     def __len__(self) -> int:
         return len(self._names) + len(self._patterns) + len(self._gone)
@@ -315,19 +314,18 @@ class Claims:
         """The files that are to go with a manifest of a later generation than this."""
         return [name for name, entry in self._gone.items() if entry["generation"] > after]
 
-    def has_folders(self) -> bool:
-        """Whether there is a folder that would be nobody's without this log."""
-        return any((self.folder / name).is_dir() for name in self.folders)
+    def forget_gone_folders(self) -> bool:
+        """Whether there is still a folder that would be nobody's without this log."""
+        self.folders = {name: entry for name, entry in self.folders.items() if (self.folder / name).is_dir()}
+        return self.folders != {}
 
     def clear(self) -> None:
         """Forget all claims: what was begun now counts, or is gone."""
         self._forget()
-        self.folders = {name: entry for name, entry in self.folders.items() if (self.folder / name).is_dir()}
-        if self.folders:
+        if self.forget_gone_folders():
             self._append({"cleared": True})
-            return
-        self._stream.seek(0)
-        self._stream.truncate()
+        else:
+            self._restart()
 
     def discard(self) -> None:
         """Remove the log itself, at the end of the folder's life."""
@@ -348,6 +346,10 @@ class Claims:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+    def _restart(self) -> None:
+        self._stream.seek(0)
+        self._stream.truncate()
 
     def _append(self, *entries: Mapping[str, Any]) -> None:
         if not entries:
@@ -451,8 +453,6 @@ def _facts(log: bytes) -> list[dict[str, Any]]:
 
 def _is_at(path: Path, stream: IO[bytes]) -> bool:
     """Whether this open file still lies there: its folder may have been removed, and made again by somebody else."""
-    try:
-        on_disk, opened = path.stat(), os.fstat(stream.fileno())
-    except OSError:
-        return False
-    return (on_disk.st_dev, on_disk.st_ino) == (opened.st_dev, opened.st_ino)
+    with contextlib.suppress(OSError):
+        return os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+    return False

@@ -344,7 +344,7 @@ class FolderChange:
 
     def clear(self, name: str) -> None:
         """Remove what a killed change, or this one, has begun in a subfolder."""
-        remove_files(self.folder, self._claims.begun_in(name))
+        self._claims.remove_in(name)
 
     def drop(self, *names: str) -> None:
         """Files, or folders of files, that no longer count after the next `commit`."""
@@ -470,7 +470,7 @@ def ended(change: FolderChange, claims: Claims, *, resume: bool = False) -> Iter
         elif not change.abandoned:
             claims.remove_claimed(keep=change.manifest)  # a killed writer had committed, and not cleared up
         # What is resumed later, or of a change that another verb came after, has no other record.
-        if not (claims.has_folders() or (resume and change.abandoned and len(claims))):
+        if not (claims.forget_gone_folders() or (resume and change.abandoned and len(claims))):
             claims.discard()
     except BaseException:
         if not resume:

@@ -208,10 +208,11 @@ class Manifest:
         hashed, of how many."""
         faults, chosen = [], []
         for name, record in sorted(self.files.items(), key=lambda pair: pair[1].bytes):
-            mode = _mode_behind(folder / name) if follow else mode_of(folder, name)
+            path = folder / name
+            mode = (path.stat().st_mode if path.exists() else None) if follow else mode_of(folder, name)
             if mode is None or not stat.S_ISREG(mode):
                 faults.append(f"{name} is missing" if mode is None else f"{name} is no plain file")
-            elif fault := record.fault(folder / name, None):
+            elif fault := record.fault(path, None):
                 faults.append(f"{name} {fault}")
             elif hashed(name):
                 chosen.append(name)
@@ -239,13 +240,6 @@ class Manifest:
         """The files in the folder that visir did not write, or that somebody changed since; sorted."""
         ours = {MANIFEST, LOG}
         return [name for name in files_below(folder) if name not in ours and not self.is_unchanged(folder, name)]
-
-
-def _mode_behind(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode
-    except OSError:
-        return None
 
 
 def _wrong_field(values: dict[str, Any]) -> str:

@@ -128,7 +128,7 @@ class Scratch:
 
     def clear(self, name: str) -> None:
         """Remove what was claimed in a folder in it."""
-        remove_files(self.path, self.claims.begun_in(name))
+        self.claims.remove_in(name)
 
     def written(self, name: str) -> Path:
         """Claim everything that another library has written into a folder in it."""
@@ -218,9 +218,10 @@ def _cleared(path: Path) -> bool:
         release(stream)
         return True
     try:
-        if not _undone(claims):
+        elsewhere = ((name, fact) for facts in claims.facts() for name, fact in facts.items() if name not in _OWN)
+        if not all(name in undo and undo[name](fact) for name, fact in elsewhere):
             claims.release()
-            return True  # by somebody who knows how, later
+            return True  # it is cleared by somebody who knows how to take that back, later
         _finish_swap(path, claims)
         _finish_filling(path, claims)
         for folder, _, _ in os.walk(path):
@@ -230,12 +231,6 @@ def _cleared(path: Path) -> bool:
         raise
     _closed(path, claims)
     return not path.exists()
-
-
-def _undone(claims: Claims) -> bool:
-    """Take back what a killed writer did elsewhere; whether all of it is done."""
-    elsewhere = ((name, fact) for facts in claims.facts() for name, fact in facts.items() if name not in _OWN)
-    return all(name in undo and undo[name](fact) for name, fact in elsewhere)
 
 
 def _closed(path: Path, claims: Claims) -> None:
