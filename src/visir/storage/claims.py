@@ -217,7 +217,7 @@ class Claims:
         elif "gone" in entry:
             self._gone[entry["gone"]] = entry
         elif "folder" in entry or "work" in entry:
-            self.folders[entry.get("folder", entry.get("work"))] = entry
+            self.folders[entry.get("folder") or entry["work"]] = entry
         elif "unclaim" in entry:
             self._names.pop(entry["unclaim"], None)
             self._gone.pop(entry["unclaim"], None)

@@ -217,7 +217,7 @@ class FolderChange:
         self.folder, self.kind = folder, kind
         self.manifest = manifest or Manifest(kind.name, generation=0, version=kind.version)
         self.content: dict[str, Any] = dict(self.manifest.content)
-        self._claims, self._notes = claims, notes or claims
+        self._claims, self._notes = claims, claims if notes is None else notes
         self._counted: set[str] = set(self.manifest.files)
         self._changed = manifest is None
         self.abandoned = False

@@ -144,18 +144,12 @@ class Scratch:
         """Write down something that was done elsewhere, before it is done; see `undo`."""
         self.claims.note(**{name: fact})
 
-    def kept(self, name: str, target: Path, fault: OSError, error: type[VisirError]) -> VisirError:
-        """The error over what is finished and cannot take its place: it is kept beside `target`, or where it is."""
-        place = self.path / name
-        try:
-            place = aside(place, target)
-        except OSError:
-            self.claims.disown()
-        return error(
-            f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
-            hint="move it to where you want it",
-            code="cannot-put",
-        )
+    def leave(self, name: str, target: Path) -> Path:
+        """Keep what cannot take its place: beside `target` under a free name, or where it is; its place."""
+        with contextlib.suppress(OSError):
+            return aside(self.path / name, target)
+        self.claims.disown()
+        return self.path / name
 
     def close_with(self, owner: object) -> None:
         """Close it when this object is forgotten, or at the end of the process."""
@@ -446,7 +440,7 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
         except OSError as fault:
             if _is_no_room(fault) or not (new / MANIFEST).is_file() or (scratch.path / OLD).exists():
                 raise  # the next writer here puts it in its place, or there is no room to keep it
-            raise scratch.kept(NEW, target, fault, kind.error) from fault
+            raise _cannot_put(target, fault, scratch.leave(NEW, target), kind.error) from fault
 
 
 def check_new_folder(
@@ -556,7 +550,16 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
         except OSError as fault:
             if _is_no_room(fault) or not path.is_file():
                 raise
-            raise scratch.kept(path.relative_to(scratch.path).as_posix(), target, fault, FolderError) from fault
+            place = scratch.leave(path.relative_to(scratch.path).as_posix(), target)
+            raise _cannot_put(target, fault, place, FolderError) from fault
+
+
+def _cannot_put(target: Path, fault: OSError, place: Path, error: type[VisirError]) -> VisirError:
+    return error(
+        f"{target}: cannot be put there ({fault.strerror or fault}); all of it is in {place}.",
+        hint="move it to where you want it",
+        code="cannot-put",
+    )
 
 
 def _is_no_room(fault: OSError) -> bool:
