@@ -99,10 +99,12 @@ class FileRecord:
         """The record of a file."""
         return cls(*digest_of(path))
 
-    def fault(self, path: Path, digest: Callable[[Path], tuple[int, str]] | None = digest_of) -> str:
-        """What is wrong with a file (without `digest`: with its size); empty where it is as it was written."""
+    def fault(
+        self, path: Path, digest: Callable[[Path], tuple[int, str]] | None = digest_of, *, sized: bool = False
+    ) -> str:
+        """What is wrong with a file (its size alone without `digest`; the rest if `sized`); empty if nothing is."""
         try:
-            size = path.stat().st_size
+            size = self.bytes if sized else path.stat().st_size
             if size != self.bytes:
                 return f"has {size:,} bytes, {self.bytes:,} were written"
             return "" if digest is None or digest(path)[1] == self.hash else "is not as it was written"
@@ -217,7 +219,7 @@ class Manifest:
             elif hashed(name):
                 chosen.append(name)
         with ThreadPoolExecutor(usable_cores(), "visir-check") as pool:
-            differences = pool.map(lambda name: self.files[name].fault(folder / name, digest), chosen)
+            differences = pool.map(lambda name: self.files[name].fault(folder / name, digest, sized=True), chosen)
             for done, (name, fault) in enumerate(zip(chosen, differences, strict=True), 1):
                 callback(done, len(chosen))
                 faults += [f"{name} {fault}"] if fault else []
