@@ -20,7 +20,7 @@ from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.adapters import AdapterSpec
 from visir.errors import ConfigurationError, EncoderError
 from visir.storage.claims import Claims
-from visir.storage.removal import files_below
+from visir.storage.disk import files_below
 
 peft = pytest.importorskip("peft")
 transformers = pytest.importorskip("transformers")

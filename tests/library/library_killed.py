@@ -31,7 +31,7 @@ from visir.library.snapshot import LibrarySnapshot
 from visir.library.watch import remove
 from visir.retrieval.text.index import TextIndex
 from visir.storage import MANIFEST, Manifest, changing, scratch, sweep
-from visir.storage.removal import files_below
+from visir.storage.disk import files_below
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
 scratch._EMPTY_SECONDS = 0

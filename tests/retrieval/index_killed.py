@@ -25,7 +25,7 @@ from index_data import same_run, vectors
 from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 from visir.storage import MANIFEST, scratch, sweep
-from visir.storage.removal import files_below
+from visir.storage.disk import files_below
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "shutil.rmtree"}
 THREADED = ("seismic", "qdrant", "qdrant-sparse")

@@ -25,7 +25,7 @@ from visir.retrieval.exact import search
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.stored import IndexFolderError, check_new_index
 from visir.storage import MANIFEST
-from visir.storage.removal import files_below
+from visir.storage.disk import files_below
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from visir.storage import (
     FolderKind,
     new_folder,
 )
+from visir.storage.disk import files_below
 from visir.storage.manifest import LOG
-from visir.storage.removal import files_below
 
 BOX = FolderKind("box", "a box", remedy="make a box")
 LID = FolderKind("lid", "a lid")

@@ -5,7 +5,7 @@ from pathlib import Path
 from folder_toys import BOX, make, tree
 
 from visir.storage import FolderError, Manifest, new_folder
-from visir.storage.creation import write_new
+from visir.storage.scratch import write_new
 
 for name in ("disk", "bound"):
     target = Path(name)

@@ -362,10 +362,10 @@ def test_of_files_too_large_to_hash_at_each_opening_a_change_hashes_all(
 ) -> None:
     from visir.retrieval import stored as index_folder
     from visir.retrieval.kinds import build_index, open_index
-    from visir.storage import checked
+    from visir.storage import folder
 
     monkeypatch.setattr(index_folder, "LATE", 1)
-    monkeypatch.setattr(checked, "MOST", 0)
+    monkeypatch.setattr(folder, "MOST", 0)
     build_index(_vectors(), "exact", tmp_path / "index")
     flip(tmp_path / "index" / "part-1-0" / "vectors.npy")
     index = open_index(tmp_path / "index")
@@ -378,12 +378,12 @@ def test_a_file_is_hashed_once_while_it_stays_as_it_is(tmp_path: Path, monkeypat
     import os
     import time
 
-    from visir.storage import check_written, checked
+    from visir.storage import check_written, folder
 
     with new_folder(tmp_path / "box", FolderKind("box", "a box")) as change:
         change.write("note", b"one")
     note, hashed = tmp_path / "box" / "note", []
-    monkeypatch.setattr(checked, "digest_of", lambda path, real=checked.digest_of: hashed.append(path) or real(path))
+    monkeypatch.setattr(folder, "digest_of", lambda path, real=folder.digest_of: hashed.append(path) or real(path))
     time.sleep(0.06)  # a file that was changed a moment ago is hashed again
     for _ in range(3):
         check_written(note)

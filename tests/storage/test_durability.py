@@ -17,11 +17,9 @@ from folder_toys import BOX, BUSY, make, tree
 from visir.encoders.pairs import pair_store
 from visir.records import EncoderCard
 from visir.storage import MANIFEST, ContentStore, FolderError, SharedFolder, changing, claims, new_folder
-from visir.storage.creation import new_file
-from visir.storage.disk import to_disk
+from visir.storage.disk import files_below, to_disk
 from visir.storage.manifest import LOG
-from visir.storage.removal import files_below
-from visir.storage.scratch import PREFIX, sweep
+from visir.storage.scratch import PREFIX, new_file, sweep
 
 
 @pytest.fixture

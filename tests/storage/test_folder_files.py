@@ -23,8 +23,8 @@ from visir.storage import (
     write_new,
 )
 from visir.storage.claims import Claims
+from visir.storage.disk import files_below
 from visir.storage.manifest import LOG
-from visir.storage.removal import files_below
 
 
 def test_a_file_of_the_users_is_replaced_only_when_asked(tmp_path: Path) -> None:

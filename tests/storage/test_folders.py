@@ -18,8 +18,8 @@ from visir.storage import (
     new_folder,
     remove_folder,
 )
+from visir.storage.disk import files_below, remove_files
 from visir.storage.manifest import LOG
-from visir.storage.removal import files_below, remove_files
 
 # Removal
 

@@ -28,9 +28,9 @@ from visir.storage import (
     new_folder,
     remove_folder,
 )
-from visir.storage.creation import check_new_file, check_new_folder, new_file, write_new
+from visir.storage.disk import files_below, remove_files
 from visir.storage.manifest import LOG
-from visir.storage.removal import files_below, remove_files
+from visir.storage.scratch import check_new_file, check_new_folder, new_file, write_new
 
 # Folders and files that are mounted
 

@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
+from visir.storage.disk import files_below
 from visir.storage.manifest import LOG
-from visir.storage.removal import files_below
 from visir.training.fit import DualEncoder, FitResult, fit
 from visir.training.folder import STATE_FILE, writing_into
 from visir.training.recipe import Recipe

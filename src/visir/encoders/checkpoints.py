@@ -18,7 +18,7 @@ from visir.encoders.places import TRUSTED, absolute_name, check_code, is_gone, t
 from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.options import split_mark, with_option
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, digest_once, new_folder
-from visir.storage.removal import files_below
+from visir.storage.disk import files_below
 
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)

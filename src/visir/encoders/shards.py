@@ -42,7 +42,7 @@ from visir.parquet import read_table
 from visir.records import EncoderCard, Items, Role, TokenVectors
 from visir.remote import RemoteFolder, is_url
 from visir.storage import MANIFEST, Manifest, Scratch, changing, remove_folder
-from visir.storage.removal import remove_empty_folders
+from visir.storage.disk import remove_empty_folders
 from visir.threads import launched
 
 # Where shards are, and whether they belong together: one folder of shards per encoder and items.

@@ -27,7 +27,7 @@ from visir.records import EncoderCard
 from visir.retrieval.kinds import USUAL_KINDS
 from visir.retrieval.stored import INDEX
 from visir.storage import FolderChange, is_made_by_visir, recover, remove_folder
-from visir.storage.removal import remove_files
+from visir.storage.disk import remove_files
 
 
 def with_models(folder: Path, plan: LibraryCard, models: LibraryModels) -> LibraryCard:

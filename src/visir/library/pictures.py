@@ -22,7 +22,7 @@ from visir.errors import ImageError
 from visir.library.layout import LibraryError, thumbnail_name, thumbnail_path
 from visir.library.perceptual_hash import perceptual_hash
 from visir.library.source import SourceEntry
-from visir.storage.removal import mode_of
+from visir.storage.disk import mode_of
 
 # A picture that is searched with, as the models take it: a few hundred pixels a side, whatever it was.
 

@@ -38,7 +38,7 @@ from visir.storage import (
     is_made_by_visir,
     new_folder,
 )
-from visir.storage.removal import below
+from visir.storage.disk import below
 
 # An index on disk: a folder of files that never change; `visir.json` lists those that belong to the index.
 

@@ -1,30 +1,42 @@
 """What visir keeps on disk: folders that visir made, the files in them, and how they change, survive kills and go.
 
-- `manifest.py`: `visir.json`, which says what a folder is and which files in it visir wrote, with checksums
-- `checked.py`: what is read is what was written
-- `claims.py`: the log of file names that a writer has begun, and its lock
-- `change.py`, `folder.py`: a folder that is changed in place, in one step
-- `creation.py`: a folder or a file that appears at once
-- `shared.py`: a folder in which many machines write without locks
-- `scratch.py`: unfinished work, removed when its writer is done or dead
-- `removal.py`: the only code of visir that removes files
-- `disk.py`: what a disk refuses, as errors
-- `store.py`: entries found by a key of their content
-- `versions.py`: the version that every format carries
+A folder has `visir.json` (`manifest.py`), which says what it is and which files in it visir wrote, and, while somebody
+writes, a log of what is begun, which is the lock, too (`claims.py`). It is changed in place, in one step (`folder.py`),
+or appears at once, as files do (`scratch.py`); many processes share one (`shared.py`). Files go in `disk.py` alone.
 
 The rule that all of it keeps: visir removes or replaces a file only when a manifest or a log of claims that visir wrote
 into that folder names it, and the file is as visir left it. Never by a guess from its name, never through a symbolic
 link, and never in a folder that held something before visir made it.
 """
 
-from visir.storage.change import FolderChange
-from visir.storage.checked import LateCheck, check_folder, check_written, digest_once, read_checked, read_written_json
 from visir.storage.claims import is_begun, locked, locked_or
-from visir.storage.creation import check_new_file, check_new_folder, check_place, new_file, new_folder, write_new
 from visir.storage.disk import check_version
-from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_own_folders
+from visir.storage.folder import (
+    FolderChange,
+    LateCheck,
+    changing,
+    check_folder,
+    check_written,
+    counted,
+    digest_once,
+    put,
+    read_checked,
+    read_written_json,
+    recover,
+    remove_folder,
+    remove_own_folders,
+)
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
-from visir.storage.scratch import Scratch, sweep
+from visir.storage.scratch import (
+    Scratch,
+    check_new_file,
+    check_new_folder,
+    check_place,
+    new_file,
+    new_folder,
+    sweep,
+    write_new,
+)
 from visir.storage.shared import ContentStore, SharedFolder
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The log of claims: which files a writer has begun, in the folder where it writes them.
+"""The log of claims: which files a writer has begun, in the folder where it writes them; and its lock.
 
 A name is written into the log before the file is. So what a killed writer leaves is known by name, and nothing has to
 be guessed. The log is a file of lines, each with a digest over itself; a line that a kill has torn claims nothing. The
@@ -24,15 +24,13 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, TypeGuard
+from typing import IO, Any
 
 import orjson
 
 from visir.errors import VisirError
+from visir.storage.disk import check_name, files_below, remove_files
 from visir.storage.manifest import LOG, MANIFEST, FolderError, Manifest
-from visir.storage.removal import check_name, files_below, remove_files
-
-# One writer at a time: a lock that the operating system takes back when its holder dies.
 
 _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 1.0
@@ -43,14 +41,9 @@ _FAR = 1 << 40
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, waiting: str, elsewhere: str = "VISIR_CACHE=FOLDER") -> Iterator[None]:
-    """Hold an exclusive lock on the file `path`, waiting for it if need be.
-
-    Args:
-        path: The file; it is made if there is none.
-        waiting: Said on standard error when another process holds the lock.
-        elsewhere: How to name another place, for the error where nothing can be written.
-    """
+def locked(path: Path, *, waiting: str | VisirError, elsewhere: str = "VISIR_CACHE=FOLDER") -> Iterator[None]:
+    """Hold an exclusive lock on the file `path`, which is made if there is none. While another process holds it,
+    `waiting` is said, or raised; `elsewhere` says how to name another place where nothing can be written."""
     make_folder(path.parent, elsewhere=elsewhere)
     stream = hold(path, waiting, elsewhere=elsewhere)
     try:
@@ -59,15 +52,9 @@ def locked(path: Path, *, waiting: str, elsewhere: str = "VISIR_CACHE=FOLDER") -
         release(stream)
 
 
-@contextlib.contextmanager
-def locked_or(path: Path, fault: VisirError) -> Iterator[None]:
+def locked_or(path: Path, fault: VisirError) -> contextlib.AbstractContextManager[None]:
     """Hold the lock on `path` as `locked` does, but raise `fault` instead of waiting for another process."""
-    make_folder(path.parent)
-    stream = hold(path, fault)
-    try:
-        yield
-    finally:
-        release(stream)
+    return locked(path, waiting=fault, elsewhere="")
 
 
 def make_folder(folder: Path, *, elsewhere: str = "") -> None:
@@ -96,44 +83,51 @@ def check_local(path: Path, error: type[VisirError] = VisirError) -> None:
 
 def hold(path: Path, busy: str | VisirError, *, elsewhere: str = "") -> IO[bytes]:
     """The locked file. While another process holds it: wait, and after a second say `busy` once; or raise it."""
-    stream: IO[bytes] | None = None
-    try:
-        stream = _opened(path, os.O_CREAT)
-        started, announced = time.monotonic(), False
-        while not _try(stream):
-            if isinstance(busy, VisirError):
-                raise busy
-            if not announced and time.monotonic() - started > _QUIET_SECONDS:
-                print(f"visir: {busy}", file=sys.stderr)  # noqa: T201
-                announced = True
-            time.sleep(_POLL_SECONDS)
-    except OSError as fault:
-        if stream is not None:
-            stream.close()
-        raise VisirError(
-            f"{path}: cannot be written or locked ({fault.strerror}).",
-            hint=f"name a place on a local disk that can be written{f': {elsewhere}' if elsewhere else ''}",
-        ) from fault
-    except BaseException:
-        if stream is not None:
-            stream.close()
-        raise
-    return stream
+    with contextlib.ExitStack() as opened:
+        try:
+            stream = opened.enter_context(_opened(path, os.O_CREAT))
+            started, announced = time.monotonic(), False
+            while not _lock(stream):
+                if isinstance(busy, VisirError):
+                    raise busy
+                if not announced and time.monotonic() - started > _QUIET_SECONDS:
+                    print(f"visir: {busy}", file=sys.stderr)  # noqa: T201
+                    announced = True
+                time.sleep(_POLL_SECONDS)
+        except OSError as fault:
+            raise VisirError(
+                f"{path}: cannot be written or locked ({fault.strerror}).",
+                hint=f"name a place on a local disk that can be written{f': {elsewhere}' if elsewhere else ''}",
+            ) from fault
+        opened.pop_all()
+        return stream
 
 
 def hold_if_free(path: Path) -> IO[bytes] | None:
     """The locked file, if it is there and nobody holds it; else None. Nothing is made."""
-    try:
-        stream = _opened(path)
-    except OSError:
-        return None
-    try:
-        if _try(stream):
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:  # a file system without locks: nobody can tell
+        stream = opened.enter_context(_opened(path))
+        if _lock(stream):
+            opened.pop_all()
             return stream
-    except OSError:  # a file system without locks: nobody can tell
-        pass
-    stream.close()
     return None
+
+
+def is_held(path: Path) -> bool:
+    """Whether another process (or thread) holds the lock on `path`."""
+    stream = hold_if_free(path)
+    if stream is None:
+        return path.is_file() and os.access(path, os.W_OK)
+    release(stream)
+    return False
+
+
+def release(stream: IO[bytes]) -> None:
+    """Give the lock back and close the file."""
+    if not stream.closed:
+        with contextlib.suppress(OSError):
+            _unlock(stream)
+        stream.close()
 
 
 def _opened(path: Path, flags: int = 0) -> IO[bytes]:
@@ -146,55 +140,39 @@ def _opened(path: Path, flags: int = 0) -> IO[bytes]:
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 
-def release(stream: IO[bytes]) -> None:
-    """Give the lock back and close the file."""
-    if not stream.closed:
-        with contextlib.suppress(OSError):
-            _release(stream)
-        stream.close()
-
-
 if sys.platform == "win32":
     import msvcrt
 
-    def _try(stream: IO[bytes]) -> bool:
+    def _lock(stream: IO[bytes]) -> bool:
         stream.seek(_FAR)
-        try:
+        with contextlib.suppress(OSError):
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
+            return True
+        return False
 
-    def _release(stream: IO[bytes]) -> None:
+    def _unlock(stream: IO[bytes]) -> None:
         stream.seek(_FAR)
         msvcrt.locking(stream.fileno(), msvcrt.LK_UNLCK, 1)
 
 else:
     import fcntl
 
-    def _try(stream: IO[bytes]) -> bool:
-        try:
+    def _lock(stream: IO[bytes]) -> bool:
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            return True
+        return False
 
-    def _release(stream: IO[bytes]) -> None:
+    def _unlock(stream: IO[bytes]) -> None:
         fcntl.flock(stream, fcntl.LOCK_UN)
-
-
-def is_held(path: Path) -> bool:
-    """Whether another process (or thread) holds the lock on `path`."""
-    stream = hold_if_free(path)
-    if stream is None:
-        return path.is_file() and os.access(path, os.W_OK)
-    release(stream)
-    return False
 
 
 FORMAT = 1
 _DIGEST = 16
-_ENTRIES = ("visir", "claim", "pattern", "folder", "work", "unclaim", "gone", "cleared")
+_NAMES = ("claim", "below", "pattern", "gone", "folder", "work", "unclaim")
+"""What an entry has names under: a file is begun; files of a pattern are, below a folder; a file is to go with the
+manifest of a generation; a folder is made here, with records of its own ("work" in older logs: for unfinished work)."""
+_ENTRIES = (*_NAMES, "visir", "cleared")
 """What the log itself has to say; all else are facts."""
 
 
@@ -202,13 +180,9 @@ class Claims:
     """The log of one folder, locked by this process. Use it as a context, or `release` it."""
 
     def __init__(self, folder: Path, stream: IO[bytes], *, trusted: bool = False) -> None:
-        self.folder = folder
-        self.folders: set[str] = set()
-        self.works: set[str] = set()
-        self.gone: dict[str, int] = {}
-        self._stream = stream
-        self._names: set[str] = set()
-        self._patterns: set[tuple[str, str]] = set()
+        self.folder, self._stream = folder, stream
+        self._forget()
+        self.folders: dict[str, dict[str, Any]] = {}
         stream.seek(0)
         entries = [_unpacked(line) for line in stream.readlines()]
         header = entries[0] if entries else None
@@ -223,85 +197,94 @@ class Claims:
                 hint="update visir",
                 code="newer-visir-work-folder",
             )
+        # A log that came with a copy of the folder, or with an archive, claims nothing here unless it is trusted.
         self.is_foreign = header is not None and header.get("inode") != os.fstat(stream.fileno()).st_ino
-        if self.is_foreign and not trusted:
-            return
-        for entry in entries:
-            self._read(entry or {})
+        for entry in entries if trusted or not self.is_foreign else []:
+            if entry is not None and _is_sound(entry):
+                self._take(entry)
 
-    def _read(self, entry: Mapping[str, Any]) -> None:
-        if _is_name(name := entry.get("claim")):
-            self._names.add(name)
-        elif _is_name(below := entry.get("below")) and _is_name(pattern := entry.get("pattern")):
-            self._patterns.add((below, pattern))
-        elif _is_name(name := entry.get("folder")):
-            self.folders.add(name)
-        elif _is_name(name := entry.get("work")):
-            self.works.add(name)
-        elif _is_name(name := entry.get("unclaim")):
-            self._names.discard(name)
-            self.gone.pop(name, None)
-        elif _is_name(name := entry.get("gone")) and isinstance(generation := entry.get("generation"), int):
-            self.gone[name] = generation
+    def _forget(self) -> None:
+        self._names: dict[str, dict[str, Any]] = {}
+        self._patterns: dict[tuple[str, str], dict[str, Any]] = {}
+        self._gone: dict[str, dict[str, Any]] = {}
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        """Take an entry for what it says."""
+        if "claim" in entry:
+            self._names[entry["claim"]] = entry
+        elif "pattern" in entry:
+            self._patterns[entry["below"], entry["pattern"]] = entry
+        elif "gone" in entry:
+            self._gone[entry["gone"]] = entry
+        elif "folder" in entry or "work" in entry:
+            self.folders[entry.get("folder") or entry["work"]] = entry
+        elif "unclaim" in entry:
+            self._names.pop(entry["unclaim"], None)
+            self._gone.pop(entry["unclaim"], None)
         elif "cleared" in entry:
-            self._names, self._patterns, self.gone = set(), set(), {}
+            self._forget()
 
     @classmethod
     def take(cls, folder: Path, *, busy: str | VisirError, trusted: bool = False) -> Claims:
         """Lock the log of an existing folder, and make it if there is none."""
         path = folder / LOG
-        while True:
-            stream = hold(path, busy)
-            if _is_at(path, stream):
-                break
+        while not _is_at(path, stream := hold(path, busy)):
             release(stream)  # it was removed with its folder while this process waited
             if not folder.is_dir():
                 raise FolderError(f"{folder}: another process has removed this folder.", hint="run the same again")
         try:
             claims = cls(folder, stream, trusted=trusted)
-            if claims.is_foreign:
-                claims._adopt()
+            if claims.is_foreign:  # begun anew, as one of this folder, with what was taken over
+                claims._restart()
+                known = (claims._names, claims._patterns, claims._gone, claims.folders)
+                claims._append(*(entry for entries in known for entry in entries.values()))
+                claims.is_foreign = False
             return claims
         except BaseException:
             release(stream)
             raise
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names or any(_is_of(name, *pattern) for pattern in self._patterns)
+        return name in self._names or any(
+            name.startswith(f"{below}/") and matches(pattern, name.removeprefix(f"{below}/"))
+            for below, pattern in self._patterns
+        )
+
+    def remove_in(self, name: str) -> None:
+        """Remove the claimed files that lie in a folder below."""
+        inside = [f"{name}/{inner}" for inner in files_below(self.folder / name)]
+        remove_files(self.folder, [file for file in inside if file in self])
 
     def __len__(self) -> int:
-        return len(self._names) + len(self._patterns) + len(self.gone)
+        return len(self._names) + len(self._patterns) + len(self._gone)
 
     def add(self, *names: str) -> None:
         """Claim names, before anything is written under them."""
-        fresh = [name for name in names if name not in self._names]
-        for name in fresh:
-            check_name(name)
-        self._append(*({"claim": name} for name in fresh))
-        self._names.update(fresh)
-
-    def unclaim(self, *names: str) -> None:
-        """Names that count now by another record: what a killed writer was to remove is needed again."""
-        claimed = [name for name in names if name in self._names or name in self.gone]
-        self._append(*({"unclaim": name} for name in claimed))
-        for name in claimed:
-            self._names.discard(name)
-            self.gone.pop(name, None)
-
-    def add_gone(self, generation: int, *names: str) -> None:
-        """Claim what is to be removed once the manifest of a generation counts, and not before: it may never."""
-        for name in names:
-            check_name(name)
-        self._append(*({"gone": name, "generation": generation} for name in names))
-        self.gone.update(dict.fromkeys(names, generation))
+        self._add(*({"claim": name} for name in names if name not in self._names))
 
     def add_patterns(self, below: str, *patterns: str) -> None:
         """Claim what another library will name in the folder `below`, before it writes anything."""
         fresh = [pattern for pattern in patterns if (below, pattern) not in self._patterns]
-        for pattern in fresh:
-            check_name(f"{below}/{pattern}")
-        self._append(*({"pattern": pattern, "below": below} for pattern in fresh))
-        self._patterns.update((below, pattern) for pattern in fresh)
+        self._add(*({"pattern": pattern, "below": below} for pattern in fresh))
+
+    def add_gone(self, generation: int, *names: str) -> None:
+        """Claim what is to be removed once the manifest of a generation counts, and not before: it may never."""
+        self._add(*({"gone": name, "generation": generation} for name in names))
+
+    def add_folder(self, name: str) -> None:
+        """Write down that visir makes a folder of this name, with records of its own; known until the log goes."""
+        self._add({"folder": name})
+
+    def unclaim(self, *names: str) -> None:
+        """Names that count now by another record: what a killed writer was to remove is needed again."""
+        self._add(*({"unclaim": name} for name in names if name in self._names or name in self._gone))
+
+    def _add(self, *entries: dict[str, Any]) -> None:
+        for entry in entries:
+            _check_names(entry)
+        self._append(*entries)
+        for entry in entries:
+            self._take(entry)
 
     def note(self, **facts: Any) -> None:
         """Write further facts into the log, and wait until they are on disk."""
@@ -318,7 +301,7 @@ class Claims:
         kept_names = set() if keep is None else {*keep.files, MANIFEST}  # a killed removal had claimed it
         names = set(self._names)
         if keep is not None:
-            names.update(name for name, generation in self.gone.items() if generation <= keep.generation)
+            names.update(name for name, entry in self._gone.items() if entry["generation"] <= keep.generation)
         if self._patterns:
             names.update(name for name in files_below(self.folder) if name in self)
             # Of a folder that was made for a pattern and where nothing came to be, only the folder goes.
@@ -327,52 +310,32 @@ class Claims:
         own = {LOG} if keep is None else {LOG, MANIFEST}
         return remove_files(self.folder, sorted(names - kept_names - own), links=True)
 
-    def own_folder(self, name: str) -> None:
-        """Write down that visir makes a folder of this name, before it does; it is known until the log goes."""
-        check_name(name)
-        self._append({"folder": name})
-        self.folders.add(name)
+    def gone(self, *, after: int = -1) -> list[str]:
+        """The files that are to go with a manifest of a later generation than this."""
+        return [name for name, entry in self._gone.items() if entry["generation"] > after]
 
-    def work_folder(self, name: str) -> None:
-        """Write down that visir makes a folder of this name for work that is not finished, before it does."""
-        check_name(name)
-        self._append({"work": name})
-        self.works.add(name)
-
-    def has_folders(self) -> bool:
-        """Whether there is a folder that would be nobody's without this log."""
-        return any((self.folder / name).is_dir() for name in (*self.folders, *self.works))
-
-    def forget_folders(self) -> None:
-        """Folders below it count by now by other records, or are gone."""
-        self.folders, self.works = set(), set()
+    def forget_gone_folders(self) -> bool:
+        """Whether there is still a folder that would be nobody's without this log."""
+        self.folders = {name: entry for name, entry in self.folders.items() if (self.folder / name).is_dir()}
+        return self.folders != {}
 
     def clear(self) -> None:
         """Forget all claims: what was begun now counts, or is gone."""
-        self._names, self._patterns, self.gone = set(), set(), {}
-        self.folders = {name for name in self.folders if (self.folder / name).is_dir()}
-        self.works = {name for name in self.works if (self.folder / name).is_dir()}
-        if self.folders or self.works:
+        self._forget()
+        if self.forget_gone_folders():
             self._append({"cleared": True})
-            return
-        self._stream.seek(0)
-        self._stream.truncate()
-
-    def _adopt(self) -> None:
-        """Begin the log anew, as one of this folder, with what was taken over."""
-        entries: list[dict[str, Any]] = [{"claim": name} for name in sorted(self._names)]
-        entries += [{"below": below, "pattern": pattern} for below, pattern in sorted(self._patterns)]
-        entries += [{"gone": name, "generation": generation} for name, generation in sorted(self.gone.items())]
-        entries += [{"folder": name} for name in sorted(self.folders)]
-        entries += [{"work": name} for name in sorted(self.works)]
-        self._stream.seek(0)
-        self._stream.truncate()
-        self._append(*entries)
-        self.is_foreign = False
+        else:
+            self._restart()
 
     def discard(self) -> None:
         """Remove the log itself, at the end of the folder's life."""
         remove_files(self.folder, [LOG])
+
+    def disown(self) -> None:
+        """Leave all that was claimed to whoever finds it: it is nobody's to remove."""
+        self._forget()
+        self.folders = {}
+        self.discard()
 
     def release(self) -> None:
         """Give the lock back."""
@@ -384,7 +347,11 @@ class Claims:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _append(self, *entries: dict[str, Any]) -> None:
+    def _restart(self) -> None:
+        self._stream.seek(0)
+        self._stream.truncate()
+
+    def _append(self, *entries: Mapping[str, Any]) -> None:
         if not entries:
             return
         end = self._stream.seek(0, os.SEEK_END)
@@ -410,17 +377,12 @@ def has_log(folder: Path) -> bool:
             line = stream.readline()
     except OSError:
         return False
-    first = _unpacked(line)
-    return line == b"" or (first is not None and "visir" in first)
+    return line == b"" or "visir" in (_unpacked(line) or {})
 
 
 def is_begun(folder: Path, *, trusted: bool = False) -> bool:
-    """Whether visir began this folder, which has no manifest: by its log, or because there is nothing but the log.
-
-    Args:
-        folder: That is there.
-        trusted: Go by a log that came with a copy of the folder too.
-    """
+    """Whether visir began this folder, which has no manifest: by its log (`trusted`: also by one that came with a copy
+    of the folder), or because there is nothing but the log."""
     if not has_log(folder):
         return False
     try:
@@ -431,19 +393,7 @@ def is_begun(folder: Path, *, trusted: bool = False) -> bool:
             data = (folder / LOG).read_bytes()  # another writer may have begun a file: its name is in the log before
     except OSError:  # it was there, and its writer is done
         return False
-    if not data:
-        return False
-    header = _unpacked(data.splitlines(keepends=True)[0]) or {}
-    return trusted or header.get("inode") == inode
-
-
-def _is_name(name: Any) -> TypeGuard[str]:
-    if not isinstance(name, str):
-        return False
-    with contextlib.suppress(ValueError):
-        check_name(name)
-        return True
-    return False
+    return data != b"" and (trusted or (_unpacked(data[: data.find(b"\n") + 1]) or {}).get("inode") == inode)
 
 
 def read_facts(folder: Path) -> list[dict[str, Any]]:
@@ -459,11 +409,28 @@ def matches(pattern: str, name: str) -> bool:
     return _expression(pattern).fullmatch(name) is not None
 
 
-def _is_of(name: str, below: str, pattern: str) -> bool:
-    return name.startswith(f"{below}/") and matches(pattern, name.removeprefix(f"{below}/"))
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = {"**/": r"(?:[^/]+/)*", "*": r"[^/]*", "?": r"[^/]"}
+    return re.compile("".join(parts.get(token, re.escape(token)) for token in re.split(r"(\*\*/|\*|\?)", pattern)))
 
 
-def _packed(entry: dict[str, Any]) -> bytes:
+def _check_names(entry: Mapping[str, Any]) -> None:
+    """Raise `ValueError` or `TypeError` for an entry that names what is no name below a folder."""
+    for key in _NAMES:
+        if key in entry:
+            check_name(entry[key])
+
+
+def _is_sound(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry says something: others come from elsewhere, and command nothing."""
+    with contextlib.suppress(ValueError, TypeError):
+        _check_names(entry)
+        return ("pattern" not in entry or "below" in entry) and isinstance(entry.get("generation", 0), int)
+    return False
+
+
+def _packed(entry: Mapping[str, Any]) -> bytes:
     content = orjson.dumps(entry)
     return hashlib.blake2b(content, digest_size=_DIGEST // 2).hexdigest().encode() + b" " + content + b"\n"
 
@@ -484,16 +451,8 @@ def _facts(log: bytes) -> list[dict[str, Any]]:
     return [entry for entry in entries if entry is not None and entry.keys().isdisjoint(_ENTRIES)]
 
 
-@cache
-def _expression(pattern: str) -> re.Pattern[str]:
-    parts = {"**/": r"(?:[^/]+/)*", "*": r"[^/]*", "?": r"[^/]"}
-    return re.compile("".join(parts.get(token, re.escape(token)) for token in re.split(r"(\*\*/|\*|\?)", pattern)))
-
-
 def _is_at(path: Path, stream: IO[bytes]) -> bool:
     """Whether this open file still lies there: its folder may have been removed, and made again by somebody else."""
-    try:
-        on_disk, opened = path.stat(), os.fstat(stream.fileno())
-    except OSError:
-        return False
-    return (on_disk.st_dev, on_disk.st_ino) == (opened.st_dev, opened.st_ino)
+    with contextlib.suppress(OSError):
+        return os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+    return False

@@ -1,14 +1,21 @@
-"""What a disk refuses, as errors that name the place; and bytes that are on disk before anything counts on them."""
+"""What a disk refuses, as errors that name the place; bytes that are on it before anything counts on them; removal.
+
+Only here does visir remove files. Every removal names its files one by one, below a folder that visir made; the names
+come from a manifest (`manifest.py`) or from a log of claims (`claims.py`). A symbolic link is never followed: not as a
+file, not as a folder on the way to one. What is not a plain file is left where it is.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
+import stat
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
 
 from visir.errors import DISK_REFUSALS, VisirError
 
@@ -18,42 +25,35 @@ def disk_faults(place: Path, error: type[VisirError], *, progress: str = "") -> 
     """Raise `error` where a disk is full, read-only, or gives this user (or a file of this size) no more room."""
     try:
         yield
-    except OSError as fault:
-        if not progress and fault.errno not in DISK_REFUSALS:
-            raise
-        raise _refusal(place, error, fault, progress) from fault
-    except VisirError as fault:
-        cause = system_error(fault)
-        if not progress or cause is None or cause.errno not in DISK_REFUSALS:
-            raise
-        raise _refusal(place, error, cause, progress) from cause
     except Exception as fault:
         cause = system_error(fault)
-        if cause is None or cause.errno not in DISK_REFUSALS:
+        refused = cause is not None and cause.errno in DISK_REFUSALS
+        # Where work goes on from its progress, that is said of every error of the system, and of ours over a refusal.
+        if isinstance(fault, OSError):
+            refused = refused or progress != ""
+        elif isinstance(fault, VisirError):
+            refused = refused and progress != ""
+        if cause is None or not refused:
             raise
-        raise _refusal(place, error, cause, progress) from cause
+        if progress:
+            raise error(
+                f"{place}: cannot be written ({cause.strerror or f'{cause}: is the disk full?'}); {progress}.",
+                hint="make room (or mount the disk) and run the same again: it goes on from there",
+                code="cannot-written",
+            ) from cause
+        hint = "make room, or name a place on another disk"
+        raise error(f"{place}: cannot be written ({cause.strerror}).", hint=hint) from cause
 
 
 def system_error(fault: BaseException | None) -> OSError | None:
     """The error of the system behind this one; None where there is none."""
-    # Libraries in Rust (safetensors, tokenizers) write the system's number only into their texts.
     if isinstance(fault, VisirError):
         return system_error(fault.__cause__)
     if fault is None or isinstance(fault, OSError):
         return fault
+    # Libraries in Rust (safetensors, tokenizers) write the system's number only into their texts.
     written = re.search(r"\(os error (\d+)\)", str(fault))
     return OSError(int(written[1]), os.strerror(int(written[1]))) if written else None
-
-
-def _refusal(place: Path, error: type[VisirError], fault: OSError, progress: str) -> VisirError:
-    reason = fault.strerror or f"{fault}: is the disk full?"
-    if progress:
-        return error(
-            f"{place}: cannot be written ({reason}); {progress}.",
-            hint="make room (or mount the disk) and run the same again: it goes on from there",
-            code="cannot-written",
-        )
-    return error(f"{place}: cannot be written ({fault.strerror}).", hint="make room, or name a place on another disk")
 
 
 def to_disk(path: Path) -> None:
@@ -101,14 +101,9 @@ def give_to_owner(path: Path, folder: Path) -> None:
     path.chmod(0o600 | status.st_mode & 0o666)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-UMASK = _umask()
+UMASK = os.umask(0)
 """Read once: to read it means to set it, for all threads."""
+os.umask(UMASK)
 
 
 def exchange(first: Path, second: Path) -> bool:
@@ -119,14 +114,9 @@ def exchange(first: Path, second: Path) -> bool:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
         return False
-    done: int = call(_HERE, os.fsencode(first.absolute()), _HERE, os.fsencode(second.absolute()), _EXCHANGE)
+    here, exchanging = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    done: int = call(here, os.fsencode(first.absolute()), here, os.fsencode(second.absolute()), exchanging)
     return done == 0
-
-
-_HERE, _EXCHANGE = -100, 2
-
-
-# The version of a format: every file and folder that visir reads back carries one, and an unknown one is refused.
 
 
 def check_version(
@@ -138,26 +128,8 @@ def check_version(
     remedy: str,
     error: type[VisirError] = VisirError,
 ) -> None:
-    """Raise unless a file or folder has the version that this visir reads.
-
-    Args:
-        version: The version that it carries; None where it carries none.
-        known: The version that this visir reads.
-        path: The file, for the message.
-        what: What has this version: "result", "index".
-        remedy: The next action where the file is older, or has no version: how to make it again.
-        error: The class of the error.
-
-    Raises:
-        VisirError: The version is another one. For a newer one the next action is to update visir.
-
-    Example:
-        >>> check_version(3, 1, "runs/a/result.json", what="result", remedy="evaluate again")
-        Traceback (most recent call last):
-            ...
-        visir.errors.VisirError: runs/a/result.json: written by a newer visir (result, version 3; this one reads 1).
-          → update visir
-    """
+    """Raise `error` unless a file has the version that this visir knows of `what` ("result"): for a newer one with the
+    advice to update visir, for an older one, or one without a version, with the `remedy`: how to make it again."""
     if type(version) is int and version == known:
         return
     if type(version) is not int:
@@ -168,3 +140,101 @@ def check_version(
         hint="update visir" if version > known else remedy,
         code="written-visir-version-one",
     )
+
+
+# Names below a folder, and the only code that removes files.
+
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.unlink in os.supports_dir_fd
+"""Windows opens no folders: there a link could come between the look at a path and the removal."""
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""What the system says of a name under which nothing is, or can be."""
+
+
+def remove_files(
+    root: Path, names: Iterable[str], *, only: Callable[[str], bool] | None = None, links: bool = False
+) -> list[str]:
+    """Remove these files below `root`, and the folders that this leaves empty; the names of those that are left."""
+    not_removed: list[str] = []
+    parents: set[PurePosixPath] = set()
+    for name in names:
+        parts = PurePosixPath(name)
+        mode = mode_of(root, name)
+        plain = mode is not None and (stat.S_ISREG(mode) or (links and stat.S_ISLNK(mode)))
+        if mode is None or (plain and (only is None or only(name)) and _unlink(root, parts)):
+            parents.update(parts.parents)
+        else:
+            not_removed.append(name)
+    for parent in sorted(parents, key=lambda parent: len(parent.parts), reverse=True):
+        mode = mode_of(root, parent.as_posix()) if parent.parts else None
+        if mode is not None and stat.S_ISDIR(mode):
+            with contextlib.suppress(OSError):  # something else is in it
+                (root / parent).rmdir()
+    return not_removed
+
+
+def _unlink(root: Path, parts: PurePosixPath) -> bool:
+    """Remove one file; False where it cannot be, or where a link has come between since it was looked at."""
+    if not _BY_DESCRIPTOR:
+        linked = any((root / parent).is_symlink() for parent in parts.parents if parent.parts)
+        with contextlib.suppress(OSError):
+            if not linked:
+                (root / parts).unlink()
+        return not (linked or os.path.lexists(root / parts))
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in parts.parts[:-1]:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        os.unlink(parts.name, dir_fd=folder)
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return True
+
+
+def remove_empty_folders(root: Path) -> bool:
+    """Remove `root` and the folders below it as far as nothing is in them, links not followed; whether it is gone."""
+    for folder, _, _ in os.walk(root, topdown=False, followlinks=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
+    return not root.exists()
+
+
+def files_below(folder: Path) -> list[str]:
+    """The names of everything below a folder that is no folder, sorted, "/" between their parts. Links are names."""
+    names = []
+    for parent, folders, files in os.walk(folder, followlinks=False):
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        names += [Path(parent, name).relative_to(folder).as_posix() for name in (*files, *links)]
+    return sorted(names)
+
+
+def mode_of(root: Path, name: str) -> int | None:
+    """The mode of what lies at `root`/`name`, of a link itself where one is on the way; None where there is nothing."""
+    path, mode = root, 0
+    for part in check_name(name).parts:
+        if stat.S_ISLNK(mode):
+            return mode
+        path = path / part
+        try:
+            mode = path.lstat().st_mode
+        except OSError as fault:
+            if fault.errno in _NOTHING_THERE:
+                return None
+            raise
+    return mode
+
+
+def check_name(name: str) -> PurePosixPath:
+    """The parts of a name below a folder. Raises `ValueError` for one that leaves it."""
+    parts = PurePosixPath(name)
+    if parts.is_absolute() or ".." in parts.parts or not parts.parts or "\0" in name:
+        raise ValueError(f"{name!r} is no name below a folder")
+    return parts
+
+
+def below(folder: Path, name: object) -> Path:
+    """The path of what a manifest names in its folder. Raises `ValueError` for a name that leaves the folder."""
+    return folder / check_name(str(name))

@@ -2,8 +2,8 @@
 
     {"visir": 1, "kind": "index", "version": 1, "generation": 3, "content": {…}, "files": {NAME: {…}}, "checksum": "…"}
 
-`content` is the kind's own. `files` has the size, time of change and hash of every file that counts. The checksum is
-over all the rest: a manifest that somebody changed is refused, and nothing that it names is removed.
+`content` is the kind's own. `files` has the size and hash of every file that counts. The checksum is over all the rest:
+a manifest that somebody changed is refused, and nothing that it names is removed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ import orjson
 from visir.errors import VisirError
 from visir.files import digest_of
 from visir.fingerprint import hash_json
-from visir.storage.disk import check_version
-from visir.storage.removal import check_name, files_below, mode_of, remove_files
+from visir.storage.disk import check_name, check_version, files_below, mode_of, remove_files
 from visir.threads import usable_cores
 
 MANIFEST = "visir.json"
+LOG = ".visir-claims"
+"""The log of claims (`claims.py`): the lock of whoever changes the folder lies on it."""
 FORMAT = 1
 """The version of this file's own layout."""
-
-
 _WRONG_VALUES = (
     *(LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration),
     *(FileNotFoundError, IsADirectoryError, NotADirectoryError),  # a file of another name than the one that is there
@@ -78,15 +77,8 @@ class FolderKind:
 
     @contextlib.contextmanager
     def reading(self, folder: Path, name: str = MANIFEST) -> Iterator[None]:
-        """Around code that reads the kind's own values: what is missing there, or of a wrong type, is damage.
-
-        Args:
-            folder: The folder that is read.
-            name: Of the file that has the values.
-
-        Raises:
-            FolderError: (or the kind's own) A value is not what it should be.
-        """
+        """Around code that reads the kind's own values from a file: what is missing there, or of a wrong type, is
+        damage, and raises the kind's error."""
         try:
             yield
         except _WRONG_VALUES as fault:
@@ -96,10 +88,8 @@ class FolderKind:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file as visir wrote it: size in bytes, hash (BLAKE2b of 16 bytes).
-
-    No times: folders made from the same input are the same bytes, and a copied folder is as sound as the first.
-    """
+    """A file as visir wrote it: size in bytes, hash (BLAKE2b of 16 bytes). No times: folders made from the same input
+    are the same bytes, and a copied folder is as sound as the first."""
 
     bytes: int
     hash: str
@@ -109,18 +99,24 @@ class FileRecord:
         """The record of a file."""
         return cls(*digest_of(path))
 
+    def fault(
+        self, path: Path, digest: Callable[[Path], tuple[int, str]] | None = digest_of, *, sized: bool = False
+    ) -> str:
+        """What is wrong with a file (its size alone without `digest`; the rest if `sized`); empty if nothing is."""
+        try:
+            size = self.bytes if sized else path.stat().st_size
+            if size != self.bytes:
+                return f"has {size:,} bytes, {self.bytes:,} were written"
+            return "" if digest is None or digest(path)[1] == self.hash else "is not as it was written"
+        except FileNotFoundError:
+            return "is missing"
+        except OSError as fault:
+            return f"cannot be read: {fault.strerror or fault}"
+
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `visir.json` says.
-
-    Attributes:
-        kind: The name of the kind of folder.
-        content: The kind's own values, as JSON has them.
-        files: From the name of each file that counts to its record; names have "/" between their parts.
-        generation: Grows with every change.
-        version: Of the kind's layout.
-    """
+    """What `visir.json` says: the kind of folder and its values, the files that count, by their names below it."""
 
     kind: str
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -141,23 +137,14 @@ class Manifest:
         }
         # As it will be read: tuples become lists and NumPy numbers plain ones before the checksum is taken.
         plain = orjson.loads(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
-        sealed = {**plain, "checksum": hash_json(plain)}
-        return orjson.dumps(sealed, option=orjson.OPT_INDENT_2) + b"\n"
+        return orjson.dumps({**plain, "checksum": hash_json(plain)}, option=orjson.OPT_INDENT_2) + b"\n"
 
     @classmethod
     def read(cls, folder: Path, kind: FolderKind | None = None) -> Manifest:
-        """The manifest of a folder.
-
-        Args:
-            folder: Where `visir.json` lies.
-            kind: What the folder must be; None takes any.
-
-        Raises:
-            FolderError: (or the kind's own error) There is none, it is damaged, of another kind or another version.
-        """
+        """The manifest of a folder, which must be of this kind, or any. Raises `FolderError`, or the kind's own, where
+        there is none, or it is damaged, of another kind or another version."""
         path = folder / MANIFEST
-        error = FolderError if kind is None else kind.error
-        remedy = "" if kind is None else kind.remedy
+        error, remedy = (FolderError, "") if kind is None else (kind.error, kind.remedy)
         if not path.is_file():
             title = "nothing that visir made" if kind is None else f"no {kind.noun}"
             raise error(
@@ -172,8 +159,7 @@ class Manifest:
     @classmethod
     def from_bytes(cls, data: bytes, path: str, kind: FolderKind | None = None) -> Manifest:
         """A manifest from the content of the file that lies at `path`; see `read`."""
-        error = FolderError if kind is None else kind.error
-        remedy = "" if kind is None else kind.remedy
+        error, remedy = (FolderError, "") if kind is None else (kind.error, kind.remedy)
         try:
             values = orjson.loads(data)
         except orjson.JSONDecodeError as fault:
@@ -188,24 +174,27 @@ class Manifest:
         wrong = _wrong_field(values)
         if wrong:
             raise error(f"{path}: damaged: {wrong} is not what visir writes there.", hint=remedy)
-        if kind is not None:
-            _check_kind(values["kind"], values["version"], path, kind)
         try:
             for name in values["files"]:
                 check_name(name)
         except ValueError as fault:
             raise error(f"{path}: damaged: {fault}", hint=remedy) from fault
         files = {name: FileRecord(**record) for name, record in values["files"].items()}
-        return cls(values["kind"], values["content"], files, values["generation"], values["version"])
+        manifest = cls(values["kind"], values["content"], files, values["generation"], values["version"])
+        if kind is not None:
+            manifest.check_kind(path, kind)
+        return manifest
 
     def check_kind(self, path: str, kind: FolderKind) -> None:
-        """Raise the kind's error unless this is a manifest of that kind, which this version of visir reads.
-
-        Args:
-            path: Where its file lies, for the message.
-            kind: What it should be of.
-        """
-        _check_kind(self.kind, self.version, path, kind)
+        """Raise the kind's error unless this, the file at `path`, is of that kind, and of a version that is read."""
+        if self.kind != (kind.name or self.kind):
+            raise kind.error(
+                f"{path}: of a folder of kind {self.kind!r}, not {kind.title}.",
+                hint=kind.remedy,
+                code="work-of-another-kind",
+            )
+        what = kind.name or self.kind
+        check_version(self.version, kind.version, path, what=what, remedy=kind.remedy, error=kind.error)
 
     def faults(
         self,
@@ -216,53 +205,30 @@ class Manifest:
         callback: Callable[[int, int], None] = lambda done, total: None,
         digest: Callable[[Path], tuple[int, str]] = digest_of,
     ) -> list[str]:
-        """What is missing or not as it was written, as sentences.
-
-        Args:
-            folder: The folder of this manifest.
-            hashed: Whether to hash a file of this name.
-            follow: Links to files count as files: a folder that another program laid out of a cache.
-            callback: Called with how many files were hashed, of how many.
-            digest: Gives size and hash of a file; `digest_once` where a process reads it again and again.
-        """
+        """What is missing or not as it was written, as sentences; only `hashed` files are read. With `follow`, links
+        count as files (a folder that another program laid out of a cache). `callback` is told how many files were
+        hashed, of how many."""
         faults, chosen = [], []
         for name, record in sorted(self.files.items(), key=lambda pair: pair[1].bytes):
-            mode = _mode_behind(folder / name) if follow else mode_of(folder, name)
+            path = folder / name
+            mode = (path.stat().st_mode if path.exists() else None) if follow else mode_of(folder, name)
             if mode is None or not stat.S_ISREG(mode):
                 faults.append(f"{name} is missing" if mode is None else f"{name} is no plain file")
-                continue
-            size = (folder / name).stat().st_size
-            if size != record.bytes:
-                faults.append(f"{name} has {size:,} bytes, {record.bytes:,} were written")
-                continue
-            if hashed(name):
+            elif fault := record.fault(path, None):
+                faults.append(f"{name} {fault}")
+            elif hashed(name):
                 chosen.append(name)
-
-        def differs(name: str) -> str | None:
-            try:
-                return None if digest(folder / name)[1] == self.files[name].hash else f"{name} is not as it was written"
-            except OSError as fault:
-                return f"{name} cannot be read: {fault.strerror or fault}"
-
         with ThreadPoolExecutor(usable_cores(), "visir-check") as pool:
-            for done, fault in enumerate(pool.map(differs, chosen), 1):
+            differences = pool.map(lambda name: self.files[name].fault(folder / name, digest, sized=True), chosen)
+            for done, (name, fault) in enumerate(zip(chosen, differences, strict=True), 1):
                 callback(done, len(chosen))
-                faults += [fault] if fault else []
+                faults += [f"{name} {fault}"] if fault else []
         return faults
 
     def is_unchanged(self, folder: Path, name: str) -> bool:
         """Whether a file is named here, and is as it was written, by its size and hash."""
-        record = self.files.get(name)
-        if record is None:
-            return False
         path = folder / name
-        try:
-            status = path.lstat()
-            if not stat.S_ISREG(status.st_mode) or status.st_size != record.bytes:
-                return False
-            return digest_of(path)[1] == record.hash
-        except OSError:
-            return False
+        return name in self.files and not path.is_symlink() and path.is_file() and not self.files[name].fault(path)
 
     def remove(self, folder: Path, names: Iterable[str]) -> list[str]:
         """Remove files that are named here and as they were written; the names of those left because they are not."""
@@ -278,35 +244,16 @@ class Manifest:
         return [name for name in files_below(folder) if name not in ours and not self.is_unchanged(folder, name)]
 
 
-def _mode_behind(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode
-    except OSError:
-        return None
-
-
-def _check_kind(name: str, version: int, path: str, kind: FolderKind) -> None:
-    if name != (kind.name or name):
-        raise kind.error(
-            f"{path}: of a folder of kind {name!r}, not {kind.title}.", hint=kind.remedy, code="work-of-another-kind"
-        )
-    check_version(version, kind.version, path, what=kind.name or name, remedy=kind.remedy, error=kind.error)
-
-
 def _wrong_field(values: dict[str, Any]) -> str:
     """The first field of a manifest that is missing or of a wrong type; a manifest may come from anybody."""
     for name, kind in {"kind": str, "version": int, "generation": int, "content": dict, "files": dict}.items():
         if type(values.get(name)) is not kind:
             return repr(name)
     for name, record in values["files"].items():
-        if not isinstance(record, dict) or {key: type(value) for key, value in record.items()} != _RECORD:
+        types = {key: type(value) for key, value in record.items()} if isinstance(record, dict) else {}
+        if types != {"bytes": int, "hash": str}:
             return f"the record of {name!r}"
     return ""
-
-
-_RECORD = {"bytes": int, "hash": str}
-LOG = ".visir-claims"
-"""The log of claims (`claims.py`): the lock of whoever changes the folder lies on it."""
 
 
 def read_manifest(folder: Path) -> Manifest | None:

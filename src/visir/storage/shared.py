@@ -1,8 +1,4 @@
-"""A folder in which many processes on many machines write, without locks: files appear whole, and once.
-
-Nothing here is ever replaced or removed. All that is needed of the file system is that a file of one name can be made
-by one process alone. `visir.remote.RemoteFolder` offers the same of an object store.
-"""
+"""Folders that many processes share: a store of entries by their content; a folder that needs no locks."""
 
 from __future__ import annotations
 
@@ -16,27 +12,22 @@ from typing import IO
 
 from visir.errors import VisirError
 from visir.files import cache_directory
-from visir.storage.change import FolderChange
-from visir.storage.checked import digest_once
 from visir.storage.claims import has_log, is_begun, make_folder
-from visir.storage.creation import move_to_new
-from visir.storage.disk import UMASK, disk_faults, to_disk
-from visir.storage.folder import changing, recover, remove_folder
+from visir.storage.disk import UMASK, disk_faults, remove_files, to_disk
+from visir.storage.folder import FolderChange, changing, digest_once, recover, remove_folder
 from visir.storage.manifest import MANIFEST, FolderError, FolderKind, Manifest
-from visir.storage.removal import remove_files
-
-# A store: entries found by a key of their content, each a folder of its own.
+from visir.storage.scratch import aside, move_to_new
 
 
 class ContentStore:
-    """A folder of entries of one kind, each under a key over everything that determines its content.
+    """A folder of entries of one kind, each a folder under a key over everything that determines its content.
 
     An entry counts when it has its manifest; until then it is a folder that a killed writer's successor goes on with.
     A store can be deleted at any time.
 
     Args:
         kind: What the entries are.
-        root: Where they lie; by default the folder of this name in the user's cache (`VISIR_CACHE`).
+        root: Where they lie; by default the folder `name` (that of the kind) in the user's cache (`VISIR_CACHE`).
     """
 
     def __init__(self, kind: FolderKind, root: str | Path | None = None, *, name: str = "") -> None:
@@ -50,10 +41,8 @@ class ContentStore:
     def find(self, key: str, *, hashed: Callable[[str], bool] = lambda name: True) -> Manifest | None:
         """The manifest of a sound entry; None where there is none. A damaged one is put aside, with a warning.
 
-        Args:
-            key: Of the content.
-            hashed: Whether the bytes of a file of this name are looked at in any case. Of others it is the size and the
-                time: only one that was changed after the manifest, which is written last, is read.
+        Files that are `hashed` are read in any case. Of others the size and the time are looked at: only one that was
+        changed after the manifest, which is written last, is read.
         """
         path = self.path(key)
         if not (path / MANIFEST).is_file():
@@ -83,15 +72,10 @@ class ContentStore:
         return None
 
     def put_aside(self, key: str, reason: str) -> None:
-        """Rename a damaged entry: what is not as it was written is not visir's to remove.
-
-        Where it cannot be renamed (the cache is read only), that is said in the warning, and it stays unused.
-        """
-        path, number = self.path(key), 1
-        while (place := path.with_name(f"{path.name}.damaged-{number}")).exists():
-            number += 1
+        """Rename a damaged entry, if it can be: what is not as it was written is not visir's to remove."""
+        path = self.path(key)
         try:
-            path.rename(place)
+            place = aside(path, path, "damaged")
         except FileNotFoundError:
             return
         except OSError as fault:
@@ -102,24 +86,16 @@ class ContentStore:
 
     @contextlib.contextmanager
     def writing(self, key: str, *, waiting: str, resume: bool = True) -> Iterator[FolderChange]:
-        """Be the only writer of an entry; another process that wants the same waits, and then finds it done.
-
-        Args:
-            key: Of the content.
-            waiting: Said on standard error while another process writes it.
-            resume: Go on from what a killed writer left.
-        """
-        make_folder(self.path(key).parent, elsewhere="VISIR_CACHE=FOLDER")
-        self._put_unknown_aside(key)
-        with changing(self.path(key), self.kind, busy=waiting, resume=resume, trusted=True) as change:
-            yield change
-
-    def _put_unknown_aside(self, key: str) -> None:
-        """Rename an entry that no record names (a cleaner took its log): nobody can name another folder in a store."""
+        """Be the only writer of an entry; another process that wants the same says that it is `waiting`, and then finds
+        it done. With `resume`, go on from what a killed writer left."""
         path = self.path(key)
+        make_folder(path.parent, elsewhere="VISIR_CACHE=FOLDER")
+        # What no record names (a cleaner took its log) makes room: nobody can name another folder in a store.
         is_held = path.is_dir() and any(path.iterdir())
         if is_held and not is_begun(path, trusted=True) and not (path / MANIFEST).is_file():  # in this order
             self.put_aside(key, "no record says what is in it")
+        with changing(path, self.kind, busy=waiting, resume=resume, trusted=True) as change:
+            yield change
 
     def remove(self, key: str) -> None:
         """Remove an entry. What is memory-mapped somewhere stays readable there (not on Windows)."""
@@ -130,10 +106,11 @@ _COPIED_AT_ONCE = 1 << 22
 
 
 class SharedFolder:
-    """A folder on a disk that all processes see.
+    """A folder on a disk that processes on many machines see, who write without locks: files appear whole, and once.
 
-    Args:
-        folder: The folder. It is made by the first `create`.
+    Nothing here is ever replaced or removed. All that is needed of the file system is that a file of one name can be
+    made by one process alone. `visir.remote.RemoteFolder` offers the same of an object store. The folder is made by
+    the first `create`.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -141,10 +118,8 @@ class SharedFolder:
         self.place = str(folder)
 
     def listing(self, folder: str = "") -> dict[str, float]:
-        """The names of the files in a folder below it, with the time of their last change in seconds since 1970.
-
-        Hidden names, which files have before they are whole, are left out.
-        """
+        """The names of the files in a folder below it, but for hidden ones (not whole yet), with the time of their last
+        change in seconds since 1970."""
         files = {}
         with self._reading(folder), contextlib.suppress(FileNotFoundError):
             for entry in os.scandir(self.folder / folder):
@@ -173,17 +148,9 @@ class SharedFolder:
             os.utime(self.folder / name)
 
     def publish(self, file: Path, name: str, writer: str) -> bool:
-        """Copy a local file here. It appears whole.
-
-        Args:
-            file: The local file.
-            name: Its name here.
-            writer: A name that no other process has: the copy begins as `.new-WRITER`.
-
-        Returns:
-            False where there is a file of this name already, or where another process has cleared this writer's copy
-            away.
-        """
+        """Copy a local file here; it appears whole. `writer` is a name that no other process has: the copy begins as
+        `.new-WRITER`. False where there is a file of this name already, or where another process has cleared this
+        writer's copy away."""
         return self._appear(name, f".new-{writer}", lambda path: _copy(file, path))
 
     def open(self, name: str) -> IO[bytes]:

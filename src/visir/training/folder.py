@@ -16,9 +16,8 @@ from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
 from visir.storage import MANIFEST, FolderChange, FolderKind, changing
 from visir.storage.claims import Claims, hold, is_begun, release
-from visir.storage.disk import system_error
+from visir.storage.disk import files_below, system_error
 from visir.storage.manifest import LOG
-from visir.storage.removal import files_below
 from visir.training.step_log import STEPS_FILE, Epoch
 
 RECIPE_FILE = "recipe.toml"

@@ -34,7 +34,7 @@ from visir.files import read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
 from visir.records import Modality
-from visir.storage.removal import below
+from visir.storage.disk import below
 
 # Folders of adapters in peft's own format: written, read, and put over the model they were trained over.
 

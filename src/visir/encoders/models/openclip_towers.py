@@ -30,7 +30,7 @@ from visir.encoders.truncation import TextLimit, truncate_texts
 from visir.files import read_json
 from visir.records import Modality
 from visir.storage import Scratch
-from visir.storage.removal import files_below
+from visir.storage.disk import files_below
 
 if TYPE_CHECKING:
     from PIL.Image import Image

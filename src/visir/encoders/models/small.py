@@ -28,7 +28,7 @@ from visir.fingerprint import hash_columns
 from visir.parquet import read_table
 from visir.records import EncoderCard
 from visir.storage import Scratch
-from visir.storage.removal import below
+from visir.storage.disk import below
 
 if TYPE_CHECKING:
     import torch

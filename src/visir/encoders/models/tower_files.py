@@ -20,7 +20,7 @@ from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality
-from visir.storage.removal import remove_empty_folders
+from visir.storage.disk import remove_empty_folders
 
 WEIGHTS_FILE = "towers.safetensors"
 _AGAIN = "copy the whole checkpoint again"

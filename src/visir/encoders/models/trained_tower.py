@@ -18,7 +18,7 @@ from visir.encoders.truncation import TextLimit
 from visir.records import Modality
 from visir.registry import Registry
 from visir.storage import Scratch
-from visir.storage.removal import files_below
+from visir.storage.disk import files_below
 
 if TYPE_CHECKING:
     from visir.encoders.towers.base import Backbone

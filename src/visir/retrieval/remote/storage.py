@@ -50,7 +50,7 @@ from visir.retrieval.stored import (
     read_index,
 )
 from visir.storage import FolderChange, Manifest, Scratch, scratch
-from visir.storage.removal import below, files_below
+from visir.storage.disk import below, files_below
 
 # The engine inside this process: a Qdrant shard in a folder, read and written without a server.
 

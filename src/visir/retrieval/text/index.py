@@ -28,7 +28,7 @@ from visir.retrieval.text import kernels
 from visir.retrieval.text.plan import Lexicon, Plan, plan
 from visir.retrieval.text.words import Language, Spelling, Synonyms, words_of
 from visir.storage import FolderChange, FolderKind, new_folder, read_checked
-from visir.storage.removal import below
+from visir.storage.disk import below
 
 if TYPE_CHECKING:
     from visir.retrieval.text.near_words import NearWords
