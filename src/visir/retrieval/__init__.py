@@ -15,16 +15,15 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.retrieval.formats import read_run, write_run
     from visir.retrieval.index import Index
-    from visir.retrieval.kinds import build_index, index_kinds, open_index
+    from visir.retrieval.kinds import add_parts, build_index, index_kinds, open_index
     from visir.retrieval.multi_vector.flat import alignment, pool_tokens
-    from visir.retrieval.parts_index import add_parts
     from visir.retrieval.shard_runs import merge_shards
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "Index": "visir.retrieval.index",
-        "add_parts": "visir.retrieval.parts_index",
+        "add_parts": "visir.retrieval.kinds",
         "alignment": "visir.retrieval.multi_vector.flat",
         "build_index": "visir.retrieval.kinds",
         "index_kinds": "visir.retrieval.kinds",

@@ -26,13 +26,11 @@ from visir.records import (
     strings,
     task_name,
 )
-from visir.retrieval.answers import check_finite_scores
-from visir.retrieval.best import scan_on
-from visir.retrieval.depth import check_depth
+from visir.retrieval.answers import check_depth, check_finite_scores
 from visir.retrieval.kinds import form_of
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import TokenSide
-from visir.retrieval.scan import Answers, SearchState
+from visir.retrieval.scan import Answers, SearchState, scan_on
 from visir.retrieval.sparse import scan as sparse
 from visir.retrieval.vectors import Side, Similarity, check_same_dimension
 

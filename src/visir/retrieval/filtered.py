@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records import Gallery, Run, SparseEmbeddings, Vectors, strings, task_name
-from visir.retrieval.depth import check_depth
+from visir.retrieval.answers import check_depth
 from visir.retrieval.exact import search
 from visir.retrieval.index import Index
 

@@ -6,18 +6,73 @@ of a kind is imported when the kind is first used.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.errors import ConfigurationError, EmbeddingError, nearest
+import numpy as np
+import pyarrow.compute as pc
+
+from visir.errors import ConfigurationError, EmbeddingError, nearest, require
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
-from visir.retrieval.settings import Kind
+from visir.retrieval.rows import check_same_modality, check_same_model
+from visir.retrieval.settings import described, settings_of
+from visir.retrieval.stored import IndexFolderError, check_new_index
+from visir.storage import Scratch
+from visir.storage.disk import disk_faults
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
+    from visir.encoders.parts_folder import PartsSummary
     from visir.records import VectorForm, Vectors
     from visir.retrieval.index import Index
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of index."""
+
+    name: str  # the name of the kind
+    title: str  # a description, printed by `visir index kinds`, the docs and error messages
+    exact: bool  # whether every answer is the exact best
+    # The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or `MultiVectorEmbeddings`
+    # ("multi-vector").
+    vectors: VectorForm
+    module: str  # "package.module:Class", imported when the kind is used
+    extra: str = ""  # the extra of visir that installs `packages`; "" when none is needed
+    packages: tuple[str, ...] = ()  # the import names of the packages that it needs
+    # Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
+    beside: tuple[str, ...] = ()
+
+    def index(self) -> type[Index[Any]]:
+        """Return the class of the kind."""
+        require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
+        return self.described()
+
+    def described(self) -> type[Index[Any]]:
+        """Return the class without a check of its packages, to read its settings."""
+        module, _, name = self.module.partition(":")
+        index_class: type[Index[Any]] = getattr(import_module(module), name)
+        return index_class
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Check settings, and that the packages are installed, before vectors are made or read."""
+
+        settings_type = getattr(self.index(), "settings_type", None)
+        if settings_type is not None:
+            settings_of(self.name, settings_type, settings)
+
+    def build(self, vectors: Vectors, out: str | Path | None = None, **options: Any) -> Index[Any]:
+        """Build an index of this kind; see `visir.retrieval.build_index`."""
+        if isinstance(options.get("url"), str) and options["url"]:
+            from visir.retrieval.remote.addresses import name_address
+
+            name_address(options["url"], options.get("grpc"))
+        return self.index().build(vectors, None if out is None else Path(out), **options)
 
 
 KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
@@ -28,14 +83,14 @@ for _kind in (
         title="every query against every vector, memory-mapped; the truth of dense search",
         exact=True,
         vectors="dense",
-        module="visir.retrieval.dense.flat:FlatIndex",
+        module="visir.retrieval.dense:FlatIndex",
     ),
     Kind(
         name="hnsw",
         title="a graph of near neighbours (FAISS)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.dense.hnsw:HnswIndex",
+        module="visir.retrieval.dense:HnswIndex",
         extra="hnsw",
         packages=("faiss",),
     ),
@@ -44,7 +99,7 @@ for _kind in (
         title="short codes in memory find candidates (FAISS), vectors on disk score them: many vectors, little memory",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.dense.ivf:IvfIndex",
+        module="visir.retrieval.dense:IvfIndex",
         extra="hnsw",
         packages=("faiss",),
     ),
@@ -283,8 +338,6 @@ def kinds_for(form: VectorForm) -> list[str]:
 
 def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
     """Return (name, default, description) of every setting of a kind, from its class."""
-    from visir.retrieval.settings import described
-
     try:
         stated = getattr(kind.described(), "settings_type", None)
     except ImportError:  # a kind whose module itself needs its extra
@@ -304,3 +357,63 @@ __all__ = [
     "open_index",
     "settings_of_kind",
 ]
+
+
+def index_of_parts(
+    parts: Parts, kind: Kind, out: str | Path | None = None, **options: Any
+) -> tuple[Index[Any], PartsSummary]:
+    """Build an index of the vectors of all parts."""
+    from visir.encoders.parts_folder import check_finished, join_parts
+
+    kind.check_settings(options)
+    if out is not None:
+        check_new_index(Path(out))
+    finished = check_finished(parts)
+    place = Scratch.temporary("parts") if out is None else Scratch.beside(Path(os.path.realpath(out)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
+        if out is None:
+            vectors = replace(vectors, vectors=np.array(vectors.vectors))
+        index = kind.build(vectors, out, **options)
+        del vectors  # it maps the file that is about to be removed
+    return index, summary
+
+
+def add_parts(index: Index[Any], parts: Parts | str | Path) -> tuple[int, PartsSummary]:
+    """Add the vectors of a finished folder of parts that an index does not hold yet, in one change.
+
+    The vectors of all parts are joined in a file beside the index, or among temporary files where the index lies in no
+    folder. Those that are added are held in memory.
+
+    Args:
+        index: An index of pictures by the same model. What it holds is left as it is.
+        parts: A finished folder of parts, or its place.
+
+    Returns:
+        How many were added, and what has a vector in the parts and what has none.
+
+    Raises:
+        EmbeddingError: The parts are not finished, or by another model; the index is of captions; or an id stands in
+            two parts.
+
+    Example:
+        >>> from visir.retrieval import add_parts, open_index
+        >>> index = open_index("laion.index")  # doctest: +SKIP
+        >>> added, summary = add_parts(index, "s3://bucket/parts")  # doctest: +SKIP
+    """
+    from visir.encoders import Parts
+    from visir.encoders.parts_folder import check_finished, join_parts
+
+    parts = Parts(parts) if isinstance(parts, str | Path) else parts
+    check_same_modality("image", index.info().modality, f"{parts.place}: vectors by {parts.encoder.name}")
+    check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
+    finished = check_finished(parts)
+    folder = getattr(index, "folder", None)
+    place = Scratch.temporary("parts") if folder is None else Scratch.beside(Path(os.path.realpath(folder)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
+        new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
+        new = vectors.select(new_ids)
+        del vectors  # it maps the file that is about to be removed
+    index.add(new)
+    return len(new_ids), summary

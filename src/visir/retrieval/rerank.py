@@ -16,7 +16,7 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.pairs import match_pairs
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
 from visir.records import Collection, Items, Role, Run, Task
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 
 Tail = Literal["dropped", "kept"]
 """What follows the re-ranked candidates: nothing, or the rest of the first stage's answer in its old order."""

@@ -40,8 +40,8 @@ from visir.records import (
 )
 from visir.records.columns import as_array
 from visir.records.items import PLACES
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.bm25 import Bm25
-from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
 from visir.retrieval.index import Index
 from visir.retrieval.kinds import KINDS, build_index, form_of, open_index

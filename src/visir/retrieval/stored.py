@@ -20,8 +20,7 @@ from visir.records import EncoderCard, Run, modality_of
 from visir.records.columns import ids_at
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.index import Index, IndexInfo, Vectors
-from visir.retrieval.parts import Form
-from visir.retrieval.rows import Rows, check_fits_index
+from visir.retrieval.rows import Form, Rows, check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.vectors import in_order
 from visir.storage import (

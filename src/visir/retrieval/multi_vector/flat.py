@@ -22,8 +22,7 @@ from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec, other_lengths
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import BLOCK, TokenSide, cut
-from visir.retrieval.parts import MULTI
-from visir.retrieval.rows import Rows
+from visir.retrieval.rows import MULTI, Rows
 from visir.retrieval.scan import SearchState
 from visir.retrieval.settings import setting
 from visir.retrieval.stored import StoredIndex

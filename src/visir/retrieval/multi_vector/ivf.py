@@ -14,11 +14,10 @@ from visir.arrays import ArrayArchive
 from visir.records import MultiVectorEmbeddings
 from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
-from visir.retrieval.multi_vector import candidates as compiled
 from visir.retrieval.multi_vector.compression import CompressedVectors
 from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, check_lengths, scan_parts
-from visir.retrieval.multi_vector.pairs import score_token_places
-from visir.retrieval.multi_vector.sides import TokenSide, cut
+from visir.retrieval.multi_vector.kernels import choose
+from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
 from visir.retrieval.rows import Rows
 from visir.retrieval.settings import setting
 from visir.threads import Share, one_blas_thread, spread
@@ -193,7 +192,7 @@ def _candidates(
 
             def share(part: Share) -> None:
                 a, b = (round((stop - start) * edge) for edge in part)  # noqa: B023 (called before the next turn)
-                compiled.choose(
+                choose(
                     across, nearest, offsets, a, b, lists.starts, lists.rows, lists.offsets, lists.codes, dead,  # noqa: B023
                     selected[start:stop],  # noqa: B023
                 )  # fmt: skip

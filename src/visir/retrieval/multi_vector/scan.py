@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.progress import Progress
 from visir.records import Ties
-from visir.retrieval import kernels as dense
+from visir.retrieval.kernels import scan_rows
 from visir.retrieval.multi_vector import kernels
-from visir.retrieval.multi_vector.pairs import score_token_places
-from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut
+from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, score_token_places
 from visir.retrieval.scan import TIES, Answers, SearchState, TorchDevice, slack_of_product
 from visir.threads import Share, one_blas_thread, spread
 
@@ -215,7 +214,7 @@ def _take_best(
     rows = state.query_of[start : start + len(scores)]
     for row in range(len(scores)):  # row by row, because each query has its own slack
         slack = slacks[start + row]
-        dense.scan_rows(
+        scan_rows(
             scores, row, row + 1, _NO_VECTORS, rows, slack, slack, _NO_VECTORS, first, state.depth, state.keys,
             state.fill, state.floor, state.crowded, no_positives, _NO_PLACES, _NO_SCORES, _NO_PLACES, 0,
         )  # fmt: skip

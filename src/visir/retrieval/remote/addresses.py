@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from visir.errors import ConfigurationError
 from visir.remote import is_loopback
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import FAMILIES, EngineFamily, family_of, host_of
-from visir.retrieval.remote.settings import Place, grpc_address
+from visir.retrieval.remote.settings import FAMILIES, EngineFamily, Place, family_of, grpc_address, host_of
 
 _named: set[tuple[str, str, int]] = set()
 

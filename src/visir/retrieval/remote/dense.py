@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.records import Embeddings, SparseEmbeddings
-from visir.retrieval import kernels
-from visir.retrieval.dense.flat import check_no_zero_vectors
-from visir.retrieval.parts import DENSE, SPARSE
-from visir.retrieval.remote.engine import Nearest
+from visir.retrieval.dense import check_no_zero_vectors
+from visir.retrieval.kernels import score_pairs as score_dense
+from visir.retrieval.remote.engine import Nearest, Vector
 from visir.retrieval.remote.index import RemoteIndex
-from visir.retrieval.remote.points import Vector
 from visir.retrieval.remote.settings import (
     DenseSettings,
     MilvusSettings,
@@ -26,6 +24,7 @@ from visir.retrieval.remote.settings import (
     PgvectorSparseSettings,
     SparseSettings,
 )
+from visir.retrieval.rows import DENSE, SPARSE
 from visir.retrieval.sparse.scan_kernels import score_pairs
 from visir.retrieval.vectors import BLOCK, Side
 
@@ -86,7 +85,7 @@ class RemoteDenseIndex(RemoteIndex[Embeddings]):
         first = int(query[0])
         side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)
         scores = np.empty(len(query), np.float32)
-        kernels.score_pairs(side.block(0, len(side)), query - first, held, rows, scores)
+        score_dense(side.block(0, len(side)), query - first, held, rows, scores)
         return scores
 
     def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:

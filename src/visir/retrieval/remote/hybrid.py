@@ -23,11 +23,8 @@ from visir.records import (
     TokenVectors,
     modality_of,
 )
-from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.depth import check_depth
-from visir.retrieval.multi_vector.pairs import score_token_places
-from visir.retrieval.multi_vector.sides import TokenSide
-from visir.retrieval.parts import DENSE, MULTI, SPARSE
+from visir.retrieval.answers import Hits, check_depth, run_of
+from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
 from visir.retrieval.remote.addresses import name_address
 from visir.retrieval.remote.dense import (
     MilvusIndex,
@@ -38,13 +35,11 @@ from visir.retrieval.remote.dense import (
     RemoteSparseIndex,
     held_as,
 )
-from visir.retrieval.remote.engine import Engine, Nearest, Space
-from visir.retrieval.remote.id_index import SearchPlaces
+from visir.retrieval.remote.engine import Engine, Nearest, Point, Space, Vector
 from visir.retrieval.remote.index import VALUES, RemoteIndex
-from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.settings import SeveralSettings
-from visir.retrieval.remote.storage import RemoteStorage
-from visir.retrieval.rows import check_fits_index
+from visir.retrieval.remote.storage import RemoteStorage, SearchPlaces
+from visir.retrieval.rows import DENSE, MULTI, SPARSE, check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.stored import read_index
 from visir.retrieval.vectors import in_order

@@ -16,12 +16,9 @@ from visir.errors import EmbeddingError, RunError
 from visir.records import EncoderCard, Gallery, Run, VectorForm, strings
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.index import Index, IndexInfo, Vectors
-from visir.retrieval.parts import Form
-from visir.retrieval.remote.engine import Nearest, RemoteEngine, Space
-from visir.retrieval.remote.id_index import Documents
-from visir.retrieval.remote.points import Point, Vector
-from visir.retrieval.remote.storage import RemoteState, RemoteStorage, WriteSpace
-from visir.retrieval.rows import check_fits_index, not_indexed, places_of
+from visir.retrieval.remote.engine import Nearest, Point, RemoteEngine, Space, Vector
+from visir.retrieval.remote.storage import Documents, RemoteState, RemoteStorage, WriteSpace
+from visir.retrieval.rows import Form, check_fits_index, not_indexed, places_of
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.vectors import in_order
 

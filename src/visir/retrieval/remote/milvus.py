@@ -33,14 +33,16 @@ from visir.retrieval.remote.engine import (
     EngineHit,
     Mark,
     Nearest,
+    Point,
     Space,
     StepwiseEngine,
+    Vector,
     alike,
+    key_of,
     last_number,
+    own_id,
 )
-from visir.retrieval.remote.families import MILVUS
-from visir.retrieval.remote.points import Point, Vector, key_of, own_id
-from visir.retrieval.remote.settings import MilvusPlace
+from visir.retrieval.remote.settings import MILVUS, MilvusPlace
 
 # The connection to a Milvus server that the user has named, and what goes wrong with it.
 
@@ -324,7 +326,6 @@ class MilvusEngine(StepwiseEngine):
 
     @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
-        """A new collection, marked as not complete. `EngineError` when there is one of this name."""
         engine = cls(collection, settings)
         engine.check_no_collection()
         if any(space.form == "sparse" for space in spaces):
@@ -366,11 +367,9 @@ class MilvusEngine(StepwiseEngine):
         return engine
 
     def write_mark(self, mark: Mark) -> None:
-        """Write the mark among the collection's properties."""
         self._sent("mark the collection", "alter_collection_properties", properties=_property(mark))
 
     def read_mark(self) -> Mark:
-        """What the collection's properties say of the index."""
         described = self._sent("look at the collection", "describe_collection")
         try:
             return Mark(**json.loads(described["properties"][_MARK]))
@@ -378,11 +377,9 @@ class MilvusEngine(StepwiseEngine):
             return Mark()
 
     def exists(self) -> bool:
-        """Whether there is a collection of this name."""
         return bool(self._sent("look for the collection", "has_collection"))
 
     def put(self, points: Sequence[Point]) -> None:
-        """Put rows in, in the place of those that are there under the same key."""
         numbers = {_ADDED: self.number, _DELETED: _NEVER}
         rows = [
             {_KEY: _key(point.id), _ID: point.id, **numbers, **{name: _given(v) for name, v in point.vectors.items()}}
@@ -391,26 +388,21 @@ class MilvusEngine(StepwiseEngine):
         self._sent("add documents", "upsert", rows)
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Mark rows as deleted."""
         seen = _seen(self._before.generation, ids)
         self._rewrite(f"{seen} and {_DELETED} == {_NEVER}", self.number)
 
     def take_back(self, first: int, last: int) -> None:
-        """Remove the rows that these changes added, and take back what they marked as deleted."""
         self._loaded("delete", filter=_between(_ADDED, first, last))
         self._rewrite(_between(_DELETED, first, last), _NEVER)
 
     def remove_deleted(self, last: int) -> None:
-        """Remove the rows that were marked as deleted up to this number."""
         self._loaded("delete", filter=f"{_DELETED} <= {last}")
 
     def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        """How many rows these changes have added, and marked as deleted."""
         added, deleted = (self._count(_between(name, first, last)) for name in (_ADDED, _DELETED))
         return added, deleted
 
     def ids(self) -> pa.StringArray:
-        """The ids of all rows that are seen, sorted."""
         every = {"filter": _seen(self.seen), "output_fields": [_ID]}
         # Few pages: milvus-lite goes through all rows for each.
         pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
@@ -420,7 +412,6 @@ class MilvusEngine(StepwiseEngine):
         return pa.array(sorted(ids, key=str.encode), pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there as of the last change."""
         generation, there = self.read_mark().generation, set[str]()
         for start in range(0, len(ids), _ROWS):
             some = _seen(generation, ids[start : start + _ROWS].to_pylist())
@@ -428,11 +419,9 @@ class MilvusEngine(StepwiseEngine):
         return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
 
     def count(self, generation: int) -> int:
-        """How many rows this generation has."""
         return self._count(_seen(generation))
 
     def is_empty(self) -> bool:
-        """Whether none of the rows that are seen is there any more."""
         return not self._loaded("query", _seen(self.seen), output_fields=[_KEY], limit=1)
 
     def settle(self) -> None:
@@ -501,7 +490,6 @@ class MilvusEngine(StepwiseEngine):
         return answers
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
-        """The vectors of these documents."""
         vectors: dict[str, Vector | None] = {}
         for start in range(0, len(ids), _ROWS):
             some = _seen(self.seen, ids[start : start + _ROWS])
@@ -510,16 +498,13 @@ class MilvusEngine(StepwiseEngine):
         return vectors
 
     def about(self) -> dict[str, Any]:
-        """What the server says of the collection."""
         version = self._connection.send("look at the server", "get_server_version")
         return {"rows": self._count(""), "server": f"Milvus {version}"}
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def destroy(self) -> None:
-        """Drop the collection."""
         self._sent("drop the collection", "drop_collection")
 
     @classmethod

@@ -32,13 +32,13 @@ from visir.retrieval.remote.engine import (
     EngineHit,
     Mark,
     Nearest,
+    Point,
     RemoteEngine,
     Space,
+    Vector,
     alike,
 )
-from visir.retrieval.remote.families import PGVECTOR, host_of
-from visir.retrieval.remote.points import Point, Vector
-from visir.retrieval.remote.settings import DatabasePlace
+from visir.retrieval.remote.settings import PGVECTOR, DatabasePlace, host_of
 
 # Connections to a PostgreSQL server that the user has named, and what goes wrong with them.
 
@@ -329,7 +329,6 @@ class PostgresEngine(RemoteEngine):
         return self._client.read("look for the table", self._described) is not None
 
     def read_mark(self) -> Mark:
-        """What the table's comment says of the index."""
         if self._change is not None:
             return self._mark
         described = self._client.read("look at the table", self._described)
@@ -357,7 +356,6 @@ class PostgresEngine(RemoteEngine):
                 stream.write(TRAILER)
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Take documents out."""
         with self._writing("delete documents") as connection:
             self._delete(connection, ids)
 
@@ -378,13 +376,11 @@ class PostgresEngine(RemoteEngine):
             self._execute(connection, "ANALYZE {table}")
 
     def begin(self, mark: Mark, change: str) -> None:
-        """Begin a transaction."""
         self._mark = mark
         with self._writing("begin a change") as connection:
             [self.before] = connection.execute(self._statement("SELECT count(*) FROM {table}")).fetchone()
 
     def mark(self, mark: Mark) -> None:
-        """Write the mark, and make the change visible."""
         comment = json.dumps({"visir": {**asdict(mark), "columns": self._columns}})
         with self._writing("mark the table") as connection:
             self._execute(connection, "COMMENT ON TABLE {table} IS {comment}", comment=comment)
@@ -393,11 +389,9 @@ class PostgresEngine(RemoteEngine):
         self._end(broken=False)
 
     def undo(self) -> None:
-        """Take back what was done since the last mark."""
         self._end(broken=True)
 
     def destroy(self) -> None:
-        """Drop the table."""
         if self._change is not None:  # nobody else has seen it yet
             self._end(broken=True)
             return
@@ -467,36 +461,30 @@ class PostgresEngine(RemoteEngine):
         return answers
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
-        """The vectors of these documents."""
         type_ = self._columns[space][0]
         statement = f"SELECT id, {space} FROM {{table}} WHERE id = ANY(%(ids)b::text[]) AND generation <= {self.seen}"
         rows = self._found(self._statement(statement), {"ids": possible(ids)}, None, False)
         return {id: unpacked(data, type_) for id, data in rows}
 
     def ids(self) -> pa.StringArray:
-        """The ids of all documents that are seen, sorted."""
         statement = self._statement(f"SELECT id FROM {{table}} WHERE generation <= {self.seen} ORDER BY id")
         return pa.array([id for (id,) in self._found(statement, {}, None, False)], pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there as of the last change."""
         statement = self._statement("SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id")
         rows = self._found(statement, {"ids": possible(ids.to_pylist())}, None, False)
         return pa.array([id for (id,) in rows], pa.string())
 
     def count(self, generation: int) -> int:
-        """How many documents this generation has."""
         statement = self._statement(f"SELECT count(*) FROM {{table}} WHERE generation <= {generation}")
         [(count,)] = self._found(statement, {}, None, False)
         return int(count)
 
     def is_empty(self) -> bool:
-        """Whether none of the documents that are seen is there any more."""
         statement = self._statement(f"SELECT 1 FROM {{table}} WHERE generation <= {self.seen} LIMIT 1")
         return not self._found(statement, {}, None, False)
 
     def about(self) -> dict[str, Any]:
-        """What the server says of the table."""
         statement = self._statement("SELECT pg_total_relation_size(oid), version() FROM pg_class WHERE oid = {name}")
         [(size, version)] = self._found(statement, {}, None, False)
         return {"table": f"{self.place.schema}.{self.collection}", "bytes on the server": size, "server": version[:40]}
@@ -508,7 +496,6 @@ class PostgresEngine(RemoteEngine):
 
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
-        """The command by which a person deletes a table."""
         table = ".".join('"' + name.replace('"', '""') + '"' for name in (settings["schema"], collection))
         return f"psql {shlex.quote(url)} -c {shlex.quote(f'DROP TABLE {table}')}"
 

@@ -1,17 +1,4 @@
-"""An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
-
-The folder holds `visir.json`, what a vector of the index is like (`space`), and, if the vectors are there, the embedded
-engine's files, the ids (`id_index.py`) and (in `space`) a copy of the vectors. All that counts is named in
-`visir.json`, which is replaced in one step.
-
-Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
-meanwhile keeps the old one to the end.
-
-On a server, a change becomes visible together with its mark, in one step (`RemoteEngine`): in PostgreSQL by a
-transaction, elsewhere because documents carry the number of the change that added them (`stepwise.py`). The folder
-writes down the number of the change before (`pending`), so that it knows afterwards whether a change that was killed
-was done, and counts it after.
-"""
+"""The folder and the collection of an index in an engine: which documents count, and how both change as one."""
 
 from __future__ import annotations
 
@@ -22,23 +9,40 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, EmbeddingError, require
 from visir.files import next_data
+from visir.parquet import read_table
 from visir.progress import Progress
-from visir.records import modality_of
-from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
-from visir.retrieval.remote.families import family_of
-from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
-from visir.retrieval.remote.points import ID, Point, Vector, key_of
-from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
-from visir.retrieval.remote.settings import Server, name_collection
+from visir.records import Gallery, Modality, modality_of, strings
+from visir.retrieval.answers import Hits
+from visir.retrieval.remote.engine import (
+    ID,
+    Engine,
+    EngineError,
+    EngineHit,
+    Mark,
+    Nearest,
+    Point,
+    RemoteEngine,
+    Space,
+    Vector,
+    hits_of,
+    key_of,
+    vector_of,
+)
+from visir.retrieval.remote.settings import Server, family_of, name_collection
+from visir.retrieval.rows import already_indexed, bisected, check_not_indexed, not_indexed, places_of
 from visir.retrieval.stored import (
     BUILD_AGAIN,
     INDEX,
@@ -51,6 +55,145 @@ from visir.retrieval.stored import (
 )
 from visir.storage import FolderChange, Manifest, Scratch, scratch
 from visir.storage.removal import below, files_below
+
+LISTED = 50_000
+"""Up to this many documents of a server are listed in the gallery of a run; of more, the number.
+
+Runs can be compared by their galleries where these are listed. Test sets are mostly smaller; the first search of an
+index waits for the list.
+"""
+
+
+class SearchPlaces:
+    """The documents of one search, while it is made."""
+
+    # On a server it is checked in the end that they were the index's. Ids cannot tell: whoever makes a collection anew
+    # often puts the same documents into it, with vectors of another model. The mark can, and it is read after the
+    # answers came.
+
+    def __init__(self, known: pa.StringArray | None, engine: RemoteEngine | None = None) -> None:
+        self._known, self._engine = known, engine
+        self._found: dict[str, int] = {}  # where not all ids are known here: those that came, in this order
+
+    def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
+        """(n,) the place of each document that was found; -1 for one that is not the index's."""
+        if self._known is not None:
+            return bisected(ids, self._known)
+        found = self._found
+        return np.array([-1 if id is None else found.setdefault(id, len(found)) for id in ids], np.int64)
+
+    def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
+        """Ids, sorted, and the hits by their place among them."""
+        if self._engine is not None:
+            self._engine.check_own(any_found=len(hits.places) > 0)
+        if self._known is not None:
+            return self._known, hits
+        ids = sorted(self._found, key=str.encode)
+        place = np.empty(len(ids), np.int64)
+        place[[self._found[id] for id in ids]] = np.arange(len(ids))
+        return pa.array(ids, pa.string()), replace(hits, places=place[hits.places])
+
+
+@dataclass(frozen=True, eq=False)
+class IdIndex:
+    """The ids of the documents, sorted, in a file of the folder."""
+
+    ids: pa.StringArray
+    modality: Modality
+
+    @classmethod
+    def of(cls, ids: object, modality: Modality) -> IdIndex:
+        """The id index of these ids, in any order."""
+        sorted_ids = strings(ids)
+        return cls(sorted_ids.take(pc.sort_indices(sorted_ids)), modality)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def begin_search(self) -> SearchPlaces:
+        """For a search that begins: places are those among all ids."""
+        return SearchPlaces(self.ids)
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """All documents, as the gallery of a search."""
+        return Gallery.of(self.modality, self.ids, f"all indexed {self.modality}s")
+
+    def check_not_indexed(self, ids: pa.StringArray) -> None:
+        """Raise `EmbeddingError` that names those of these ids that are here already."""
+        check_not_indexed(ids, self.ids)
+
+    def add(self, ids: pa.StringArray) -> IdIndex:
+        """With these documents."""
+        return IdIndex.of(pa.concat_arrays([self.ids, ids]), self.modality)
+
+    def delete(self, ids: object) -> tuple[IdIndex, pa.StringArray]:
+        """Without these documents, and their ids, each once. Unknown ids are an error that names them."""
+        gone = self.ids.take(pc.unique(pa.array(places_of(ids, self.ids))))
+        return IdIndex(self.ids.filter(pc.invert(pc.is_in(self.ids, gone))), self.modality), gone
+
+    def write(self, path: Path) -> None:
+        """Write into one file."""
+        pq.write_table(pa.table({"id": self.ids}), path)
+
+    @classmethod
+    def read(cls, path: Path, modality: Modality) -> IdIndex:
+        """Read what `write` wrote."""
+        return cls(strings(read_table(path)["id"]), modality)
+
+
+@dataclass(frozen=True, eq=False)
+class EngineIds:
+    """The documents that a server holds."""
+
+    engine: RemoteEngine
+    modality: Modality
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    @cached_property
+    def ids(self) -> pa.StringArray:
+        """The ids, sorted: all are brought here, once."""
+        ids = self.engine.ids()
+        self.engine.check_own(any_found=len(ids) > 0 or self.size == 0)
+        return ids
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """All documents: listed up to `LISTED`, else stated by their number."""
+        about = f"all indexed {self.modality}s"
+        if self.size > LISTED:
+            return Gallery.stated(self.modality, self.size, about)
+        return Gallery.of(self.modality, self.ids, about)
+
+    def begin_search(self) -> SearchPlaces:
+        """For a search that begins: places are those among all ids where these are listed."""
+        return SearchPlaces(self.ids if self.size <= LISTED else None, self.engine)
+
+    def check_not_indexed(self, ids: pa.StringArray) -> None:
+        """Raise `EmbeddingError` that names those of these ids that are there already."""
+        there = self.engine.held(ids)
+        if len(there):
+            raise already_indexed(there)
+
+    def add(self, ids: pa.StringArray) -> EngineIds:
+        """With these documents."""
+        return replace(self, size=self.size + len(ids))
+
+    def delete(self, ids: object) -> tuple[EngineIds, pa.StringArray]:
+        """Without these documents, and their ids, each once. Unknown ids are an error that names them."""
+        gone = pc.unique(strings(ids))
+        missing = gone.filter(pc.invert(pc.is_in(gone, self.engine.held(gone))))
+        if len(missing):
+            raise not_indexed(missing)
+        return replace(self, size=self.size - len(gone)), gone
+
+
+Documents: TypeAlias = IdIndex | EngineIds
+"""The documents that count. Immutable: every change makes a new one."""
+
 
 # The engine inside this process: a Qdrant shard in a folder, read and written without a server.
 
@@ -81,7 +224,6 @@ class EdgeEngine(Engine):
 
     @classmethod
     def create(cls, folder: Path, spaces: Sequence[Space], settings: Any) -> EdgeEngine:
-        """A new shard in an empty folder."""
         q = _package()
         graph: dict[str, Any] = {}
         if any(space.form != "sparse" for space in spaces):
@@ -139,7 +281,6 @@ class EdgeEngine(Engine):
         return cls(_package().EdgeShard.load(str(inside)), view)
 
     def put(self, points: Sequence[Point]) -> None:
-        """Put points in."""
         q = _package()
         made = [
             q.Point(key_of(point.id), {name: _given(vector) for name, vector in point.vectors.items()}, {ID: point.id})
@@ -148,18 +289,15 @@ class EdgeEngine(Engine):
         self._shard.update(q.UpdateOperation.upsert_points(made))
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Take points out."""
         self._shard.update(_package().UpdateOperation.delete_points(list(map(key_of, ids))))
 
     def settle(self) -> None:
-        """Build the graph and the lists of what was put in, and write everything."""
         self._shard.optimize()
         self._shard.flush()
 
     def ask(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
-        """The nearest points, with or without their vectors."""
         q = _package()
         among = None if allowed is None else q.Filter(must=[q.HasIdCondition(set(map(key_of, allowed)))])
         requests = [
@@ -202,7 +340,6 @@ class EdgeEngine(Engine):
         return [hits_of(answer) for answer in answers]
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
-        """The vectors of these points."""
         wanted = {key_of(id): id for id in ids}
         records = self._shard.retrieve(list(wanted), with_payload=False, with_vector=[space])
         return {
@@ -211,7 +348,6 @@ class EdgeEngine(Engine):
         }
 
     def about(self) -> dict[str, Any]:
-        """What the shard says of itself."""
         shard = self._shard.info()
         return {"points": shard.points_count, "segments": shard.segments_count, "indexed": shard.indexed_vectors_count}
 
@@ -221,7 +357,6 @@ class EdgeEngine(Engine):
         cls.writable(folder).close()  # journals of the last writes are worked in, and removed
 
     def close(self) -> None:
-        """Let go of the files."""
         self._shard.close()
         if self._view is not None:
             self._view.close()

@@ -17,10 +17,8 @@ from visir.arrays import load_array
 from visir.errors import EmbeddingError, RunError
 from visir.records import EncoderCard, Modality, Run, SparseEmbeddings
 from visir.records.columns import rows_of_spans
-from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.depth import MOST, check_depth
-from visir.retrieval.parts import SPARSE, Sparse
-from visir.retrieval.rows import Rows, check_fits_index
+from visir.retrieval.answers import MOST, Hits, check_depth, run_of
+from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
 from visir.retrieval.settings import searching, setting
 from visir.retrieval.sparse import kernels
 from visir.retrieval.sparse import kernels as layout

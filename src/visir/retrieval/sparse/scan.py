@@ -13,8 +13,7 @@ from visir.errors import EmbeddingError
 from visir.progress import Progress
 from visir.records import SparseEmbeddings, Ties
 from visir.retrieval.answers import Hits
-from visir.retrieval.parts import SPARSE
-from visir.retrieval.rows import Rows
+from visir.retrieval.rows import SPARSE, Rows
 from visir.retrieval.scan import TIES, Answers, SearchState
 from visir.retrieval.sparse import scan_kernels as kernels
 from visir.retrieval.stored import StoredIndex

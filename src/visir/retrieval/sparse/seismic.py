@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from visir.errors import require
 from visir.records import SparseEmbeddings
 from visir.retrieval.answers import Hits
-from visir.retrieval.parts import SPARSE
-from visir.retrieval.rows import Rows
+from visir.retrieval.rows import SPARSE, Rows
 from visir.retrieval.settings import setting
 from visir.retrieval.sparse.scan import best, postings, transposed
 from visir.retrieval.sparse.scan_kernels import score_pairs

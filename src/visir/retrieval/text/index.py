@@ -23,7 +23,7 @@ from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.parquet import read_columns
 from visir.records import Gallery, Run
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.text import kernels
 from visir.retrieval.text.plan import Lexicon, Plan, plan
 from visir.retrieval.text.words import Language, Spelling, Synonyms, words_of
@@ -31,7 +31,7 @@ from visir.storage import FolderChange, FolderKind, new_folder, read_checked
 from visir.storage.removal import below
 
 if TYPE_CHECKING:
-    from visir.retrieval.text.near_words import NearWords
+    from visir.retrieval.text.plan import NearWords
 
 
 # The settings of BM25F: how fields are weighted and how their lengths count.
