@@ -15,15 +15,16 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.retrieval.formats import read_run, write_run
     from visir.retrieval.index import Index
-    from visir.retrieval.kinds import add_parts, build_index, index_kinds, open_index
+    from visir.retrieval.kinds import build_index, index_kinds, open_index
     from visir.retrieval.multi_vector.flat import alignment, pool_tokens
     from visir.retrieval.shard_runs import merge_shards
+    from visir.retrieval.stored import add_parts
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "Index": "visir.retrieval.index",
-        "add_parts": "visir.retrieval.kinds",
+        "add_parts": "visir.retrieval.stored",
         "alignment": "visir.retrieval.multi_vector.flat",
         "build_index": "visir.retrieval.kinds",
         "index_kinds": "visir.retrieval.kinds",

@@ -38,7 +38,35 @@ class FlatSettings:
     device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
 
 
-class FlatIndex(StoredIndex[Embeddings]):
+class DenseIndex(StoredIndex[Embeddings]):
+    """An index of dense vectors, with a setting `similarity`."""
+
+    form = DENSE
+
+    def _vectors(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
+        vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
+        edges = np.searchsorted(wanted, rows.starts)
+        for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
+            for begin in range(first, last, BLOCK):
+                end = min(begin + BLOCK, last)
+                side = Side(part, wanted[begin:end] - start, self.settings.similarity)
+                vectors[begin:end] = side.block(0, len(side))
+        return vectors
+
+    def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of the rows from `first` on, as they are compared."""
+        for start in range(first, len(rows), BLOCK):
+            yield self._vectors(rows, np.arange(start, min(start + BLOCK, len(rows))))
+
+    def _asking(self, queries: Embeddings) -> Side:
+        return Side(queries, np.arange(len(queries)), self.settings.similarity)
+
+    def _details(self, rows: Rows[Embeddings], built: Any) -> dict[str, Any]:
+        return {"dtype": str(rows.parts[0].vectors.dtype)}
+
+
+class FlatIndex(DenseIndex):
     """Kind "exact": the vectors without a further structure."""
 
     # Its answers are those of `visir.retrieval.exact.search` over the same documents, bit by bit, in whatever order
@@ -49,45 +77,31 @@ class FlatIndex(StoredIndex[Embeddings]):
 
     kind = "exact"
     exact = True
-    form = DENSE
     settings_type = FlatSettings
 
-    def _construct(self, rows: Rows[Embeddings]) -> dict[int, Side]:
-        check_no_zero_vectors(rows.parts[-1], self.settings.similarity)
-        return {}  # the side of each part, made when it is first searched
+    @classmethod
+    def _as_stored(cls, documents: Embeddings, held: Embeddings | None, settings: FlatSettings) -> Embeddings:
+        check_no_zero_vectors(documents, settings.similarity)
+        return documents
 
-    def _extend(self, built: Any, before: Rows[Embeddings], after: Rows[Embeddings]) -> dict[int, Side]:
-        return {} if len(after) == len(before) else self._construct(after)
-
-    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> dict[int, Side]:
-        return {}
-
-    def _find(
-        self, rows: Rows[Embeddings], built: dict[int, Side], queries: Embeddings, k: int, settings: FlatSettings
-    ) -> Hits:
-        asking = Side(queries, np.arange(len(queries)), self.settings.similarity)
-        hits = []
+    def _find(self, rows: Rows[Embeddings], built: None, queries: Embeddings, k: int, settings: FlatSettings) -> Hits:
+        asking, hits = self._asking(queries), []
         for part in range(len(rows.parts)):
-            if part not in built:
-                built[part] = Side(rows.parts[part], rows.part_rows(part), self.settings.similarity)
-            places = built[part].rows
-            if len(places) == 0:
-                continue
-            depth = min(k, len(places))
-            indices, scores = best_of(asking, built[part], depth, settings.device)
-            row = places[indices.ravel()] + rows.starts[part]
-            hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[row], scores.ravel()))
+            if part not in rows.prepared:
+                rows.prepared[part] = Side(rows.parts[part], rows.part_rows(part), self.settings.similarity)
+            side = rows.prepared[part]
+            if len(side):
+                depth = min(k, len(side))
+                indices, scores = best_of(asking, side, depth, settings.device)
+                row = side.rows[indices.ravel()] + rows.starts[part]
+                hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[row], scores.ravel()))
         return Hits.joined(hits)
-
-    def _details(self, rows: Rows[Embeddings], built: Any) -> dict[str, Any]:
-        return {"dtype": str(rows.parts[0].vectors.dtype)}
 
 
 def check_no_zero_vectors(vectors: Embeddings, similarity: Any) -> None:
     """Check, before vectors are added, that they can be scored."""
-    step = 8192
-    for start in range(0, len(vectors), step):
-        Side(vectors, np.arange(start, min(start + step, len(vectors))), similarity)
+    for start in range(0, len(vectors), BLOCK):
+        Side(vectors, np.arange(start, min(start + BLOCK, len(vectors))), similarity)
 
 
 @dataclass(frozen=True)
@@ -119,7 +133,7 @@ class Graph:
     vectors: NDArray[np.float32]
 
 
-class HnswIndex(StoredIndex[Embeddings]):
+class HnswIndex(DenseIndex):
     """Kind "hnsw": FAISS finds candidates, visir scores them."""
 
     # The graph decides only *which* documents are scored: all `max(k, ef_search)` candidates are scored as in exact
@@ -134,8 +148,8 @@ class HnswIndex(StoredIndex[Embeddings]):
 
     kind = "hnsw"
     exact = False
-    form = DENSE
     settings_type = HnswSettings
+    built_suffix = ""
 
     def _construct(self, rows: Rows[Embeddings]) -> Graph:
         faiss = _faiss()
@@ -143,9 +157,7 @@ class HnswIndex(StoredIndex[Embeddings]):
         index.hnsw.efConstruction = self.settings.ef_construction
         return self._grown(index, rows)
 
-    def _extend(self, built: Graph, before: Rows[Embeddings], after: Rows[Embeddings]) -> Graph:
-        if len(after) == len(before):
-            return built
+    def _extend(self, built: Graph, after: Rows[Embeddings]) -> Graph:
         return self._grown(_faiss().clone_index(built.index), after)
 
     def _grown(self, index: Any, rows: Rows[Embeddings]) -> Graph:
@@ -158,17 +170,6 @@ class HnswIndex(StoredIndex[Embeddings]):
             for block in self._blocks(rows, index.ntotal):
                 index.add(block)
         return _graph(index)
-
-    def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of the rows from `first` on, as the graph compares them."""
-        for part, start in zip(rows.parts, rows.starts, strict=False):
-            size = len(part)
-            for begin in range(max(first - int(start), 0), size, BLOCK):
-                side = Side(part, np.arange(begin, min(begin + BLOCK, size)), self.settings.similarity)
-                yield side.block(0, len(side))
-
-    def _has_file(self, built: Graph) -> bool:
-        return True
 
     def _write(self, built: Graph, path: Path) -> None:
         faiss = _faiss()
@@ -187,8 +188,7 @@ class HnswIndex(StoredIndex[Embeddings]):
         return _graph(index)
 
     def _find(self, rows: Rows[Embeddings], built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Hits:
-        faiss = _faiss()
-        asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
+        faiss, asking = _faiss(), self._asking(queries).block(0, len(queries))
         candidates = min(max(k, settings.ef_search), len(rows))
         parameters = faiss.SearchParametersHNSW(efSearch=candidates)
         if rows.dead.any():
@@ -200,24 +200,14 @@ class HnswIndex(StoredIndex[Embeddings]):
         row = labels[query, rank]
         short = np.bincount(query, minlength=len(queries)) < min(k, len(rows.live))
         answered = ~short[query]
-        hits = [self._scored(rows, built, asking, query[answered], row[answered])]
-        hits += [
-            self._scored(rows, built, asking, np.full(len(rows.live), unanswered), rows.live)
-            for unanswered in np.flatnonzero(short)
-        ]
+        pairs = [(query[answered], row[answered])]
+        pairs += [(np.full(len(rows.live), unanswered), rows.live) for unanswered in np.flatnonzero(short)]
+        hits = []
+        for of_query, of_row in pairs:
+            scores = np.empty(len(of_query), np.float32)
+            score_pairs(asking, of_query, built.vectors, of_row, scores)
+            hits.append(Hits(of_query, rows.places[of_row], scores))
         return Hits.joined(hits)
-
-    def _scored(
-        self,
-        rows: Rows[Embeddings],
-        built: Graph,
-        asking: NDArray[np.float32],
-        query: NDArray[np.int64],
-        row: NDArray[np.int64],
-    ) -> Hits:
-        scores = np.empty(len(query), np.float32)
-        score_pairs(asking, query, built.vectors, row, scores)
-        return Hits(query, rows.places[row], scores)
 
     def _details(self, rows: Rows[Embeddings], built: Graph) -> dict[str, Any]:
         return {"layers": int(built.index.hnsw.max_level) + 1}
@@ -293,11 +283,6 @@ def append(codes: Any, vectors: NDArray[np.float32]) -> None:
     faiss = load_faiss(PURPOSE)
     with faiss_threads(faiss, cores()):
         codes.add(_padded(vectors, codes.d))
-
-
-def copied(codes: Any) -> Any:
-    """Return a copy, to be changed."""
-    return load_faiss(PURPOSE).clone_index(codes)
 
 
 def write_sealed(codes: Any, path: Path) -> None:
@@ -416,7 +401,7 @@ class CodedRows:
         return _side(centroids_of(self.codes))
 
 
-class IvfIndex(StoredIndex[Embeddings]):
+class IvfIndex(DenseIndex):
     """Kind "ivf": for many vectors in little memory. Codes in memory find candidates, vectors on disk score them."""
 
     # Memory holds a short code of each vector (128 bytes for 512 dimensions), sorted into lists of near vectors. A
@@ -436,8 +421,8 @@ class IvfIndex(StoredIndex[Embeddings]):
 
     kind = "ivf"
     exact = False
-    form = DENSE
     settings_type = IvfSettings
+    built_suffix = ""
 
     @classmethod
     def build(cls, documents: Embeddings, folder: Path | None = None, **options: Any) -> Self:
@@ -496,15 +481,12 @@ class IvfIndex(StoredIndex[Embeddings]):
         return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
 
     def _construct(self, rows: Rows[Embeddings]) -> CodedRows:
-        codes = self._trained(self._sample(rows), len(rows))
-        return self._grown(codes, rows, len(rows))
+        return self._grown(self._trained(self._sample(rows), len(rows)), rows, len(rows))
 
-    def _extend(self, built: CodedRows, before: Rows[Embeddings], after: Rows[Embeddings]) -> CodedRows:
-        if len(after) == len(before):
-            return built
+    def _extend(self, built: CodedRows, after: Rows[Embeddings]) -> CodedRows:
         if len(after) >= _GROWTH * built.rows:
             return self._construct(after)
-        return self._grown(copied(built.codes), after, built.rows)
+        return self._grown(load_faiss(PURPOSE).clone_index(built.codes), after, built.rows)
 
     def _grown(self, codes: Any, rows: Rows[Embeddings], trained_rows: int) -> CodedRows:
         """Add all rows to the codes that are not in them."""
@@ -524,25 +506,6 @@ class IvfIndex(StoredIndex[Embeddings]):
             chosen = np.sort(np.random.default_rng(0).choice(len(rows), size, replace=False))
         return self._vectors(rows, chosen)
 
-    def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of the rows from `first` on, as they are compared."""
-        for start in range(first, len(rows), BLOCK):
-            yield self._vectors(rows, np.arange(start, min(start + BLOCK, len(rows))))
-
-    def _vectors(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
-        vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
-        edges = np.searchsorted(wanted, rows.starts)
-        for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
-            for begin in range(first, last, BLOCK):
-                end = min(begin + BLOCK, last)
-                side = Side(part, wanted[begin:end] - start, self.settings.similarity)
-                vectors[begin:end] = side.block(0, len(side))
-        return vectors
-
-    def _has_file(self, built: CodedRows) -> bool:
-        return True
-
     def _write(self, built: CodedRows, path: Path) -> None:
         load_faiss(PURPOSE).write_index(built.codes, str(path))
 
@@ -560,7 +523,7 @@ class IvfIndex(StoredIndex[Embeddings]):
     def _find(
         self, rows: Rows[Embeddings], built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings
     ) -> Hits:
-        asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
+        asking = self._asking(queries).block(0, len(queries))
         wanted = max(k, settings.rescore)
         if wanted >= len(rows.live):
             query = np.repeat(np.arange(len(queries)), len(rows.live))
@@ -606,7 +569,7 @@ class IvfIndex(StoredIndex[Embeddings]):
         return {
             "lists": lists,
             "probes": min(self.settings.probes or usual_probes(lists), lists),
-            "dtype": str(rows.parts[0].vectors.dtype),
+            **super()._details(rows, built),
             "bytes_in_memory": int(codes.code_size) * len(rows) + 8 * len(rows) + 4 * lists * codes.d,
         }
 

@@ -6,28 +6,19 @@ of a kind is imported when the kind is first used.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow.compute as pc
-
 from visir.errors import ConfigurationError, EmbeddingError, nearest, require
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
-from visir.retrieval.rows import check_same_modality, check_same_model
 from visir.retrieval.settings import described, settings_of
-from visir.retrieval.stored import IndexFolderError, check_new_index
-from visir.storage import Scratch
-from visir.storage.disk import disk_faults
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
-    from visir.encoders.parts_folder import PartsSummary
     from visir.records import VectorForm, Vectors
     from visir.retrieval.index import Index
 
@@ -61,7 +52,6 @@ class Kind:
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Check settings, and that the packages are installed, before vectors are made or read."""
-
         settings_type = getattr(self.index(), "settings_type", None)
         if settings_type is not None:
             settings_of(self.name, settings_type, settings)
@@ -77,6 +67,10 @@ class Kind:
 
 KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
 
+_FAISS: dict[str, Any] = {"extra": "hnsw", "packages": ("faiss",)}
+_QDRANT: dict[str, Any] = {"extra": "qdrant", "packages": ("qdrant_edge", "qdrant_client")}
+_PGVECTOR: dict[str, Any] = {"extra": "pgvector", "packages": ("psycopg",)}
+_MILVUS: dict[str, Any] = {"extra": "milvus", "packages": ("pymilvus",)}
 for _kind in (
     Kind(
         name="exact",
@@ -91,8 +85,7 @@ for _kind in (
         exact=False,
         vectors="dense",
         module="visir.retrieval.dense:HnswIndex",
-        extra="hnsw",
-        packages=("faiss",),
+        **_FAISS,
     ),
     Kind(
         name="ivf",
@@ -100,8 +93,7 @@ for _kind in (
         exact=False,
         vectors="dense",
         module="visir.retrieval.dense:IvfIndex",
-        extra="hnsw",
-        packages=("faiss",),
+        **_FAISS,
     ),
     Kind(
         name="inverted",
@@ -133,8 +125,7 @@ for _kind in (
         vectors="dense",
         module="visir.retrieval.remote.dense:QdrantIndex",
         beside=("qdrant-sparse", "qdrant-multi"),
-        extra="qdrant",
-        packages=("qdrant_edge", "qdrant_client"),
+        **_QDRANT,
     ),
     Kind(
         name="qdrant-sparse",
@@ -142,8 +133,7 @@ for _kind in (
         exact=False,
         vectors="sparse",
         module="visir.retrieval.remote.dense:QdrantSparseIndex",
-        extra="qdrant",
-        packages=("qdrant_edge", "qdrant_client"),
+        **_QDRANT,
     ),
     Kind(
         name="pgvector",
@@ -152,8 +142,7 @@ for _kind in (
         vectors="dense",
         module="visir.retrieval.remote.dense:PgvectorIndex",
         beside=("pgvector-sparse",),
-        extra="pgvector",
-        packages=("psycopg",),
+        **_PGVECTOR,
     ),
     Kind(
         name="pgvector-sparse",
@@ -161,8 +150,7 @@ for _kind in (
         exact=False,
         vectors="sparse",
         module="visir.retrieval.remote.dense:PgvectorSparseIndex",
-        extra="pgvector",
-        packages=("psycopg",),
+        **_PGVECTOR,
     ),
     Kind(
         name="milvus",
@@ -171,8 +159,7 @@ for _kind in (
         vectors="dense",
         module="visir.retrieval.remote.dense:MilvusIndex",
         beside=("milvus-sparse",),
-        extra="milvus",
-        packages=("pymilvus",),
+        **_MILVUS,
     ),
     Kind(
         name="milvus-sparse",
@@ -180,8 +167,7 @@ for _kind in (
         exact=False,
         vectors="sparse",
         module="visir.retrieval.remote.dense:MilvusSparseIndex",
-        extra="milvus",
-        packages=("pymilvus",),
+        **_MILVUS,
     ),
     Kind(
         name="maxsim",
@@ -196,8 +182,7 @@ for _kind in (
         exact=False,
         vectors="multi-vector",
         module="visir.retrieval.multi_vector.ivf:MaxSimIvfIndex",
-        extra="hnsw",
-        packages=("faiss",),
+        **_FAISS,
     ),
     Kind(
         name="qdrant-multi",
@@ -206,8 +191,7 @@ for _kind in (
         vectors="multi-vector",
         module="visir.retrieval.remote.hybrid:QdrantMultiIndex",
         beside=("qdrant-sparse", "qdrant"),
-        extra="qdrant",
-        packages=("qdrant_edge", "qdrant_client"),
+        **_QDRANT,
     ),
 ):
     KINDS.add(_kind.name, _kind)
@@ -254,7 +238,7 @@ def build_index(
 
     if not isinstance(vectors, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
         from visir.encoders import Parts
-        from visir.retrieval.parts_index import index_of_parts
+        from visir.retrieval.stored import index_of_parts
 
         if isinstance(vectors, Parts):
             made_for = kind_for("dense", vectors.encoder.name, kind)
@@ -357,63 +341,3 @@ __all__ = [
     "open_index",
     "settings_of_kind",
 ]
-
-
-def index_of_parts(
-    parts: Parts, kind: Kind, out: str | Path | None = None, **options: Any
-) -> tuple[Index[Any], PartsSummary]:
-    """Build an index of the vectors of all parts."""
-    from visir.encoders.parts_folder import check_finished, join_parts
-
-    kind.check_settings(options)
-    if out is not None:
-        check_new_index(Path(out))
-    finished = check_finished(parts)
-    place = Scratch.temporary("parts") if out is None else Scratch.beside(Path(os.path.realpath(out)))
-    with place as scratch, disk_faults(scratch.path, IndexFolderError):
-        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
-        if out is None:
-            vectors = replace(vectors, vectors=np.array(vectors.vectors))
-        index = kind.build(vectors, out, **options)
-        del vectors  # it maps the file that is about to be removed
-    return index, summary
-
-
-def add_parts(index: Index[Any], parts: Parts | str | Path) -> tuple[int, PartsSummary]:
-    """Add the vectors of a finished folder of parts that an index does not hold yet, in one change.
-
-    The vectors of all parts are joined in a file beside the index, or among temporary files where the index lies in no
-    folder. Those that are added are held in memory.
-
-    Args:
-        index: An index of pictures by the same model. What it holds is left as it is.
-        parts: A finished folder of parts, or its place.
-
-    Returns:
-        How many were added, and what has a vector in the parts and what has none.
-
-    Raises:
-        EmbeddingError: The parts are not finished, or by another model; the index is of captions; or an id stands in
-            two parts.
-
-    Example:
-        >>> from visir.retrieval import add_parts, open_index
-        >>> index = open_index("laion.index")  # doctest: +SKIP
-        >>> added, summary = add_parts(index, "s3://bucket/parts")  # doctest: +SKIP
-    """
-    from visir.encoders import Parts
-    from visir.encoders.parts_folder import check_finished, join_parts
-
-    parts = Parts(parts) if isinstance(parts, str | Path) else parts
-    check_same_modality("image", index.info().modality, f"{parts.place}: vectors by {parts.encoder.name}")
-    check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
-    finished = check_finished(parts)
-    folder = getattr(index, "folder", None)
-    place = Scratch.temporary("parts") if folder is None else Scratch.beside(Path(os.path.realpath(folder)))
-    with place as scratch, disk_faults(scratch.path, IndexFolderError):
-        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
-        new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
-        new = vectors.select(new_ids)
-        del vectors  # it maps the file that is about to be removed
-    index.add(new)
-    return len(new_ids), summary

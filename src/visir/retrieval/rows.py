@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,73 +31,68 @@ from visir.records import (
     strings,
 )
 from visir.records.columns import is_sorted
-from visir.retrieval.index import Vectors
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
 
 _BLOCK = 8192
 """Rows that are written at once."""
 
-V = TypeVar("V", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
+Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
 
 
-class Form(Protocol[V]):
+class Form(Generic[Vectors]):
     """How vectors of one form (dense, sparse, several for each item) are joined, written and read."""
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The names of the files that `write` writes."""
+    files: tuple[str, ...]
+    """The names of the files that `write` writes."""
 
-    def join(self, parts: Sequence[V], ids: pa.StringArray) -> V:
+    def join(self, parts: Sequence[Vectors], ids: pa.StringArray) -> Vectors:
         """Return all rows one after another, under these ids, copied into memory."""
+        raise NotImplementedError
 
-    def space(self, vectors: V) -> dict[str, Any]:
-        """Return the facts, by name, that two sets of vectors must share to be compared."""
+    def space(self, vectors: Vectors) -> dict[str, Any]:
+        """Return the facts, by name, that two sets of vectors must share to be compared: the dimension, at least."""
+        return {"dimension": vectors.dimension}
 
-    def write(self, vectors: V, folder: Path) -> None:
+    def write(self, vectors: Vectors, folder: Path) -> None:
         """Write the vectors into an empty folder."""
+        raise NotImplementedError
 
-    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> V:
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> Vectors:
         """Read the files of `write`, memory-mapped."""
+        raise NotImplementedError
 
 
-class Dense:
+class Dense(Form[Embeddings]):
     """Dense vectors: `vectors.npy` and `ids.parquet`."""
 
     files: tuple[str, ...] = ("vectors.npy", "ids.parquet")
 
     def join(self, parts: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
-        """Return all rows one after another, under these ids; mixed types become the widest, which changes no value."""
+        # Mixed types become the widest, which changes no value.
         vectors = np.concatenate([embeddings.vectors for embeddings in parts])
         return Embeddings(
             parts[0].modality, ids, vectors, parts[0].encoder, all(embeddings.normalised for embeddings in parts)
         )
 
-    def space(self, vectors: Embeddings) -> dict[str, Any]:
-        """Return the dimension."""
-        return {"dimension": vectors.dimension}
-
     def write(self, vectors: Embeddings, folder: Path) -> None:
-        """Write into an empty folder."""
         _save_rows(folder / "vectors.npy", vectors.vectors)
         # In Parquet's metadata, so that a part is complete in itself.
         table = pa.table({"id": vectors.ids}).replace_schema_metadata({"normalised": str(vectors.normalised)})
         pq.write_table(table, folder / "ids.parquet")
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> Embeddings:
-        """Read what `write` wrote, memory-mapped."""
         table = read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")
         normalised = (table.schema.metadata or {}).get(b"normalised") == b"True"
         return Embeddings(modality, strings(table["id"]), _mapped(folder / "vectors.npy"), encoder, normalised)
 
 
-class Sparse:
+class Sparse(Form[SparseEmbeddings]):
     """Sparse vectors: `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet` and `vocabulary.parquet`."""
 
     files: tuple[str, ...] = ("offsets.npy", "terms.npy", "values.npy", "ids.parquet", "vocabulary.parquet")
     arrays: tuple[str, ...] = ("offsets", "terms", "values")
 
     def join(self, parts: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
-        """Return all rows one after another, under these ids."""
         lengths = np.concatenate([np.diff(embeddings.offsets) for embeddings in parts])
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         terms, values = (
@@ -108,11 +103,9 @@ class Sparse:
         )  # fmt: skip
 
     def space(self, vectors: SparseEmbeddings) -> dict[str, Any]:
-        """Return the size and the fingerprint of the vocabulary."""
-        return {"dimension": vectors.dimension, "vocabulary": vectors.vocabulary.fingerprint}
+        return super().space(vectors) | {"vocabulary": vectors.vocabulary.fingerprint}
 
     def write(self, vectors: SparseEmbeddings, folder: Path) -> None:
-        """Write into an empty folder."""
         for name in self.arrays:
             np.save(folder / f"{name}.npy", getattr(vectors, name), allow_pickle=False)
         pq.write_table(pa.table({"id": vectors.ids}), folder / "ids.parquet")
@@ -121,7 +114,6 @@ class Sparse:
         pq.write_table(table.replace_schema_metadata({"name": vocabulary.name}), folder / "vocabulary.parquet")
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> SparseEmbeddings:
-        """Read what `write` wrote, memory-mapped."""
         return SparseEmbeddings(modality=modality, encoder=encoder, **self.columns(folder))
 
     def columns(self, folder: Path) -> dict[str, Any]:
@@ -130,28 +122,25 @@ class Sparse:
         table = read_columns(folder / "vocabulary.parquet", columns, EmbeddingError, "")
         name = (table.schema.metadata or {}).get(b"name", b"").decode(errors="replace")
         vocabulary = Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
-        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")["id"])
-        return {"ids": ids, "vocabulary": vocabulary, **{name: _mapped(folder / f"{name}.npy") for name in self.arrays}}
+        return {
+            "ids": _ids(folder),
+            "vocabulary": vocabulary,
+            **{name: _mapped(folder / f"{name}.npy") for name in self.arrays},
+        }
 
 
-class MultiVector:
+class MultiVector(Form[MultiVectorEmbeddings]):
     """Several vectors for each item: `offsets.npy`, `ids.parquet`, and `vectors.npy`, or the files of a compression."""
 
     files: tuple[str, ...] = ("offsets.npy", "ids.parquet", "vectors.npy", *COMPRESSED_FILES)
 
     def join(self, parts: Sequence[MultiVectorEmbeddings], ids: pa.StringArray) -> MultiVectorEmbeddings:
-        """Return all items one after another, under these ids; compressed vectors stay as they are."""
         counts = np.concatenate([embeddings.counts for embeddings in parts])
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         vectors = join_vectors([embeddings.vectors for embeddings in parts])
         return MultiVectorEmbeddings(parts[0].modality, ids, offsets, vectors, parts[0].encoder)
 
-    def space(self, vectors: MultiVectorEmbeddings) -> dict[str, Any]:
-        """Return the dimension."""
-        return {"dimension": vectors.dimension}
-
     def write(self, vectors: MultiVectorEmbeddings, folder: Path) -> None:
-        """Write into an empty folder."""
         np.save(folder / "offsets.npy", vectors.offsets, allow_pickle=False)
         pq.write_table(pa.table({"id": vectors.ids}), folder / "ids.parquet")
         if isinstance(vectors.vectors, CompressedVectors):
@@ -160,12 +149,10 @@ class MultiVector:
             np.save(folder / "vectors.npy", vectors.vectors, allow_pickle=False)
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> MultiVectorEmbeddings:
-        """Read what `write` wrote, memory-mapped."""
         vectors: Any = _mapped(folder / "vectors.npy") if (folder / "vectors.npy").exists() else None
         if vectors is None:
             vectors = CompressedVectors.read(folder)
-        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")["id"])
-        return MultiVectorEmbeddings(modality, ids, _mapped(folder / "offsets.npy"), vectors, encoder)
+        return MultiVectorEmbeddings(modality, _ids(folder), _mapped(folder / "offsets.npy"), vectors, encoder)
 
 
 DENSE = Dense()
@@ -181,6 +168,10 @@ def _save_rows(path: Path, rows: NDArray[Any]) -> None:
         for start in range(0, len(rows), _BLOCK):
             stream.write(np.ascontiguousarray(rows[start : start + _BLOCK]).data)
             release(rows)
+
+
+def _ids(folder: Path) -> pa.StringArray:
+    return strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")["id"])
 
 
 def _mapped(path: Path) -> NDArray[Any]:
@@ -209,6 +200,8 @@ class Rows(Generic[Vectors]):
     # (rows,) bool, the deleted rows. They keep their row number until `compact`, so that a graph or a list over row
     # numbers stays valid.
     dead: NDArray[np.bool_]
+    # What a kind has prepared of these rows for its searches, such as the vectors of each part as float32.
+    prepared: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, form: Form[Vectors], documents: Vectors) -> Rows[Vectors]:

@@ -16,8 +16,7 @@ from visir.files import release
 from visir.jit import pays
 from visir.records import Embeddings, MultiVectorEmbeddings
 from visir.retrieval.answers import check_depth
-from visir.retrieval.index import Vectors
-from visir.retrieval.rows import Form, check_fits_index
+from visir.retrieval.rows import Form, Vectors, check_fits_index
 from visir.threads import Share, piece, spread
 
 # The check of queries before every search of an index, and their order.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,13 +69,11 @@ def pool_tokens(embeddings: MultiVectorEmbeddings, factor: int) -> MultiVectorEm
         return embeddings
     tokens = TokenVectors.of(pooled)
     dtype: Any = embeddings.vectors.dtype
-    return MultiVectorEmbeddings(
-        embeddings.modality,
-        embeddings.ids,
-        tokens.offsets,
-        tokens.vectors.astype(dtype, copy=False),
-        embeddings.encoder,
-        ", ".join(filter(None, [embeddings.origin, f"pooled by {factor}"])),
+    return replace(
+        embeddings,
+        offsets=tokens.offsets,
+        vectors=tokens.vectors.astype(dtype, copy=False),
+        origin=", ".join(filter(None, [embeddings.origin, f"pooled by {factor}"])),
     )
 
 
@@ -191,9 +187,9 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
             if trained and codec.unit:
                 _check_unit(documents)
             vectors = codec.encode(vectors)
-        return MultiVectorEmbeddings(
-            documents.modality, documents.ids, documents.offsets, vectors, documents.encoder, documents.origin
-        )
+        stored = replace(documents, vectors=vectors)
+        check_lengths(stored)
+        return stored
 
     def documents(self) -> MultiVectorEmbeddings:
         """Return the vectors of all documents, in order of their ids, copied into memory."""
@@ -203,20 +199,10 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
         """Return the vectors of these documents, in this order."""
         return _plain(super().select(ids))
 
-    def _construct(self, rows: Rows[MultiVectorEmbeddings]) -> Any:
-        check_lengths(rows.parts[-1])
-        return {}  # the side of each part, made when it is first searched
-
-    def _extend(self, built: Any, before: Rows[MultiVectorEmbeddings], after: Rows[MultiVectorEmbeddings]) -> Any:
-        return {} if len(after) == len(before) else self._construct(after)
-
-    def _read(self, rows: Rows[MultiVectorEmbeddings], path: Path | None, facts: Mapping[str, Any]) -> Any:
-        return {}
-
     def _find(
         self, rows: Rows[MultiVectorEmbeddings], built: Any, queries: MultiVectorEmbeddings, k: int, settings: Any
     ) -> Hits:
-        return scan_parts(rows, built, queries, np.arange(len(queries)), k, settings.device)
+        return scan_parts(rows, queries, np.arange(len(queries)), k, settings.device)
 
     def _details(self, rows: Rows[MultiVectorEmbeddings], built: Any) -> dict[str, Any]:
         vectors: Any = rows.parts[0].vectors
@@ -242,7 +228,6 @@ def _check_unit(documents: MultiVectorEmbeddings) -> None:
 
 def scan_parts(
     rows: Rows[MultiVectorEmbeddings],
-    sides: dict[int, TokenSide],
     queries: MultiVectorEmbeddings,
     chosen: NDArray[np.int64],
     k: int,
@@ -255,11 +240,11 @@ def scan_parts(
         places = rows.part_rows(part)
         if len(places) == 0:
             continue
-        if part not in sides:
-            sides[part] = TokenSide(rows.parts[part], places)
+        if part not in rows.prepared:
+            rows.prepared[part] = TokenSide(rows.parts[part], places)
         depth, none = min(k, len(places)), np.zeros(len(chosen) + 1, np.int64)
         state = SearchState(np.arange(len(chosen)), none, np.empty(0, np.int64), depth)
-        indices, scores = scan_tokens(asking, sides[part], state, "id", device or None)
+        indices, scores = scan_tokens(asking, rows.prepared[part], state, "id", device or None)
         row = places[indices.ravel()] + rows.starts[part]
         hits.append(Hits(np.repeat(chosen, depth), rows.places[row], scores.ravel()))
     return Hits.joined(hits)
@@ -273,6 +258,4 @@ def check_lengths(vectors: MultiVectorEmbeddings) -> None:
 
 def _plain(vectors: MultiVectorEmbeddings) -> MultiVectorEmbeddings:
     """The same vectors as an array."""
-    return MultiVectorEmbeddings(
-        vectors.modality, vectors.ids, vectors.offsets, np.asarray(vectors.vectors), vectors.encoder, vectors.origin
-    )
+    return replace(vectors, vectors=np.asarray(vectors.vectors))

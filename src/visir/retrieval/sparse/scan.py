@@ -74,18 +74,15 @@ class OracleIndex(StoredIndex[SparseEmbeddings]):
     form = SPARSE
     settings_type = OracleSettings
 
-    def _construct(self, rows: Rows[SparseEmbeddings]) -> dict[int, Any]:
-        return {}  # the transposed matrix of each part, made when it is first searched
-
     def _find(
-        self, rows: Rows[SparseEmbeddings], built: dict[int, Any], queries: SparseEmbeddings, k: int, settings: Any
+        self, rows: Rows[SparseEmbeddings], built: None, queries: SparseEmbeddings, k: int, settings: Any
     ) -> Hits:
         hits = []
         for number, part in enumerate(rows.parts):
-            if number not in built:
-                built[number] = transposed(part)
+            if number not in rows.prepared:
+                rows.prepared[number] = transposed(part)
             places = rows.places[rows.starts[number] : rows.starts[number + 1]]
-            hits.append(best(queries, built[number], places, k))
+            hits.append(best(queries, rows.prepared[number], places, k))
         return Hits.joined(hits)
 
     def _details(self, rows: Rows[SparseEmbeddings], built: Any) -> dict[str, Any]:

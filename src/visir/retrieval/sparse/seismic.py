@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,6 @@ class Blocks:
 
     index: Any  # the Seismic index; None if no row has a term
     covered: int  # the number of rows in the index
-    # The transposed matrix of each part with later rows, by the number of the part.
-    behind: dict[int, Any] = field(default_factory=dict)
 
 
 class SeismicIndex(StoredIndex[SparseEmbeddings]):
@@ -101,10 +99,10 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
             )
         return Blocks(index, len(rows))
 
-    def _extend(self, built: Blocks, before: Rows[SparseEmbeddings], after: Rows[SparseEmbeddings]) -> Blocks:
+    def _extend(self, built: Blocks, after: Rows[SparseEmbeddings]) -> Blocks:
         if (len(after) - built.covered) * 10 > len(after):
             return self._construct(after)
-        return Blocks(built.index, built.covered)
+        return built
 
     def _has_file(self, built: Blocks) -> bool:
         return built.index is not None
@@ -144,11 +142,11 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
         for at, part in enumerate(rows.parts):
             start, end = rows.starts[at], rows.starts[at + 1]
             if end > built.covered:
-                if at not in built.behind:
-                    built.behind[at] = transposed(part)
+                if at not in rows.prepared:
+                    rows.prepared[at] = transposed(part)
                 places = rows.places[start:end].copy()
                 places[: max(built.covered - start, 0)] = -1
-                hits.append(best(queries, built.behind[at], places, k))
+                hits.append(best(queries, rows.prepared[at], places, k))
         return Hits.joined(hits)
 
     def _details(self, rows: Rows[SparseEmbeddings], built: Blocks) -> dict[str, Any]:
