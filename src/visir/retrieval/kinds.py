@@ -189,7 +189,7 @@ for _kind in (
         title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
         exact=False,
         vectors="multi-vector",
-        module="visir.retrieval.remote.hybrid:QdrantMultiIndex",
+        module="visir.retrieval.remote.dense:QdrantMultiIndex",
         beside=("qdrant-sparse", "qdrant"),
         **_QDRANT,
     ),

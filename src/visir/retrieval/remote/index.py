@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
@@ -59,7 +60,6 @@ class RemoteIndex(Index[Vectors]):
 
     @property
     def encoder(self) -> EncoderCard:
-        """The card of the model that made the vectors; the engine is not asked."""
         return self._like.encoder
 
     @property
@@ -69,12 +69,10 @@ class RemoteIndex(Index[Vectors]):
 
     @property
     def settings(self) -> Any:
-        """The index's settings."""
         return self._storage.settings
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """Build an index."""
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError(
@@ -103,11 +101,10 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open the index in a folder."""
         return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls._read))
 
     def save(self, folder: Path) -> None:
-        """Write a copy into `folder`, which must be new or empty; of an index on a server, with its own collection."""
+        # Of an index on a server, the copy has a collection of its own.
         if self.settings.url:
             settings = replace(self.settings, collection="")
             self._built(self.documents(), Path(folder), settings, self._as_held(settings))
@@ -115,24 +112,15 @@ class RemoteIndex(Index[Vectors]):
             self._storage.save(Path(folder))
 
     def add(self, documents: Vectors) -> None:
-        """Add documents."""
         check_fits_index(self.form, documents, self._like, added=True)
         self._check(documents, self.settings)
         self._storage.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
     def delete(self, ids: object) -> None:
-        """Delete documents by id."""
         self._storage.delete(ids, self._kept_vectors(None))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
-        state = self._storage.state
-        ordered = in_order(self.form, queries, self._like, len(state.documents), k)
-        settings = searching(self.kind, self.settings, options)
-        about = {"search": self.kind, **asdict(settings)}
-        documents, hits = self._find(state, ordered, min(k, len(state.documents)), settings, None)
-        by = (queries.modality, queries.encoder)
-        return run_of(hits, ordered.ids, by, state.documents.gallery, k, self._like.encoder, about, documents)
+        return self._searched(queries, k, options, None)
 
     @property
     def filters_up_to(self) -> int:
@@ -144,17 +132,26 @@ class RemoteIndex(Index[Vectors]):
         """Return the best `k` documents among `allowed` for each query; ids that are not in the index are passed
         over."""
         # The engine itself looks at these documents alone; at every one of them where they are few.
+        return self._searched(queries, k, options, allowed)
+
+    def _searched(self, queries: Vectors, k: int, options: dict[str, Any], allowed: pa.StringArray | None) -> Run:
         state = self._storage.state
         ordered = in_order(self.form, queries, self._like, len(state.documents), k)
         settings = searching(self.kind, self.settings, options)
-        gallery = Gallery.of(self._like.modality, allowed, "documents that pass the filter")
-        about = {"search": self.kind, **asdict(settings), "filtered": len(allowed)}
-        documents, hits = self._find(state, ordered, min(k, len(allowed)), settings, allowed)
+        about = {"search": self.kind, **asdict(settings)}
+        if allowed is not None:
+            about["filtered"] = len(allowed)
+        wanted = min(k, len(state.documents if allowed is None else allowed))
+        documents, hits = self._find(state, ordered, wanted, settings, allowed)
+        if allowed is None:
+            gallery = state.documents.gallery
+        else:
+            gallery = Gallery.of(self._like.modality, allowed, "documents that pass the filter")
         by = (queries.modality, queries.encoder)
         return run_of(hits, ordered.ids, by, gallery, k, self._like.encoder, about, documents)
 
     def info(self) -> IndexInfo:
-        """What the index says of itself; of one on a server, `bytes` are those of the folder."""
+        # Of an index on a server, `bytes` are those of the folder.
         state = self._storage.state
         return IndexInfo(
             kind=self.kind,
@@ -170,15 +167,12 @@ class RemoteIndex(Index[Vectors]):
 
     @property
     def ids(self) -> pa.StringArray:
-        """The ids of all documents, sorted."""
         return self._storage.state.documents.ids
 
     def documents(self) -> Vectors:
-        """Return the vectors of all documents, in order of their ids, as the engine stores them."""
         return self.select(self.ids)
 
     def select(self, ids: object) -> Vectors:
-        """The vectors of these documents, in this order; unknown ids are an error that names them."""
         state = self._storage.state
         wanted = strings(ids)
         if not self.settings.url:
@@ -197,9 +191,8 @@ class RemoteIndex(Index[Vectors]):
         return self._made(wanted, [there[id] for id in wanted.to_pylist()])
 
     @classmethod
-    @abstractmethod
     def _check(cls, documents: Vectors, settings: Any) -> None:
-        """Raise `EmbeddingError` for vectors that this index cannot hold."""
+        """Raise `EmbeddingError` for vectors that this index cannot hold, beside those that no embeddings have."""
 
     @classmethod
     def _as_held(cls, settings: Any) -> Any:
@@ -216,9 +209,9 @@ class RemoteIndex(Index[Vectors]):
         """What came back from the engine as vectors of the index."""
 
     @classmethod
-    @abstractmethod
     def _sent(cls, documents: Vectors, settings: Any) -> Vectors:
         """The vectors as the engine gets them, in order of their ids."""
+        return documents.take(pc.sort_indices(documents.ids).to_numpy().astype(np.int64))
 
     @abstractmethod
     def _arrays(self, given: Vectors | list[Vector]) -> Any:
@@ -304,17 +297,12 @@ class RemoteIndex(Index[Vectors]):
                     else:
                         query += [at] * len(scores)
                         places.append(place[place >= 0])
-                        raw += [
-                            hit.vector
-                            for hit, known in zip(answer, place >= 0, strict=True)
-                            if known and hit.vector is not None
-                        ]
+                        found = (hit.vector for hit, known in zip(answer, place >= 0, strict=True) if known)
+                        raw += [vector for vector in found if vector is not None]
                 if query:
                     of_query, of_document = np.array(query, np.int64), np.concatenate(places)
-                    if own is None:
-                        scored = self._scored(queries, of_query, self._arrays(raw), np.arange(len(raw)), settings)
-                    else:
-                        scored = self._scored(queries, of_query, own, of_document, settings)
+                    pairs = (self._arrays(raw), np.arange(len(raw))) if own is None else (own, of_document)
+                    scored = self._scored(queries, of_query, *pairs, settings)
                     hits.append(Hits(of_query, of_document, scored))
                 waiting = again
         return results.finish(Hits.joined(hits))
@@ -324,11 +312,12 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def _compares_all(cls, settings: Any) -> bool:
-        """Whether the engine looks at every document in every search."""
-        return False
+        """Whether the engine looks at every document in every search: where it has no graph to walk."""
+        return getattr(settings, "m", 1) == 0
 
     def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:
-        return Nearest(self.space, vector, limit, exact=exact)
+        ef = max(settings.ef_search, limit) if hasattr(settings, "ef_search") else None
+        return Nearest(self.space, vector, limit, ef, exact)
 
 
 def _settled(scores: list[float], last: float, wanted: int) -> bool:
