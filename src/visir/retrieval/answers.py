@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
@@ -113,3 +114,21 @@ def run_of(
         },
     )
     return check_finite_scores(run)
+
+
+def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_] | None = None) -> Run:
+    """Return some entries of a run, for some of its queries; None: for all, also those without an entry."""
+    # entries: (m,) mask of the entries; queries: (n,) mask of the queries.
+    query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
+    counts = np.bincount(query[entries], minlength=len(run))
+    ids = run.queries
+    if queries is not None:
+        ids, counts = ids.filter(pa.array(queries)), counts[queries]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return replace(run, queries=ids, offsets=offsets, indices=run.indices[entries], scores=run.scores[entries])
+
+
+def positions(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
+    """Return the (n,) position of each id in `among`, -1 for an unknown id."""
+    found: NDArray[np.int64] = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found

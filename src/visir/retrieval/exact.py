@@ -26,7 +26,7 @@ from visir.records import (
     strings,
     task_name,
 )
-from visir.retrieval.answers import check_depth, check_finite_scores
+from visir.retrieval.answers import check_depth, check_finite_scores, positions
 from visir.retrieval.kinds import form_of
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import TokenSide
@@ -346,9 +346,7 @@ def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int
     """Return the (n,) position of each id in `among`, -1 for an unknown id."""
     if ids.equals(among):  # the usual case: all queries of one task are all candidates of the other
         return np.arange(len(ids))
-    places = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False)
-    positions: NDArray[np.int64] = places.astype(np.int64)
-    return positions
+    return positions(ids, among)
 
 
 def _rows(embeddings: Vectors, ids: pa.StringArray | None) -> NDArray[np.int64]:

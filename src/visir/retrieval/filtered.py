@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records import Gallery, Run, SparseEmbeddings, Vectors, strings, task_name
-from visir.retrieval.answers import check_depth
+from visir.retrieval.answers import check_depth, part_of
 from visir.retrieval.exact import search
 from visir.retrieval.index import Index
 
@@ -136,21 +136,6 @@ def search_among(index: Index[Any], queries: Vectors, allowed: object, k: int = 
     return FilteredIndex(index, allowed).search(queries, k, **options)
 
 
-def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_]) -> Run:
-    """Return some entries of a run, for some of its queries."""
-    # entries: (m,) mask of the entries.
-    # queries: (n,) mask of the queries; those without an entry have an empty answer.
-    query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
-    counts = np.bincount(query[entries], minlength=len(run))[queries]
-    return replace(
-        run,
-        queries=run.queries.filter(pa.array(queries)),
-        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        indices=run.indices[entries],
-        scores=run.scores[entries],
-    )
-
-
 def _joined(runs: list[Run]) -> Run:
     """Join runs of one index over different queries, in order of query ids."""
     if len(runs) == 1:
@@ -167,7 +152,7 @@ def _joined(runs: list[Run]) -> Run:
 
 def _without_zeros(run: Run) -> Run:
     """Remove documents that share no term with the query, as every sparse index does."""
-    return part_of(run, run.scores > 0, np.ones(len(run), np.bool_))
+    return part_of(run, run.scores > 0)
 
 
 def _nothing(queries: Vectors, gallery: Gallery, k: int) -> Run:

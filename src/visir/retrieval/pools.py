@@ -24,6 +24,7 @@ from visir.records import (
     Ties,
     Vectors,
 )
+from visir.retrieval.answers import part_of, positions
 from visir.retrieval.exact import SearchResult, similarity_of
 from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
 from visir.retrieval.ranks import ranks_of
@@ -69,12 +70,9 @@ def search_pools(
 
 def in_pools(run: Run, pools: Pools) -> NDArray[np.bool_]:
     """Return (m,) whether each answer of a run is in the pool of its query."""
-    listed = pc.fill_null(pc.index_in(run.queries, pools.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    row = np.repeat(listed, np.diff(run.offsets))
+    row = np.repeat(positions(run.queries, pools.queries), np.diff(run.offsets))
     names = pools.documents.unique()
-    # int64: a row times the number of documents exceeds 32 bits soon.
-    place = pc.fill_null(pc.index_in(run.documents, names), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    column = place[run.indices]
+    column = positions(run.documents, names)[run.indices]
     pairs = pools.query_rows * len(names) + pc.index_in(pools.documents, names).to_numpy()
     inside: NDArray[np.bool_] = (row >= 0) & (column >= 0) & np.isin(row * len(names) + column, pairs)
     return inside
@@ -85,14 +83,7 @@ def within_pools(run: Run, pools: Pools) -> Run:
     inside = in_pools(run, pools)
     if not inside.any():
         raise RunError(f"run {run.name} ({run.task}): none of its answers is a candidate of its query.")
-    query = np.repeat(np.arange(len(run)), np.diff(run.offsets))[inside]
-    lengths = np.bincount(query, minlength=len(run))
-    return replace(
-        run,
-        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        indices=run.indices[inside],
-        scores=run.scores[inside],
-    )
+    return part_of(run, inside)
 
 
 def ranks_in_pools(run: Run, pools: Pools, qrels: Qrels, ties: Ties = "id") -> Ranks:
@@ -108,7 +99,7 @@ def ranks_in_pools(run: Run, pools: Pools, qrels: Qrels, ties: Ties = "id") -> R
 
 def _lengths(queries: pa.StringArray, offsets: NDArray[np.int64], wanted: pa.StringArray) -> NDArray[np.int64]:
     """(n,) how many entries each of the wanted queries has; 0 where it has none."""
-    row = pc.fill_null(pc.index_in(wanted, queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    row = positions(wanted, queries)
     return np.where(row < 0, 0, np.diff(offsets)[row])
 
 
@@ -211,9 +202,9 @@ def without_excluded(run: Run, task: Task, depth: int | None = None) -> Run:
         place = np.cumsum(left) - 1
         first = np.concatenate([[0], np.cumsum(left)])[run.offsets[:-1]]
         left &= place - first[row] < depth
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(row[left], minlength=len(run)))]).astype(np.int64)
-    shallower = run.depth - int(np.diff(run.offsets - offsets).max(initial=0)) if depth is None else depth
-    return replace(run, offsets=offsets, indices=run.indices[left], scores=run.scores[left], depth=max(shallower, 1))
+    part = part_of(run, left)
+    shallower = run.depth - int(np.diff(run.offsets - part.offsets).max(initial=0)) if depth is None else depth
+    return replace(part, depth=max(shallower, 1))
 
 
 def without_excluded_answers(result: SearchResult, task: Task, depth: int) -> SearchResult:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records import Qrels, Ranks, Run, Ties
+from visir.retrieval.answers import positions
 
 
 def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
@@ -42,7 +43,7 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
         >>> ranks_of(run, Qrels.of(["q", "q"], ["b", "c"])).ranks.tolist()  # c was not retrieved
         [2, 0]
     """
-    row = _codes(qrels.queries, run.queries)
+    row = positions(qrels.queries, run.queries)
     if (row < 0).all():
         raise RunError(
             f"run {run.name} ({run.task}): none of its {len(run):,} queries is judged by {qrels.name!r} "
@@ -53,7 +54,7 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
         )
     positive = qrels.grades > 0
     query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]
-    document = _codes(qrels.documents, run.documents)[positive]
+    document = positions(qrels.documents, run.documents)[positive]
     ranks = _lookup(run, row[query], document, _run_ranks(run, row, query, document, ties))
     order = np.lexsort((np.arange(len(ranks)), np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     answered = np.diff(run.offsets)[row[row >= 0]]
@@ -66,13 +67,6 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
         depth=None if whole else run.depth,
         gallery_size=run.gallery.size if run.gallery.is_known else None,
     )
-
-
-def _codes(ids: pa.StringArray, among: pa.StringArray) -> NDArray[np.int64]:
-    """Return the (n,) position of each id in `among`, -1 for an unknown id."""
-    positions = pc.fill_null(pc.index_in(ids, among), -1)
-    codes: NDArray[np.int64] = positions.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
 
 
 def _keys(run: Run) -> NDArray[np.int64]:

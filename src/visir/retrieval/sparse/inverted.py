@@ -21,7 +21,6 @@ from visir.retrieval.answers import MOST, Hits, check_depth, run_of
 from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
 from visir.retrieval.settings import searching, setting
 from visir.retrieval.sparse import kernels
-from visir.retrieval.sparse import kernels as layout
 from visir.retrieval.stored import StoredIndex
 from visir.threads import cores
 
@@ -90,21 +89,21 @@ class Lists:
             )
         vectors = (_plain(part.offsets), _plain(part.terms), _plain(part.values))
         frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
-        layout.count(*vectors[1:], frequency, maxima)
+        kernels.count(*vectors[1:], frequency, maxima)
         listed = np.flatnonzero(frequency).astype(np.int32)
         frequency, maxima, rows = frequency[listed], maxima[listed], _rows(listed, part.dimension)
         blocks = _blocks(len(part))
-        place = np.zeros((len(listed), blocks, layout.GRADES), np.int64)
+        place = np.zeros((len(listed), blocks, kernels.GRADES), np.int64)
         gap_starts = np.zeros(len(part) + 1, np.int64)
-        layout.count_grades(*vectors, rows, maxima, place, gap_starts)
-        levels = np.zeros((len(listed), blocks, layout.LEVELS), np.uint16)
-        postings = np.empty(layout.lay_out(place, levels), np.uint16)
+        kernels.count_grades(*vectors, rows, maxima, place, gap_starts)
+        levels = np.zeros((len(listed), blocks, kernels.LEVELS), np.uint16)
+        postings = np.empty(kernels.lay_out(place, levels), np.uint16)
         columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
         column_of = np.full(len(listed), -1, np.int32)
         column_of[columned] = np.arange(len(columned))
-        columns = np.zeros((len(columned), blocks * (layout.BLOCK + 1)), np.uint8)
+        columns = np.zeros((len(columned), blocks * (kernels.BLOCK + 1)), np.uint8)
         gaps = np.empty(gap_starts[-1], np.uint8)
-        layout.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
+        kernels.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
         return cls(
             listed, maxima, levels, postings, columned, columns, gap_starts, gaps, part.offsets, part.values,
             part.dimension,
@@ -113,20 +112,20 @@ class Lists:
     def terms(self, documents: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the terms of these documents, one after another."""
         terms = np.empty(int((self.offsets[documents + 1] - self.offsets[documents]).sum()), np.int32)
-        layout.decode(documents, self.gap_starts, self.gaps, self.listed, terms)
+        kernels.decode(documents, self.gap_starts, self.gaps, self.listed, terms)
         return terms
 
     def fault(self) -> str:
         """Return what does not fit in the arrays of a file, or nothing."""
         arguments = (self.offsets, self.gap_starts, self.gaps, len(self.listed))
         blocks, end = _blocks(len(self.offsets) - 1), int(self.levels[:, :, -1].sum(dtype=np.int64))
-        if self.levels.shape != (len(self.listed), blocks, layout.LEVELS) or end != len(self.postings):
+        if self.levels.shape != (len(self.listed), blocks, kernels.LEVELS) or end != len(self.postings):
             return f"lists of {end} postings in {len(self.postings)}"
         if (self.levels[:, :, :-1] > self.levels[:, :, 1:]).any() or len(self.maxima) != len(self.listed):
             return "levels out of order"
-        if self.columns.shape != (len(self.columned), blocks * (layout.BLOCK + 1)):
+        if self.columns.shape != (len(self.columned), blocks * (kernels.BLOCK + 1)):
             return "columns of another size"
-        if len(self.gap_starts) != len(self.offsets) or layout.first_fault(*arguments) >= 0:
+        if len(self.gap_starts) != len(self.offsets) or kernels.first_fault(*arguments) >= 0:
             return "terms of another number than weights"
         return ""
 
@@ -140,7 +139,7 @@ class Lists:
         try:
             return self._rooms.pop()
         except IndexError:
-            width, terms = _blocks(len(self.offsets) - 1) * (layout.BLOCK + 1), len(self.listed)
+            width, terms = _blocks(len(self.offsets) - 1) * (kernels.BLOCK + 1), len(self.listed)
             return (
                 np.zeros(width, np.uint16), np.empty(width // kernels.STRIPES, np.uint16), np.empty(width, np.int64),
                 np.empty(width + 1, np.uint64), (np.zeros(terms, np.float64), np.empty(terms + 1, np.uint32)),
@@ -228,7 +227,7 @@ def lists_of(part: SparseEmbeddings) -> Lists:
 
 
 def _blocks(documents: int) -> int:
-    return max(1, -(-documents // layout.BLOCK))
+    return max(1, -(-documents // kernels.BLOCK))
 
 
 def _rows(listed: NDArray[np.int32], dimension: int) -> NDArray[np.int32]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,41 +20,8 @@ from visir.retrieval.text import kernels
 OWN = ("plural", "none")
 """Ways to make terms that need no package."""
 STOP_WORDS = frozenset(
-    (
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "for",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "such",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "was",
-        "will",
-        "with",
-    )
+    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "  # noqa: SIM905
+    "to was will with".split()
 )
 """The 33 English stop words of Lucene."""
 _WORD = re.compile(r"[^\W_]+")
@@ -118,7 +84,9 @@ class Language:
             return singular
         if self.name == "none":
             return str
-        snowball = _snowball()
+        require("snowballstemmer", extra="products", purpose="stemming by language (plural and none need no package)")
+        import snowballstemmer as snowball
+
         if self.name not in snowball.algorithms():
             known = (*OWN, *snowball.algorithms())
             raise ConfigurationError(
@@ -126,13 +94,6 @@ class Language:
             )
         stem: Callable[[str], str] = snowball.stemmer(self.name).stemWord
         return stem
-
-
-def _snowball() -> Any:
-    require("snowballstemmer", extra="products", purpose="stemming by language (plural and none need no package)")
-    import snowballstemmer
-
-    return snowballstemmer
 
 
 # Synonyms from a file: words and phrases that mean the same.
