@@ -165,7 +165,7 @@ def test_an_index_keeps_its_vectors_on_the_device_where_they_fit(room: int, monk
     expected = index.search(queries, 20)
     for _ in range(2):
         assert same_run(index.search(queries, 20, device="cpu"), expected)
-    sides = index._state.built.values()
+    sides = index._state.rows.prepared.values()
     assert sides and all(bool(side.on_devices) == (room > 0) for side in sides)
     always = FlatIndex.build(documents, device="cpu")
     assert always.settings.device == "cpu" and len(always.search(queries, 20)) == 30

@@ -90,6 +90,7 @@ class _Task:
         query_ids = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
         if len(query_ids) == 0:
             raise RunError(f"{task} search: there is no query.", hint="is the split, or the filter, right?")
+        check_depth(how.depth, "depth")
         return cls(task, queries, candidates, query_ids, gallery, qrels, how)
 
     @cached_property
@@ -101,48 +102,41 @@ class _Task:
         query = np.repeat(np.arange(len(self.qrels)), np.diff(self.qrels.offsets))
         return query[positive], _places(self.qrels.documents, self.gallery.ids)[positive], self.qrels.grades[positive]
 
-    def asked(self, row_ids: pa.StringArray) -> SearchState:
+    def sides(self, query_ids: pa.StringArray) -> tuple[Any, Any]:
+        """Both sides, of one form: the queries of these ids, in order, and the gallery."""
+        queries, candidates, gallery_ids = self.queries, self.candidates, self.gallery.ids
+        rows, columns = _rows(queries, query_ids), _rows(candidates, gallery_ids)
+        if isinstance(queries, SparseEmbeddings) and isinstance(candidates, SparseEmbeddings):
+            if self.how.device:
+                raise EmbeddingError(
+                    f"sparse vectors (by {queries.encoder.name}) are searched on the cores; the device "
+                    f"{self.how.device!r} was named.",
+                    hint="leave the device out",
+                    code="sparse-vectors-searched-cores",
+                )
+            sparse.check_same_vocabulary(queries, candidates)
+            return sparse.SparseSide(queries, rows), sparse.SparseSide(candidates, columns)
+        if isinstance(queries, MultiVectorEmbeddings) and isinstance(candidates, MultiVectorEmbeddings):
+            check_same_dimension(queries, candidates)
+            return TokenSide(queries, rows), TokenSide(candidates, columns)
+        assert isinstance(queries, Embeddings) and isinstance(candidates, Embeddings), "similarity_of refuses a mixture"
+        check_same_dimension(queries, candidates)
+        return Side(queries, rows, self.how.similarity), Side(candidates, columns, self.how.similarity)
+
+    def state(self, queries: Any, candidates: Any, row_ids: pa.StringArray) -> SearchState:
         """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
-        check_depth(self.how.depth, "depth")
         query, document, _ = self.positives
         inside = document >= 0
         counts = np.bincount(query[inside], minlength=len(self.query_ids))
         # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        depth = min(self.how.depth, self.gallery.size)
-        return SearchState(_places(row_ids, self.query_ids), offsets, document[inside], depth)
+        asked = _places(row_ids, self.query_ids), offsets, document[inside]
+        return SearchState(queries, candidates, min(self.how.depth, self.gallery.size), self.how.ties, asked)
 
     def alone(self) -> SearchResult:
         """Search this task alone."""
-        state, queries, candidates = self.asked(self.query_ids), self.queries, self.candidates
-        if isinstance(queries, MultiVectorEmbeddings) and isinstance(candidates, MultiVectorEmbeddings):
-            check_same_dimension(queries, candidates)
-            left = TokenSide(queries, _rows(queries, self.query_ids))
-            right = TokenSide(candidates, _rows(candidates, self.gallery.ids))
-            return self.result(state, scan_tokens(left, right, state, self.how.ties, self.how.device))
-        (answers,) = self.scan(self.query_ids, state, None)
-        return self.result(state, answers)
-
-    def scan(self, row_ids: Any, forward: SearchState, backward: SearchState | None) -> list[Answers]:
-        """Scan both sides, dense or sparse."""
-        rows, columns, column_ids, device = self.queries, self.candidates, self.gallery.ids, self.how.device
-        if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
-            if device:
-                raise EmbeddingError(
-                    f"sparse vectors (by {rows.encoder.name}) are searched on the cores; the device {device!r} was "
-                    "named.",
-                    hint="leave the device out",
-                    code="sparse-vectors-searched-cores",
-                )
-            sparse.check_same_vocabulary(rows, columns)
-            down = sparse.SparseSide(rows, _rows(rows, row_ids))
-            across = sparse.SparseSide(columns, _rows(columns, column_ids))
-            return sparse.scan(down, across, forward, backward, self.how.ties)
-        assert isinstance(rows, Embeddings) and isinstance(columns, Embeddings), "similarity_of refuses a mixture"
-        check_same_dimension(rows, columns)
-        left = Side(rows, _rows(rows, row_ids), self.how.similarity)
-        right = Side(columns, _rows(columns, column_ids), self.how.similarity)
-        return scan_on(device, left, right, forward, backward, self.how.ties)
+        state = self.state(*self.sides(self.query_ids), self.query_ids)
+        return self.result(state, _scan([state], self.how.device)[0])
 
     def result(self, state: SearchState, answers: Answers) -> SearchResult:
         """The run, and with judgements the ranks."""
@@ -292,8 +286,10 @@ def search_both(
     shared = _within(t2i.query_ids, i2t.gallery.ids) and _within(i2t.query_ids, t2i.gallery.ids)
     if similarity == "maxsim" or not shared:
         return {"i2t": i2t.alone(), "t2i": t2i.alone()}
-    forward, backward = t2i.asked(i2t.gallery.ids), i2t.asked(t2i.gallery.ids)
-    to_images, to_texts = t2i.scan(i2t.gallery.ids, forward, backward)
+    of_texts, of_images = t2i.sides(i2t.gallery.ids)
+    forward = t2i.state(of_texts, of_images, i2t.gallery.ids)
+    backward = i2t.state(of_images, of_texts, t2i.gallery.ids)
+    to_images, to_texts = _scan([forward, backward], device)
     return {"i2t": i2t.result(backward, to_texts), "t2i": t2i.result(forward, to_images)}
 
 
@@ -340,6 +336,13 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
             code="sparse-vectors-scored-dot",
         )
     return "dot"
+
+
+def _scan(states: list[SearchState], device: str | None) -> list[Answers]:
+    """Scan both sides, whatever their form."""
+    if isinstance(states[0].queries, TokenSide):
+        return [scan_tokens(state, device) for state in states]
+    return sparse.scan(states) if isinstance(states[0].queries, sparse.SparseSide) else scan_on(device, states)
 
 
 def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,106 +75,102 @@ SMALL = 2**19
 TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2, "trec": kernels.LARGER_ID}
 
 
-class SearchState:
-    """The queries of one task, their positives, and the best candidates so far."""
-
-    def __init__(
-        self,
-        query_of: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        documents: NDArray[np.int64],
-        depth: int,
-        width: int | None = None,
-    ) -> None:
-        queries = len(offsets) - 1
-        self.query_of, self.offsets, self.documents, self.depth = query_of, offsets, documents, depth
-        self.row_of = np.empty(queries, np.int64)
-        self.row_of[query_of[query_of >= 0]] = np.flatnonzero(query_of >= 0)
-        # A little more than wanted: candidates that are too close to the last one are kept and scored exactly.
-        self.keys = np.empty((queries, width or depth + 16 + depth // 8), np.uint64)
-        self.fill = np.zeros(queries, np.int64)
-        self.floor = np.full(queries, -np.inf, np.float32)
-        self.crowded = np.zeros(queries, np.bool_)
-        self.better = np.zeros(len(documents), np.int64)
-        self.known = np.empty(len(documents), np.float32)
-
-    def __len__(self) -> int:
-        return len(self.row_of)
-
-    def look(
-        self,
-        kernel: Callable[..., Any],
-        tile: NDArray[np.float32],
-        part: tuple[int, int],
-        queries: NDArray[np.float32],
-        first_query: int,
-        candidates: NDArray[np.float32],
-        first_candidate: int,
-        slacks: Slacks,
-        ties: Ties,
-    ) -> int:
-        """Scan a part of a block of approximate scores with a kernel."""
-        query_of_row = self.query_of[first_query : first_query + len(queries)]
-        looked: int = kernel(
-            tile, *part, queries, query_of_row, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
-            self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, TIES[ties],
-        )  # fmt: skip
-        return looked
-
-
+Matrix = NDArray[np.float32]
+Block = tuple[Matrix, int]
+"""Vectors, and the position of the first of them."""
+Asked = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""The query of each row of the queries' side (-1: none), where the positives of each query start, and where they are
+among the candidates."""
 Slacks = tuple[np.float32, np.float32]
 """The largest error of the approximate scores: in any block, and in this block."""
 Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
 """(queries, depth) positions of candidates and their scores, best first."""
 
 
-def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties) -> list[Answers]:
-    """Score every row of one side with every row of the other, once."""
+class SearchState:
+    """One task of a search: its sides, positives, and the best candidates so far."""
+
+    def __init__(
+        self, queries: Any, candidates: Any, depth: int, ties: Ties = "id", asked: Asked | None = None, width: int = 0
+    ) -> None:
+        if asked is None:  # every row is a query, and nothing is judged
+            asked = np.arange(len(queries)), np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64)
+        self.queries, self.candidates, self.depth, self.ties = queries, candidates, depth, ties
+        self.query_of, self.offsets, self.documents = asked
+        n = len(self.offsets) - 1
+        self.row_of = np.empty(n, np.int64)
+        self.row_of[self.query_of[self.query_of >= 0]] = np.flatnonzero(self.query_of >= 0)
+        # A little more than wanted: candidates that are too close to the last one are kept and scored exactly.
+        self.keys = np.empty((n, width or depth + 16 + depth // 8), np.uint64)
+        self.fill = np.zeros(n, np.int64)
+        self.floor = np.full(n, -np.inf, np.float32)
+        self.crowded = np.zeros(n, np.bool_)
+        self.better = np.zeros(len(self.documents), np.int64)
+        self.known = np.empty(len(self.documents), np.float32)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The row of the query of each positive."""
+        return np.repeat(self.row_of, np.diff(self.offsets))
+
+    @property
+    def positives(self) -> tuple[Any, ...]:
+        """What kernels count by."""
+        return self.offsets, self.documents, self.known, self.better, TIES[self.ties]
+
+    def look(
+        self, kernel: Any, tile: Matrix, share: tuple[int, int], asking: Block, others: Block, slacks: Slacks
+    ) -> int:
+        """Scan a share of a block of approximate scores with a kernel."""
+        query_of_row = self.query_of[asking[1] : asking[1] + len(asking[0])]
+        looked: int = kernel(
+            tile, *share, asking[0], query_of_row, *slacks, *others, self.depth, self.keys, self.fill,
+            self.floor, self.crowded, *self.positives,
+        )  # fmt: skip
+        return looked
+
+
+def scan(states: Sequence[SearchState]) -> list[Answers]:
+    """Score every query with every candidate; where there is a second task, whose sides are those of the first the
+    other way round, for both at once."""
     # Memory: one block of scores, one block of vectors of each side that is not in memory, and the answers.
+    rows, columns = states[0].queries, states[0].candidates
     lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
     single, double = np.float32(slack_of_product(dimension, lengths)), np.float32(slack_of_double(dimension, lengths))
     width = min(WIDTH, len(columns))
-    only_answers = backward is None and len(forward.documents) == 0
+    only_answers = len(states) == 1 and len(states[0].documents) == 0
     if len(rows) <= FEW_ROWS and only_answers and columns.stride >= len(columns):  # in memory: fewer and wider blocks
         width = min(max(WIDTH, TILE // len(rows)), len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
     buffer = np.empty(height * width, np.float32)
-    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
     precise = False
     with Progress("searching", len(rows) * len(columns), "scores") as advance, one_blas_thread():
-        for state, queries, candidates in both:
-            state.known[:] = score_places(
-                queries, np.repeat(state.row_of, np.diff(state.offsets)), candidates, state.documents
-            )
+        for state in states:
+            state.known[:] = score_places(state.queries, state.owners, state.candidates, state.documents)
         for left in range(0, len(columns), width):
             across = columns.block(left, min(left + width, len(columns)))
             for top in range(0, len(rows), height):
                 down = rows.block(top, min(top + height, len(rows)))
                 tile = buffer[: len(down) * len(across)].reshape(len(down), len(across))
                 slacks = (single, double if precise else single)
-                looked = _look(tile, down, top, across, left, forward, backward, slacks, ties, precise)
+                looked = _look(tile, (down, top), (across, left), states, slacks, precise)
                 # With close scores (a model after little training) and many positives, use double precision: it costs
                 # twice as much, and leaves almost no near-equal scores.
                 precise = precise or looked > tile.size * dimension // 4
                 advance(tile.size)
-        return [exact_answers(state, queries, candidates) for state, queries, candidates in both]
+        return [exact_answers(state) for state in states]
 
 
 def _look(
-    tile: NDArray[np.float32],
-    down: NDArray[np.float32],
-    top: int,
-    across: NDArray[np.float32],
-    left: int,
-    forward: SearchState,
-    backward: SearchState | None,
-    slacks: Slacks,
-    ties: Ties,
-    precise: bool,
+    tile: Matrix, below: Block, beside: Block, states: Sequence[SearchState], slacks: Slacks, precise: bool
 ) -> int:
     """Fill a block with approximate scores; every core scans its share of the rows, then of the columns."""
     looked: list[int] = []
+    down, across = below[0], beside[0]
     few = len(down) <= FEW_ROWS and not precise
     right = across.astype(np.float64).T if precise else across.T
 
@@ -190,17 +186,16 @@ def _look(
                 tile[a:b] = down[a:b].astype(np.float64) @ right
         elif not few:
             np.matmul(down[start:stop], right, out=tile[start:stop])
-        looked.append(forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slacks, ties))
+        looked.append(states[0].look(kernels.scan_rows, tile, (start, stop), below, beside, slacks))
 
     def down_columns(part: Share) -> None:
-        assert backward is not None, "columns are queries of the backward task"
         share = piece(len(across), part)
-        looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
+        looked.append(states[1].look(kernels.scan_columns, tile, share, beside, below, slacks))
 
     if few:
         spread(multiply, len(across))
     spread(across_rows, len(down))
-    if backward is not None:
+    if len(states) > 1:
         spread(down_columns, len(across))
     return sum(looked)
 
@@ -219,8 +214,9 @@ def _multiply_few(rows: NDArray[np.float32], columns: NDArray[np.float32], out: 
         out[:, left : left + width] = (columns[left : left + width] @ rows.T).T
 
 
-def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
+def exact_answers(state: SearchState) -> Answers:
     """Score the kept candidates exactly, and put them in order."""
+    queries, candidates = state.queries, state.candidates
     for first in range(0, len(candidates), step := candidates.stride):
         block = candidates.block(first, min(first + step, len(candidates)))
         for start in range(0, len(state), queries.stride):
@@ -231,7 +227,7 @@ def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answer
                 kernels.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
 
             spread(share, len(places))
-    _answer_crowded(state, queries, candidates)
+    _answer_crowded(state)
     indices = np.empty((len(state), state.depth), np.int32)
     scores = np.empty((len(state), state.depth), np.float32)
     spread(
@@ -241,13 +237,14 @@ def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answer
     return indices, scores
 
 
-def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None:
+def _answer_crowded(state: SearchState) -> None:
     """Search again, in double precision, for queries with more near-equal scores than fit into `keys`."""
     # This happens with hundreds of copies, or with a collapsed encoder. Double precision decides almost all of them.
     crowded = np.flatnonzero(state.crowded)
     if len(crowded) == 0:
         return
     state.fill[crowded] = 0
+    queries, candidates = state.queries, state.candidates
     slack = slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
     for first in range(0, len(candidates), BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
@@ -282,9 +279,8 @@ def slack_of_double(dimension: int, lengths: float) -> float:
     return slack_of_product(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths
 
 
-# The exact dense scan on a device of torch: products and selection there, exact scores on the cores.
-
-# The ranks of positives, counted on a device of torch; pairs that are too close to tell are scored on the cores.
+# The exact dense scan on a device of torch: products and selection there, exact scores on the cores. The ranks of
+# positives are counted there too; pairs that are too close to tell are scored on the cores.
 
 COMPARED = 2**24
 """Scores that are compared with those of positives at once."""
@@ -295,16 +291,8 @@ MANY = 256
 class DeviceRanks:
     """How many candidates stand before each positive of some queries."""
 
-    def __init__(
-        self,
-        on: TorchDevice,
-        state: SearchState,
-        queries: Side,
-        candidates: Side,
-        span: tuple[int, int],
-        ties: Ties,
-    ) -> None:
-        self.torch, self.state, self.queries, self.candidates, self.ties = on.torch, state, queries, candidates, ties
+    def __init__(self, on: TorchDevice, state: SearchState, span: tuple[int, int]) -> None:
+        self.torch, self.state, self.ties = on.torch, state, state.ties
         self.offsets = state.offsets[span[0] : span[1] + 1]
         self.begin, end = int(self.offsets[0]), int(self.offsets[-1])
         self.query = np.repeat(np.arange(*span), np.diff(self.offsets))
@@ -341,11 +329,8 @@ class DeviceRanks:
         """Score candidates exactly, and count those that stand before a positive."""
         state = self.state
         query = self.query[positive - self.begin]
-        scores, known = (
-            score_places(self.queries, state.row_of[query], self.candidates, document),
-            state.known[positive],
-        )
-        own = state.documents[positive]
+        scores = score_places(state.queries, state.row_of[query], state.candidates, document)
+        known, own = state.known[positive], state.documents[positive]
         before = document > own if self.ties == "trec" else document < own
         if self.ties in ("pessimistic", "optimistic"):
             before = np.where(self._is_positive(query, document), before, self.ties == "pessimistic")
@@ -354,7 +339,7 @@ class DeviceRanks:
 
     def _is_positive(self, query: NDArray[np.int64], document: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each document is a positive of the query."""
-        width = len(self.candidates)
+        width = len(self.state.candidates)
         own = self.state.documents[self.begin : self.begin + len(self.query)]
         wanted, positives = query * width + document, self.query * width + own  # both ascend, as those of the state do
         place = np.minimum(np.searchsorted(positives, wanted), len(positives) - 1)
@@ -374,40 +359,28 @@ DEEPEST = 2**12
 """Candidates that are kept at most, unless more are wanted; queries with more are searched on the cores."""
 
 
-def scan_on_device(
-    device: str, rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties
-) -> list[Answers]:
-    """Score every row of one side with every row of the other, and the other way round for a second task."""
+def scan_on_device(device: str, states: Sequence[SearchState]) -> list[Answers]:
+    """Score every query with every candidate, for one task after another."""
     # Memory of the device: vectors that fit into half of what is free stay there as long as their side is held, others
     # are moved block by block; a block of scores; the queries and their best candidates, group by group.
     on = TorchDevice(device)
-    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
-    total = sum(len(state) * len(candidates) for state, _, candidates in both)
+    total = sum(len(state) * len(state.candidates) for state in states)
     with Progress("searching", total, "scores") as advance, on.running():
-        for state, queries, candidates in both:
-            owners = np.repeat(state.row_of, np.diff(state.offsets))
-            state.known[:] = score_places(queries, owners, candidates, state.documents)
-        return [_search(on, state, queries, candidates, ties, advance) for state, queries, candidates in both]
+        for state in states:
+            state.known[:] = score_places(state.queries, state.owners, state.candidates, state.documents)
+        return [_search(on, state, advance) for state in states]
 
 
-def _search(
-    on: TorchDevice,
-    state: SearchState,
-    queries: Side,
-    candidates: Side,
-    ties: Ties,
-    advance: Callable[[int], None],
-    *,
-    precise: bool = False,
-) -> Answers:
+def _search(on: TorchDevice, state: SearchState, advance: Callable[[int], None], *, precise: bool = False) -> Answers:
     """The answers of one task; queries whose last candidates are too close to tell are searched again, deeper."""
+    candidates = state.candidates
     width = min(state.keys.shape[1], len(candidates))
     each = 4 * candidates.embeddings.dimension + 12 * width
     size = max(QUERIES // each, 1)
     undecided = []
     for start in range(0, len(state), size):
         stop = min(start + size, len(state))
-        group = _Group(on, state, queries, candidates, (start, stop), ties, precise)
+        group = _Group(on, state, (start, stop), precise)
         for first, block in _blocks(on, candidates):
             group.look(block, first)
             advance((stop - start) * len(block))
@@ -417,13 +390,13 @@ def _search(
     if len(again) and deeper > DEEPEST:
         state.crowded[again] = True
         again = again[:0]
-    indices, scores = exact_answers(state, queries, candidates)
+    indices, scores = exact_answers(state)
     if len(again):
         query_of = np.full(len(state.query_of), -1, np.int64)
         query_of[state.row_of[again]] = np.arange(len(again))
-        none = np.zeros(len(again) + 1, np.int64)
-        some = SearchState(query_of, none, np.empty(0, np.int64), state.depth, deeper)
-        indices[again], scores[again] = _search(on, some, queries, candidates, ties, lambda _: None, precise=True)
+        asked = query_of, np.zeros(len(again) + 1, np.int64), np.empty(0, np.int64)
+        some = SearchState(state.queries, candidates, state.depth, state.ties, asked, deeper)
+        indices[again], scores[again] = _search(on, some, lambda _: None, precise=True)
     return indices, scores
 
 
@@ -444,17 +417,9 @@ def _blocks(on: TorchDevice, side: Side) -> Iterator[tuple[int, Any]]:
 class _Group:
     """Queries that are on the device together, with their best candidates so far."""
 
-    def __init__(
-        self,
-        on: TorchDevice,
-        state: SearchState,
-        queries: Side,
-        candidates: Side,
-        span: tuple[int, int],
-        ties: Ties,
-        precise: bool,
-    ) -> None:
+    def __init__(self, on: TorchDevice, state: SearchState, span: tuple[int, int], precise: bool) -> None:
         self.torch, self.state, self.span, self.precise = on.torch, state, span, precise
+        queries, candidates = state.queries, state.candidates
         lengths, dimension = queries.longest * candidates.longest, candidates.embeddings.dimension
         self.single = np.float32(slack_of_product(dimension, lengths))
         self.double = np.float32(slack_of_double(dimension, lengths))
@@ -465,7 +430,7 @@ class _Group:
         self.values = self.torch.full((len(places), width), -np.inf, device=on.device)
         self.places = self.torch.zeros((len(places), width), dtype=self.torch.int64, device=on.device)
         self.complete = width == len(candidates)
-        self.ranks = DeviceRanks(on, state, queries, candidates, span, ties)
+        self.ranks = DeviceRanks(on, state, span)
 
     def look(self, block: Any, first: int) -> None:
         """Compare all queries with a block of candidates, the first of which has the position `first`."""
@@ -505,13 +470,9 @@ class _Group:
         return np.flatnonzero(undecided)
 
 
-def scan_on(
-    device: str | None, rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties
-) -> list[Answers]:
-    """Score every row of one side with every row of the other; see `visir.retrieval.scan.scan`."""
-    if device:
-        return scan_on_device(device, rows, columns, forward, backward, ties)
-    return scan(rows, columns, forward, backward, ties)
+def scan_on(device: str | None, states: Sequence[SearchState]) -> list[Answers]:
+    """Score every query with every candidate, on the cores or on a device."""
+    return scan_on_device(device, states) if device else scan(states)
 
 
 def best_of(queries: Side, documents: Side, depth: int, device: str | None = None) -> Answers:
@@ -522,6 +483,4 @@ def best_of(queries: Side, documents: Side, depth: int, device: str | None = Non
         TorchDevice(device)  # the same error for few vectors as for many
     if not pays(len(queries) * len(documents) * documents.embeddings.dimension):
         return few.best(queries.block(0, len(queries)), documents.block(0, len(documents)), depth)
-    none = np.zeros(len(queries) + 1, np.int64)
-    state = SearchState(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
-    return scan_on(device, queries, documents, state, None, "id")[0]
+    return scan_on(device, [SearchState(queries, documents, depth)])[0]

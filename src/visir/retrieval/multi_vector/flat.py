@@ -227,11 +227,7 @@ def _check_unit(documents: MultiVectorEmbeddings) -> None:
 
 
 def scan_parts(
-    rows: Rows[MultiVectorEmbeddings],
-    queries: MultiVectorEmbeddings,
-    chosen: NDArray[np.int64],
-    k: int,
-    device: str = "",
+    rows: Rows[MultiVectorEmbeddings], queries: MultiVectorEmbeddings, chosen: NDArray[np.int64], k: int, device: str
 ) -> Hits:
     """Return the best `k` documents of some queries, part by part: the score of a pair is the same in every part."""
     asking = TokenSide(queries, chosen)
@@ -242,9 +238,8 @@ def scan_parts(
             continue
         if part not in rows.prepared:
             rows.prepared[part] = TokenSide(rows.parts[part], places)
-        depth, none = min(k, len(places)), np.zeros(len(chosen) + 1, np.int64)
-        state = SearchState(np.arange(len(chosen)), none, np.empty(0, np.int64), depth)
-        indices, scores = scan_tokens(asking, rows.prepared[part], state, "id", device or None)
+        depth = min(k, len(places))
+        indices, scores = scan_tokens(SearchState(asking, rows.prepared[part], depth), device or None)
         row = places[indices.ravel()] + rows.starts[part]
         hits.append(Hits(np.repeat(chosen, depth), rows.places[row], scores.ravel()))
     return Hits.joined(hits)

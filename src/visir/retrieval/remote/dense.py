@@ -167,7 +167,6 @@ class RemoteSparseIndex(RemoteIndex[SparseEmbeddings]):
 
     form = SPARSE
     space = "sparse"
-    vector_form = "sparse"
 
     @classmethod
     def _size(cls, documents: SparseEmbeddings) -> int:
@@ -248,7 +247,6 @@ class QdrantMultiIndex(RemoteIndex[MultiVectorEmbeddings]):
     form = MULTI
     settings_type = SeveralSettings
     space = "multi-vector"
-    vector_form = "multi-vector"
     _falls_short = True  # among many equal vectors most are out of a graph's reach
 
     @classmethod

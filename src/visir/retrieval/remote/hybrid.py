@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 
 from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest
-from visir.records import (
-    Embeddings,
-    EncoderCard,
-    Run,
-    SparseEmbeddings,
-    modality_of,
-)
+from visir.records import Embeddings, Run, SparseEmbeddings
 from visir.retrieval.answers import Hits, check_depth, run_of
 from visir.retrieval.remote.addresses import name_address
 from visir.retrieval.remote.dense import (
@@ -93,7 +87,7 @@ class HybridCollection:
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
-        self._dense, self._sparse = storage.state.own
+        self._dense, self._sparse = storage.state.own["dense"], storage.state.own["sparse"]
 
     @classmethod
     def build(
@@ -112,7 +106,6 @@ class HybridCollection:
         if settings.url:
             name_address(settings.url, getattr(settings, "grpc", 0))
         _check(dense, sparse, settings, ENGINES[engine])
-        like = dense.select([]), sparse.select([])
         facts = {
             "kind": engine + _ENDING,
             "modality": dense.modality,
@@ -120,20 +113,14 @@ class HybridCollection:
             "sparse encoder": sparse.encoder.to_dict(),
         }
 
-        def write_space(folder: Path) -> None:
-            DENSE.write(like[0], folder / "dense")
-            SPARSE.write(like[1], folder / "sparse")
-
         storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,
             settings,
             [Space("dense", dense.dimension), Space("sparse", sparse.dimension, "sparse")],
+            lambda: {"dense": dense.select([]), "sparse": sparse.select([])},
             dense.ids,
-            [*(f"dense/{name}" for name in DENSE.files), *(f"sparse/{name}" for name in SPARSE.files)],
             lambda: _batches(dense, sparse, settings),
-            write_space,
-            _read_space,
         )
         return cls(storage)
 
@@ -148,7 +135,7 @@ class HybridCollection:
                 hint="visir.retrieval.open_index reads it",
                 code="holds-index-kind-no",
             )
-        return cls(RemoteStorage.load(folder, ENGINES[kind.removesuffix(_ENDING)].settings_type, _read_space))
+        return cls(RemoteStorage.load(folder, ENGINES[kind.removesuffix(_ENDING)].settings_type, "dense", "sparse"))
 
     def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
         """Add documents; as `Index.add`."""
@@ -226,16 +213,6 @@ class HybridCollection:
         by = (ordered.modality, ordered.encoder)
         documents, hits_of_all = answers.finish(Hits.joined(hits))
         return run_of(hits_of_all, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
-
-
-def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
-    """No vectors, of the two spaces."""
-    return (
-        DENSE.read(path / "dense", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["encoder"])),
-        SPARSE.read(
-            path / "sparse", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["sparse encoder"])
-        ),
-    )
 
 
 def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: Any) -> Iterator[list[Point]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,8 +17,8 @@ from visir.errors import EmbeddingError, RunError
 from visir.records import EncoderCard, Gallery, Run, VectorForm, strings
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.index import Index, IndexInfo
-from visir.retrieval.remote.engine import Nearest, Point, RemoteEngine, Space, Vector
-from visir.retrieval.remote.storage import Documents, RemoteState, RemoteStorage, WriteSpace
+from visir.retrieval.remote.engine import Nearest, Point, RemoteEngine, Vector
+from visir.retrieval.remote.storage import Keep, RemoteState, RemoteStorage
 from visir.retrieval.rows import Form, Vectors, check_fits_index, not_indexed, places_of
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.vectors import in_order
@@ -49,13 +49,12 @@ class RemoteIndex(Index[Vectors]):
 
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
-    space: ClassVar[str]
-    vector_form: ClassVar[VectorForm] = "dense"
+    space: ClassVar[VectorForm]
     exact = False
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
-        self._like: Vectors = storage.state.own.select([])
+        self._like: Vectors = storage.state.own[self.space].select([])
         """No vectors, of the space and encoder of those in the index."""
 
     @property
@@ -85,23 +84,20 @@ class RemoteIndex(Index[Vectors]):
     def _built(cls, documents: Vectors, folder: Path | None, settings: Any, sending: Any) -> Self:
         """A new index; its vectors are sent as an index of the settings `sending` sends them."""
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
-        space = Space(cls.space, documents.dimension, cls.vector_form)
         storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,
             settings,
-            [space],
+            [Space(cls.space, documents.dimension, cls.space)],
+            lambda: {cls.space: documents.select([]) if settings.url else cls._sent(documents, settings)},
             documents.ids,
-            cls.form.files,
             lambda: cls._batches(documents, sending),
-            lambda path: cls.form.write(documents.select([]) if settings.url else cls._sent(documents, settings), path),
-            cls._read,
         )
         return cls(storage)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls._read))
+        return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls.space))
 
     def save(self, folder: Path) -> None:
         # Of an index on a server, the copy has a collection of its own.
@@ -177,7 +173,7 @@ class RemoteIndex(Index[Vectors]):
         wanted = strings(ids)
         if not self.settings.url:
             places_of(wanted, self.ids)
-            held: Vectors = state.own.select(wanted)
+            held: Vectors = state.own[self.space].select(wanted)
             return held
         there: dict[str, Vector | None] = {}
         step = max(1, VALUES // max(self._width(), 1))
@@ -223,24 +219,19 @@ class RemoteIndex(Index[Vectors]):
     ) -> NDArray[np.float32]:
         """(p,) the score of each pair of a query (its row) and a row of `held`, of `_arrays`."""
 
-    @classmethod
-    def _read(cls, path: Path, manifest: Mapping[str, Any]) -> Vectors:
-        vectors: Vectors = cls.form.read(path, manifest["modality"], EncoderCard.from_dict(manifest["encoder"]))
-        return vectors
-
-    def _kept_vectors(self, added: Vectors | None) -> WriteSpace | None:
-        """How the copy of the vectors is written after documents were added or deleted; None on a server."""
+    def _kept_vectors(self, added: Vectors | None) -> Keep | None:
+        """The copy of the vectors after documents were added or deleted; None on a server."""
         if self.settings.url:
             return None
 
-        def write(documents: Documents, path: Path) -> None:
-            own = self._storage.state.own
+        def kept(ids: pa.StringArray) -> Vectors:
+            own: Vectors = self._storage.state.own[self.space]
             if added is not None:
                 some = [own, self._sent(added, self.settings)]
                 own = self.form.join(some, pa.concat_arrays([part.ids for part in some]))
-            self.form.write(own.select(documents.ids), path)
+            return own.select(ids)
 
-        return write
+        return kept
 
     def _width(self) -> int:
         """Numbers in a vector, about."""
@@ -275,7 +266,7 @@ class RemoteIndex(Index[Vectors]):
         among = None if allowed is None else allowed.to_pylist()
         whole = self._compares_all(settings) or (allowed is not None and len(allowed) <= SCANNED)
         results = state.documents.begin_search()
-        engine, own = state.engine, None if self.settings.url else self._arrays(state.own)
+        engine, own = state.engine, None if self.settings.url else self._arrays(state.own[self.space])
         step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
         hits = []
         for first in range(0, len(queries), step):

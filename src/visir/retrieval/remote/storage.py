@@ -24,7 +24,7 @@ from visir.errors import ConfigurationError, EmbeddingError, require
 from visir.files import next_data
 from visir.parquet import read_table
 from visir.progress import Progress
-from visir.records import Gallery, Modality, modality_of, strings
+from visir.records import EncoderCard, Gallery, Modality, VectorForm, modality_of, strings
 from visir.retrieval.answers import Hits
 from visir.retrieval.remote.engine import (
     ID,
@@ -42,7 +42,17 @@ from visir.retrieval.remote.engine import (
     vector_of,
 )
 from visir.retrieval.remote.settings import Server, family_of, name_collection
-from visir.retrieval.rows import already_indexed, bisected, check_not_indexed, not_indexed, places_of
+from visir.retrieval.rows import (
+    DENSE,
+    MULTI,
+    SPARSE,
+    Form,
+    already_indexed,
+    bisected,
+    check_not_indexed,
+    not_indexed,
+    places_of,
+)
 from visir.retrieval.stored import (
     BUILD_AGAIN,
     INDEX,
@@ -470,10 +480,9 @@ Content = dict[str, Any]
 """What `visir.json` says of the index."""
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
-WriteSpace = Callable[[Documents, Path], None]
-"""Writes what the folder is to keep of the vectors, for these documents, into an empty folder."""
-ReadSpace = Callable[[Path, Mapping[str, Any]], Any]
-"""Reads it back, given the manifest."""
+Keep = Callable[[pa.StringArray], Any]
+"""The vectors that the folder is to keep beside an embedded engine, of the documents of these ids."""
+FORMS: dict[VectorForm, Form[Any]] = {"dense": DENSE, "sparse": SPARSE, "multi-vector": MULTI}
 _AT_ONCE = 1000
 """Points deleted in one request."""
 
@@ -482,12 +491,12 @@ _AT_ONCE = 1000
 class RemoteState:
     """Everything that changes, changed by replacing all of it."""
 
-    # `own`: what the folder keeps of the vectors: all of them in the order of the id index beside an embedded engine,
-    # none of them (but what they are like) on a server.
+    # `own`: what the folder keeps of the vectors of each space: all of them in the order of the id index beside an
+    # embedded engine, none of them (but what they are like) on a server, and of several spaces.
 
     documents: Documents
     engine: Engine
-    own: Any
+    own: dict[VectorForm, Any]
     generation: int
     bytes: int
 
@@ -495,14 +504,11 @@ class RemoteState:
 class RemoteStorage:
     """A folder and its collection. `facts` are what else the manifest says; a folder of None is a temporary one."""
 
-    def __init__(
-        self, folder: Path, content: Mapping[str, Any], settings: Any, state: RemoteState, read_space: ReadSpace
-    ) -> None:
+    def __init__(self, folder: Path, content: Mapping[str, Any], settings: Any, state: RemoteState) -> None:
         self.folder = folder
         self.content = content
         self.settings = settings
         self.state = state
-        self._read_space = read_space
 
     @classmethod
     def create(
@@ -511,11 +517,9 @@ class RemoteStorage:
         facts: Mapping[str, Any],
         settings: Any,
         spaces: Sequence[Space],
+        own: Callable[[], Mapping[VectorForm, Any]],
         ids: pa.StringArray,
-        space_files: Sequence[str],
         batches: Batches,
-        write_space: Callable[[Path], None],
-        read_space: ReadSpace,
     ) -> RemoteStorage:
         """A new one, in a new or empty folder."""
         # Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there,
@@ -529,7 +533,7 @@ class RemoteStorage:
                 )
             scratch = Scratch.temporary("index")
             folder = scratch.made("index")
-            made = cls.create(folder, facts, settings, spaces, ids, space_files, batches, write_space, read_space)
+            made = cls.create(folder, facts, settings, spaces, own, ids, batches)
             scratch.close_with(made)
             return made
         index = uuid4().hex
@@ -539,8 +543,8 @@ class RemoteStorage:
             settings = replace(settings, collection=name_collection(folder.name, index))
         with contextlib.ExitStack() as undone, new_index(folder) as change:
             content: dict[str, Any] = {**facts, "settings": asdict(settings)}
-            content |= {"space": "space-1", "space files": list(space_files)}
-            _write_space(change, content, write_space)
+            content["space"] = "space-1"
+            _write_own(change, content, own())
             if settings.url:
                 content |= {"index": index, "changes": 1}
                 change.note(COLLECTION, fact_of(settings, index))
@@ -560,10 +564,10 @@ class RemoteStorage:
                 change.written("engine-1")
             change.commit(content)
             undone.pop_all()
-        return cls.load(folder, type(settings), read_space)
+        return cls.load(folder, type(settings), *(space.form for space in spaces))
 
     @classmethod
-    def load(cls, folder: Path, settings_type: type[Any], read_space: ReadSpace) -> RemoteStorage:
+    def load(cls, folder: Path, settings_type: type[Any], *forms: VectorForm) -> RemoteStorage:
         """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
         while True:
             manifest = read_index(folder)
@@ -572,10 +576,10 @@ class RemoteStorage:
                 check_files(folder, manifest).settle(wholly=True)
                 with INDEX.reading(folder):
                     settings = settings_type(**content["settings"])
-                    own = read_space(below(folder, content["space"]), content)
+                    own = _read_own(below(folder, content["space"]), content, forms)
                     engine, documents = _opened(folder, manifest, settings)
                 state = RemoteState(documents, engine, own, manifest.generation, bytes_of(manifest))
-                return cls(folder, content, settings, state, read_space)
+                return cls(folder, content, settings, state)
             except (IndexFolderError, EngineError, EmbeddingError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
                 if read_index(folder).generation != manifest.generation:
@@ -594,30 +598,27 @@ class RemoteStorage:
                 copy_with_holes(self.folder / name, change.file(name))
             change.commit(manifest.content)
 
-    def add(self, ids: pa.StringArray, batches: Batches, write_space: WriteSpace | None = None) -> None:
+    def add(self, ids: pa.StringArray, batches: Batches, keep: Keep | None = None) -> None:
         """Add documents; those that are there already are an error that names them."""
-        # `write_space`: where the folder keeps more of the vectors than what they are like.
         if len(ids):
             if self.settings.url:
                 self.settings.family.check_ids(ids)
             self.state.documents.check_not_indexed(ids)
-            self._change(self.state.documents.add(ids), ids, batches, write_space)
+            self._change(self.state.documents.add(ids), ids, batches, keep)
 
-    def delete(self, ids: object, write_space: WriteSpace | None = None) -> None:
+    def delete(self, ids: object, keep: Keep | None = None) -> None:
         """Delete documents; unknown ids are an error that names them."""
         documents, gone = self.state.documents.delete(ids)
         if len(gone):
-            self._change(documents, gone, None, write_space)
+            self._change(documents, gone, None, keep)
 
-    def _change(
-        self, documents: Documents, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
-    ) -> None:
+    def _change(self, documents: Documents, touched: pa.StringArray, put: Batches | None, keep: Keep | None) -> None:
         """Put the points of `put` in, or take those of the touched ids out."""
         with changing_index(self.folder, self.state.generation) as change:
             if isinstance(documents, EngineIds):
                 self._change_server(change, documents, touched, put)
             elif isinstance(documents, IdIndex):
-                self._change_embedded(change, documents, touched, put, write_space)
+                self._change_embedded(change, documents, touched, put, keep)
 
     def _change_server(
         self, change: FolderChange, documents: EngineIds, touched: pa.StringArray, put: Batches | None
@@ -641,19 +642,14 @@ class RemoteStorage:
         self._publish(change, replace(documents, size=size), engine, {**now, "changes": after.generation})
 
     def _change_embedded(
-        self,
-        change: FolderChange,
-        documents: IdIndex,
-        touched: pa.StringArray,
-        put: Batches | None,
-        write_space: WriteSpace | None,
+        self, change: FolderChange, documents: IdIndex, touched: pa.StringArray, put: Batches | None, keep: Keep | None
     ) -> None:
         generation, content = change.manifest.generation + 1, dict(change.content)
         content["ids"] = f"ids-{generation}.parquet"
         documents.write(change.file(content["ids"]))
-        if write_space is not None:
+        if keep is not None:
             content["space"] = f"space-{generation}"
-            _write_space(change, content, lambda folder: write_space(documents, folder))
+            _write_own(change, content, dict.fromkeys(self.state.own, keep(documents.ids)))
         before, after = content["engine"], f"engine-{generation}"
         content["engine"] = after
         folder = change.subfolder(after, *FILES)
@@ -671,17 +667,29 @@ class RemoteStorage:
         change.keep_only(*(content[name] for name in ("ids", "space", "engine") if name in content))
         manifest = change.commit(content)
         self.content = content
-        own = self._read_space(self.folder / content["space"], content)
+        own = _read_own(self.folder / content["space"], content, tuple(self.state.own))
         self.state = RemoteState(documents, engine, own, manifest.generation, bytes_of(manifest))
 
 
-def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
-    """Write what the folder keeps of the vectors, in a folder of its own."""
+def _write_own(change: FolderChange, content: Content, own: Mapping[VectorForm, Any]) -> None:
+    """Write what the folder keeps of the vectors, in a folder of its own; of several spaces, each in one inside it."""
+    inside = {form: f"{form}/" if len(own) > 1 else "" for form in own}
+    content["space files"] = [f"{inside[form]}{name}" for form in own for name in FORMS[form].files]
     folder = change.subfolder(content["space"], *content["space files"])
-    for name in content["space files"]:
-        (folder / name).parent.mkdir(exist_ok=True)
-    write(folder)
+    for form, vectors in own.items():
+        (folder / inside[form]).mkdir(exist_ok=True)
+        FORMS[form].write(vectors, folder / inside[form])
     change.written(content["space"])
+
+
+def _read_own(folder: Path, content: Mapping[str, Any], forms: Sequence[VectorForm]) -> dict[VectorForm, Any]:
+    """Read it back."""
+    own, modality = {}, modality_of(content["modality"])
+    for form in forms:
+        several = len(forms) > 1
+        encoder = EncoderCard.from_dict(content["sparse encoder" if several and form == "sparse" else "encoder"])
+        own[form] = FORMS[form].read(folder / form if several else folder, modality, encoder)
+    return own
 
 
 def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Documents]:
