@@ -17,7 +17,7 @@ from visir.errors import EmbeddingError, RunError
 from visir.records import EncoderCard, Gallery, Run, VectorForm, strings
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.index import Index, IndexInfo
-from visir.retrieval.remote.engine import Nearest, Point, RemoteEngine, Vector
+from visir.retrieval.remote.engine import Nearest, Point, RemoteEngine, Space, Vector
 from visir.retrieval.remote.storage import Keep, RemoteState, RemoteStorage
 from visir.retrieval.rows import Form, Vectors, check_fits_index, not_indexed, places_of
 from visir.retrieval.settings import searching, settings_of
