@@ -109,14 +109,14 @@ def read_run(
     if hasattr(source, "columns"):
         return from_frame(source, task, gallery, name=name or "frame", **options)
     if isinstance(source, tuple) and len(source) == 3 and not isinstance(source[0], str):
-        return _from_matrix(source, task, gallery, name=name or "matrix", **options)
+        return _from_matrix(source, task=task, gallery=gallery, name=name or "matrix", **options)
     if isinstance(source, Iterable):
-        return _from_triples(list(source), task, gallery, name=name or "list", **options)
+        return _from_triples(list(source), task=task, gallery=gallery, name=name or "list", **options)
     raise RunError(f"{type(source).__name__} is no run.", hint=f"give {_TAKEN}")
 
 
 def _from_matrix(
-    source: tuple[Any, Any, Any], task: str | None, gallery: Gallery | None, *, name: str, depth: int | None = None
+    source: tuple[Any, Any, Any], *, gallery: Gallery | None, depth: int | None = None, **about: Any
 ) -> Run:
     """A run from a matrix of scores; by falling score, ties by document id."""
     given, query_ids, document_ids = source
@@ -138,39 +138,20 @@ def _from_matrix(
     by_id = np.argsort(np.array(documents, object), kind="stable")  # a stable sort then leaves ties in this order
     best = by_id[np.argsort(-scores[:, by_id].astype(np.float64), axis=1, kind="stable")[:, :count]]
     rows = np.repeat(np.arange(len(queries)), count)
-    return run_of(
-        name,
-        task,
-        gallery or Gallery.of("text+image", documents, "the columns of the matrix"),
-        [queries[row] for row in rows],
-        [documents[column] for column in best.ravel()],
-        scores[rows, best.ravel()].astype(np.float64),
-        None,
-        order="score",
-        depth=depth,
-        where=lambda i: f"matrix, query {queries[rows[i]]!r}" if len(rows) else "matrix",
-    )
+    asked, found = [queries[row] for row in rows], [documents[column] for column in best.ravel()]
+    gallery = gallery or Gallery.of("text+image", documents, "the columns of the matrix")
+    numbers = scores[rows, best.ravel()].astype(np.float64)
+    return run_of(asked, found, numbers, lambda i: f"matrix, query {asked[i]!r}", gallery=gallery, depth=depth, **about)
 
 
-def _from_triples(
-    rows: list[Any], task: str | None, gallery: Gallery | None, *, name: str, depth: int | None = None
-) -> Run:
+def _from_triples(rows: list[Any], **about: Any) -> Run:
     """A run from (query, document, score) in any order; by falling score, ties by document id."""
     for row in rows:
         if not isinstance(row, tuple | list) or len(row) != 3:
             raise RunError(f"a list of {type(row).__name__} is no run: {row!r}.", hint=f"give {_TAKEN}")
-    return run_of(
-        name,
-        task,
-        gallery,
-        [str(query) for query, _, _ in rows],
-        [str(document) for _, document, _ in rows],
-        np.array([score for _, _, score in rows], np.float64),
-        None,
-        order="score",
-        depth=depth,
-        where=lambda i: f"list, row {i}",
-    )
+    queries, documents = [str(query) for query, _, _ in rows], [str(document) for _, document, _ in rows]
+    scores = np.array([score for _, _, score in rows], np.float64)
+    return run_of(queries, documents, scores, lambda i: f"list, row {i}", **about)
 
 
 # Runs in memory.
@@ -227,16 +208,16 @@ def from_frame(
         )
     values = {column: np.asarray(frame[name]) for column, name in chosen.items() if name is not None}
     return run_of(
-        name,
-        task,
-        gallery,
         [str(query) for query in values["query_id"]],
         [str(document) for document in values["document_id"]],
         values["score"].astype(np.float64),
-        values.get("rank"),
+        lambda i: f"{where}, row {i + 1}",
+        ranks=values.get("rank"),
         order=order,
+        name=name,
+        task=task,
+        gallery=gallery,
         depth=depth,
-        where=lambda i: f"{where}, row {i + 1}",
         provenance=provenance,
     )
 
@@ -270,18 +251,10 @@ def from_dict(
         [('b', 0.75), ('a', 0.5)]
     """
     rows = [(str(q), str(d), score) for q, answer in answers.items() for d, score in answer.items()]
-    return run_of(
-        name,
-        task,
-        gallery,
-        [query for query, _, _ in rows],
-        [document for _, document, _ in rows],
-        _numbers(rows, where),
-        None,
-        order="score",
-        depth=depth,
-        where=lambda i: f"{where}, query {rows[i][0]!r}" if rows else where,
-    )
+    queries, documents = [query for query, _, _ in rows], [document for _, document, _ in rows]
+    place = lambda i: f"{where}, query {queries[i]!r}" if rows else where  # noqa: E731
+    about: dict[str, Any] = {"name": name, "task": task, "gallery": gallery, "depth": depth}
+    return run_of(queries, documents, _numbers(rows, where), place, **about)
 
 
 def _numbers(rows: Sequence[tuple[str, str, object]], where: str) -> NDArray[np.float64]:
@@ -338,17 +311,17 @@ UNNAMED = "run"
 
 
 def run_of(
-    name: str,
-    task: str | None,
-    gallery: Gallery | None,
     queries: object,
     documents: object,
     scores: NDArray[Any],
-    ranks: NDArray[Any] | None,
-    *,
-    order: Order,
-    depth: int | None,
     where: Callable[[int], str],
+    *,
+    name: str,
+    task: str | None = None,
+    gallery: Gallery | None = None,
+    depth: int | None = None,
+    ranks: NDArray[Any] | None = None,
+    order: Order = "score",
     provenance: dict[str, Any] | None = None,
 ) -> Run:
     """Make a run from parallel columns; queries keep the order in which they first occur."""
@@ -454,15 +427,7 @@ def _check_no_duplicates(
 # Runs in files.
 
 
-def _read_trec(
-    path: str | Path,
-    task: str | None = None,
-    gallery: Gallery | None = None,
-    *,
-    order: Order = "rank",
-    depth: int | None = None,
-    name: str | None = None,
-) -> Run:
+def _read_trec(path: str | Path, *, order: Order = "rank", name: str | None = None, **about: Any) -> Run:
     """Read a TREC run: `query Q0 document rank score tag` on each line; what follows the tag is ignored."""
     given = enumerate(read_lines(path), 1)
     lines = [(number, line.split()) for number, line in given if line.strip() and not is_comment(line, is_trec)]
@@ -475,17 +440,15 @@ def _read_trec(
     ranks = np.array([_number(path, number, "rank", fields[3], float) for number, fields in lines], np.float64)
     scores = np.array([_number(path, number, "score", fields[4], float) for number, fields in lines], np.float64)
     return run_of(
-        name or (lines[0][1][5] if lines else Path(path).stem),
-        task,
-        gallery,
         [fields[0] for _, fields in lines],
         [fields[2] for _, fields in lines],
         scores,
-        ranks,
+        lambda i: f"{path}, line {lines[i][0]}" if lines else str(path),
+        name=name or (lines[0][1][5] if lines else Path(path).stem),
+        ranks=ranks,
         order=order,
-        depth=depth,
-        where=lambda i: f"{path}, line {lines[i][0]}" if lines else str(path),
         provenance={"read": str(Path(path).name), "order": order},
+        **about,
     )
 
 
@@ -594,14 +557,7 @@ def _write_json(run: Run, path: str | Path, *, replace: bool = False) -> None:
     )
 
 
-def _read_json(
-    path: str | Path,
-    task: str | None = None,
-    gallery: Gallery | None = None,
-    *,
-    depth: int | None = None,
-    name: str | None = None,
-) -> Run:
+def _read_json(path: str | Path, *, name: str | None = None, **about: Any) -> Run:
     """Read visir's own JSON, or nested dictionaries (by falling score, ties by id)."""
     given = read_json(path)
     if isinstance(given, dict) and "visir_run" in given and not isinstance(given["visir_run"], dict):
@@ -616,7 +572,7 @@ def _read_json(
             raise RunError(f"{path}: damaged ({type(fault).__name__}: {fault}).", hint="copy it again") from fault
     if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
         raise RunError(f"{path}: expected an object of objects, {{query: {{document: score}}}}.")
-    return from_dict(given, task, gallery, name=name or Path(path).stem, depth=depth, where=str(path))
+    return from_dict(given, name=name or Path(path).stem, where=str(path), **about)
 
 
 _RUN, _GALLERY, _QUERIES = b"visir.run", b"visir.gallery", b"visir.queries"
@@ -642,13 +598,7 @@ def _write_parquet(run: Run, path: str | Path, *, replace: bool = False) -> None
 
 
 def _read_parquet(
-    path: str | Path,
-    task: str | None = None,
-    gallery: Gallery | None = None,
-    *,
-    order: Order = "rank",
-    depth: int | None = None,
-    name: str | None = None,
+    path: str | Path, task: str | None = None, gallery: Gallery | None = None, *, order: Order = "rank", **about: Any
 ) -> Run:
     """Read a file of `write`, or any Parquet file with columns that `from_frame` knows."""
     try:
@@ -663,16 +613,9 @@ def _read_parquet(
             raise
         except Exception as fault:  # packed ids in the metadata, whose reader raises nearly anything
             raise RunError(f"{path}: damaged ({type(fault).__name__}: {fault}).", hint="copy it again") from fault
-    return from_frame(
-        table,
-        task,
-        gallery,
-        order=order,
-        name=name or Path(path).stem,
-        depth=depth,
-        where=str(path),
-        provenance={"read": str(Path(path).name), "order": order},
-    )
+    about["name"] = about.get("name") or Path(path).stem
+    read = {"read": str(Path(path).name), "order": order}
+    return from_frame(table, task, gallery, order=order, where=str(path), provenance=read, **about)
 
 
 def _own_table(table: pa.Table, metadata: dict[bytes, bytes], path: str | Path) -> Run:
