@@ -103,25 +103,16 @@ class _Task:
         return query[positive], _places(self.qrels.documents, self.gallery.ids)[positive], self.qrels.grades[positive]
 
     def sides(self, query_ids: pa.StringArray) -> tuple[Any, Any]:
-        """Both sides, of one form: the queries of these ids, in order, and the gallery."""
-        queries, candidates, gallery_ids = self.queries, self.candidates, self.gallery.ids
-        rows, columns = _rows(queries, query_ids), _rows(candidates, gallery_ids)
-        if isinstance(queries, SparseEmbeddings) and isinstance(candidates, SparseEmbeddings):
-            if self.how.device:
-                raise EmbeddingError(
-                    f"sparse vectors (by {queries.encoder.name}) are searched on the cores; the device "
-                    f"{self.how.device!r} was named.",
-                    hint="leave the device out",
-                    code="sparse-vectors-searched-cores",
-                )
-            sparse.check_same_vocabulary(queries, candidates)
-            return sparse.SparseSide(queries, rows), sparse.SparseSide(candidates, columns)
-        if isinstance(queries, MultiVectorEmbeddings) and isinstance(candidates, MultiVectorEmbeddings):
-            check_same_dimension(queries, candidates)
-            return TokenSide(queries, rows), TokenSide(candidates, columns)
-        assert isinstance(queries, Embeddings) and isinstance(candidates, Embeddings), "similarity_of refuses a mixture"
-        check_same_dimension(queries, candidates)
-        return Side(queries, rows, self.how.similarity), Side(candidates, columns, self.how.similarity)
+        """Both sides: the queries of these ids, in order, and the gallery."""
+        if self.how.device and isinstance(self.queries, SparseEmbeddings):
+            raise EmbeddingError(
+                f"sparse vectors (by {self.queries.encoder.name}) are searched on the cores; the device "
+                f"{self.how.device!r} was named.",
+                hint="leave the device out",
+                code="sparse-vectors-searched-cores",
+            )
+        rows, columns = _rows(self.queries, query_ids), _rows(self.candidates, self.gallery.ids)
+        return sides_of(self.queries, rows, self.candidates, columns, self.how.similarity)
 
     def state(self, queries: Any, candidates: Any, row_ids: pa.StringArray) -> SearchState:
         """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
@@ -336,6 +327,21 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
             code="sparse-vectors-scored-dot",
         )
     return "dot"
+
+
+def sides_of(
+    queries: Vectors, rows: NDArray[np.int64], documents: Vectors, columns: NDArray[np.int64], similarity: Similarity
+) -> tuple[Any, Any]:
+    """Some rows of queries and of documents as two sides of one form."""
+    if isinstance(queries, SparseEmbeddings) and isinstance(documents, SparseEmbeddings):
+        sparse.check_same_vocabulary(queries, documents)
+        return sparse.SparseSide(queries, rows), sparse.SparseSide(documents, columns)
+    if isinstance(queries, MultiVectorEmbeddings) and isinstance(documents, MultiVectorEmbeddings):
+        check_same_dimension(queries, documents)
+        return TokenSide(queries, rows), TokenSide(documents, columns)
+    assert isinstance(queries, Embeddings) and isinstance(documents, Embeddings), "similarity_of refuses a mixture"
+    check_same_dimension(queries, documents)
+    return Side(queries, rows, similarity), Side(documents, columns, similarity)
 
 
 def _scan(states: list[SearchState], device: str | None) -> list[Answers]:

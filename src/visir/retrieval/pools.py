@@ -12,23 +12,20 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records import (
-    Embeddings,
     Gallery,
-    MultiVectorEmbeddings,
     Pools,
     Qrels,
     Ranks,
     Run,
-    SparseEmbeddings,
     Task,
     Ties,
     Vectors,
 )
 from visir.retrieval.answers import part_of, positions
-from visir.retrieval.exact import SearchResult, similarity_of
+from visir.retrieval.exact import SearchResult, sides_of, similarity_of
 from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
 from visir.retrieval.ranks import ranks_of
-from visir.retrieval.vectors import Side, Similarity, check_same_dimension, score_places
+from visir.retrieval.vectors import Side, Similarity, score_places
 
 
 def search_pools(
@@ -49,7 +46,8 @@ def search_pools(
     candidates = pools.documents.unique()
     rows, columns = queries.rows(pools.queries), documents.rows(candidates)
     column = pc.index_in(pools.documents, candidates).to_numpy().astype(np.int64)
-    scores = _scores(queries, rows, documents, columns, pools.query_rows, column, scored_by)
+    left, right = sides_of(queries, rows, documents, columns, scored_by)
+    scores = _scores(left, pools.query_rows, right, column)
     return Run.ranked(
         name or " + ".join(dict.fromkeys([queries.encoder.name, documents.encoder.name])),
         task,
@@ -103,29 +101,15 @@ def _lengths(queries: pa.StringArray, offsets: NDArray[np.int64], wanted: pa.Str
     return np.where(row < 0, 0, np.diff(offsets)[row])
 
 
-def _scores(
-    queries: Vectors,
-    rows: NDArray[np.int64],
-    documents: Vectors,
-    columns: NDArray[np.int64],
-    row: NDArray[np.int64],
-    column: NDArray[np.int64],
-    similarity: Similarity,
-) -> NDArray[Any]:
-    """(p,) the score of each pair (`row`, `column`) of positions in `rows` and in `columns`."""
-    if isinstance(queries, Embeddings) and isinstance(documents, Embeddings):
-        check_same_dimension(queries, documents)
-        return score_places(Side(queries, rows, similarity), row, Side(documents, columns, similarity), column)
-    if isinstance(queries, MultiVectorEmbeddings) and isinstance(documents, MultiVectorEmbeddings):
-        check_same_dimension(queries, documents)
-        return score_token_places(TokenSide(queries, rows), row, TokenSide(documents, columns), column)
-    assert isinstance(queries, SparseEmbeddings) and isinstance(documents, SparseEmbeddings)
-    from visir.retrieval.sparse.scan import check_same_vocabulary
-
-    check_same_vocabulary(queries, documents)
-    left = queries.to_scipy().astype(np.float64)[rows[row]]
-    right = documents.to_scipy().astype(np.float64)[columns[column]]
-    products: NDArray[np.float64] = np.asarray(left.multiply(right).sum(axis=1)).ravel()
+def _scores(left: Any, row: NDArray[np.int64], right: Any, column: NDArray[np.int64]) -> NDArray[Any]:
+    """(p,) the score of each pair of positions on two sides."""
+    if isinstance(left, Side):
+        return score_places(left, row, right, column)
+    if isinstance(left, TokenSide):
+        return score_token_places(left, row, right, column)
+    asked = left.embeddings.to_scipy().astype(np.float64)[left.rows[row]]
+    found = right.embeddings.to_scipy().astype(np.float64)[right.rows[column]]
+    products: NDArray[np.float64] = np.asarray(asked.multiply(found).sum(axis=1)).ravel()
     return products.astype(np.float32)
 
 

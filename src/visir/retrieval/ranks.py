@@ -103,20 +103,16 @@ def _run_ranks(
     if ties == "id":
         return position + 1
     if ties == "trec":
-        order = np.lexsort((-_places_of_ids(run.documents)[run.indices], _groups(run)))
-        ranks = np.empty(len(position), np.int64)
-        ranks[order] = position + 1
-        return ranks
-    resolved = (row[query] >= 0) & (document >= 0)
-    positives = np.sort(row[query][resolved] * len(run.documents) + document[resolved])
-    keys = _keys(run)
-    positions = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
-    positive = positives[positions] == keys if len(positives) else np.zeros(len(keys), bool)
-    group = _groups(run)
-    behind = positive if ties == "pessimistic" else ~positive
-    order = np.lexsort((position, behind, group))  # only entries of equal score change their order
+        within = -_places_of_ids(run.documents)[run.indices]
+    else:  # only entries of equal score change their order
+        resolved = (row[query] >= 0) & (document >= 0)
+        positives = np.sort(row[query][resolved] * len(run.documents) + document[resolved])
+        keys = _keys(run)
+        places = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
+        positive = positives[places] == keys if len(positives) else np.zeros(len(keys), bool)
+        within = positive if ties == "pessimistic" else ~positive
     ranks = np.empty(len(position), np.int64)
-    ranks[order] = position + 1
+    ranks[np.lexsort((position, within, _groups(run)))] = position + 1
     return ranks
 
 

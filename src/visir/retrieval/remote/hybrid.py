@@ -46,23 +46,19 @@ def fuse_known(
     """The places and scores of the best `limit` documents, by falling score, ties by place."""
     sums: dict[int, float] = {}
     for search, weight in zip(searches, weights, strict=True):
-        for rank, place in enumerate(_known(engine, search, documents), 1):
+        asked = search.limit
+        while True:  # until there are as many documents that count as are wanted
+            ef = None if search.ef is None else max(search.ef, asked)
+            [answer] = engine.ask([replace(search, limit=asked, ef=ef)], vectors=False)
+            places = documents.places([hit.id for hit in answer])
+            known: list[int] = places[places >= 0][: search.limit].tolist()
+            if len(known) == search.limit or len(answer) < asked:
+                break
+            asked *= 4
+        for rank, place in enumerate(known, 1):
             sums[place] = sums.get(place, 0.0) + weight / (constant + rank)
     best = sorted(sums, key=lambda place: (-sums[place], place))[:limit]
     return np.array(best, np.int64), np.array([sums[place] for place in best], np.float32)
-
-
-def _known(engine: Engine, search: Nearest, documents: SearchPlaces) -> list[int]:
-    """The places of the nearest documents that count; more are asked for until there are as many as wanted."""
-    limit = search.limit
-    while True:
-        ef = None if search.ef is None else max(search.ef, limit)
-        [answer] = engine.ask([replace(search, limit=limit, ef=ef)], vectors=False)
-        places = documents.places([hit.id for hit in answer])
-        known: list[int] = places[places >= 0][: search.limit].tolist()
-        if len(known) == search.limit or len(answer) < limit:
-            return known
-        limit *= 4
 
 
 ENGINES: dict[str, type[RemoteDenseIndex]] = {"qdrant": QdrantIndex, "pgvector": PgvectorIndex, "milvus": MilvusIndex}

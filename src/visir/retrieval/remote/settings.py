@@ -78,13 +78,11 @@ class EngineFamily:
 
     def engine(self) -> type[Any]:
         """The `RemoteEngine` that asks a server of this family."""
-        engine: type[Any] = _named(self.engine_class)
-        return engine
+        return _named(self.engine_class)
 
     def place(self) -> type[Any]:
         """The settings that say where a server of this family is."""
-        place: type[Any] = _named(self.place_class)
-        return place
+        return _named(self.place_class)
 
     def check_address(self, url: str) -> None:
         """Check the address of a server. The manifest stores it, so it must not contain a secret."""
@@ -228,9 +226,10 @@ def socket_of(url: str) -> str:
     return folder if name == "host" and is_folder and not parts.hostname else ""
 
 
-def _named(place: str) -> Any:
+def _named(place: str) -> type[Any]:
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    named: type[Any] = getattr(import_module(module), name)
+    return named
 
 
 # What a collection (in PostgreSQL: a table) on a server is called, and how messages say where it is.

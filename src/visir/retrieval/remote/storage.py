@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -452,28 +453,16 @@ def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
                 engine.put(batch)
                 advance(len(batch))
         else:
+            waiting: deque[tuple[Future[None], int]] = deque()
             with ThreadPoolExecutor(engine.uploads, "upload") as pool:
-                for size in _sent(pool, engine, batches):
-                    advance(size)
+                for batch in chain(batches, [None] * engine.uploads):
+                    if waiting and (batch is None or len(waiting) == engine.uploads):
+                        oldest, size = waiting.popleft()
+                        oldest.result()
+                        advance(size)
+                    if batch is not None:
+                        waiting.append((pool.submit(engine.put, batch), len(batch)))
     engine.settle()
-
-
-def _sent(pool: ThreadPoolExecutor, engine: Engine, batches: Iterator[list[Point]]) -> Iterator[int]:
-    """Yield the size of each batch that was sent, oldest first."""
-    waiting: deque[tuple[Future[None], int]] = deque()
-    for batch in batches:
-        if len(waiting) == engine.uploads:
-            yield _finished(waiting)
-        waiting.append((pool.submit(engine.put, batch), len(batch)))
-    while waiting:
-        yield _finished(waiting)
-
-
-def _finished(waiting: deque[tuple[Future[None], int]]) -> int:
-    """Wait for the oldest batch."""
-    under_way, size = waiting.popleft()
-    under_way.result()
-    return size
 
 
 Content = dict[str, Any]

@@ -321,17 +321,9 @@ class TextIndex(Displayed):
         ids = self.ids.take(pa.array(rows)).to_pylist()
         return TextAnswer(tuple(ids), tuple(scores.tolist()), total, looked_up.changes, looked_up.corrected)
 
-    def run(
-        self,
-        queries: Mapping[str, str | Plan],
-        k: int = 10,
-        *,
-        name: str = "BM25F",
-        within: NDArray[np.bool_] | None = None,
-        **options: Unpack[QueryOptions],
-    ) -> Run:
+    def run(self, queries: Mapping[str, str | Plan], k: int = 10, **options: Any) -> Run:
         """Return the answers to several queries as a `Run`; a query without a match has no documents."""
-        return self.run_counted(queries, k, name=name, within=within, **options)[0]
+        return self.run_counted(queries, k, **options)[0]
 
     def run_counted(
         self,
