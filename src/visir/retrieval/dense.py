@@ -313,12 +313,6 @@ def _checksum(path: Path, size: int) -> bytes:
     return digest.digest()
 
 
-def centroids_of(codes: Any) -> NDArray[np.float32]:
-    """Return the (lists, d) centroids, with zeros at the end as `codes` has them."""
-    centroids: NDArray[np.float32] = codes.quantizer.reconstruct_n(0, codes.nlist)
-    return centroids
-
-
 def nearest_codes(
     codes: Any,
     queries: NDArray[np.float32],
@@ -398,7 +392,7 @@ class CodedRows:
     @cached_property
     def centroids(self) -> Side:
         """The centroid of each list, for exact search."""
-        return _side(centroids_of(self.codes))
+        return _side(self.codes.quantizer.reconstruct_n(0, self.codes.nlist))
 
 
 class IvfIndex(DenseIndex):

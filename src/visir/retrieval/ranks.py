@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -103,7 +102,9 @@ def _run_ranks(
     if ties == "id":
         return position + 1
     if ties == "trec":
-        within = -_places_of_ids(run.documents)[run.indices]
+        places = np.empty(len(run.documents), np.int64)  # of each id in the order of ids, which is that of their bytes
+        places[pc.array_sort_indices(run.documents).to_numpy()] = np.arange(len(places))
+        within = -places[run.indices]
     else:  # only entries of equal score change their order
         resolved = (row[query] >= 0) & (document >= 0)
         positives = np.sort(row[query][resolved] * len(run.documents) + document[resolved])
@@ -120,10 +121,3 @@ def _groups(run: Run) -> NDArray[np.int64]:
     """(m,) a rising number for each stretch of answers of one query with equal scores."""
     rows = np.repeat(np.arange(len(run)), np.diff(run.offsets))
     return np.cumsum(np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(run.scores) != 0)]))
-
-
-def _places_of_ids(ids: pa.StringArray) -> NDArray[np.int64]:
-    """(n,) the place of each id in the order of ids, which is that of their bytes."""
-    places = np.empty(len(ids), np.int64)
-    places[pc.array_sort_indices(ids).to_numpy()] = np.arange(len(ids))
-    return places

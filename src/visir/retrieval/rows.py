@@ -280,8 +280,8 @@ class Rows(Generic[Vectors]):
         """Return the row of each id."""
         requested = strings(ids)
         few = len(requested) <= max(FEW, len(self.ids) // SHARE)
-        places = _searched(requested, self.ids) if few else None
-        rows: NDArray[np.int64] = self.live[places_of(requested, self.ids) if places is None else places]
+        places = bisected(requested.to_pylist(), self.ids) if few else np.array([-1])
+        rows: NDArray[np.int64] = self.live[places_of(requested, self.ids) if (places < 0).any() else places]
         return rows
 
     def select(self, ids: object) -> Vectors:
@@ -289,16 +289,12 @@ class Rows(Generic[Vectors]):
         requested = strings(ids)
         rows = self.find(requested)
         part = np.searchsorted(self.starts, rows, side="right") - 1
-        if len(part) and (part == part[0]).all():
-            together: Vectors = self.parts[part[0]].take(rows - self.starts[part[0]])
-            return together
-        pieces, names = [], []
-        for p in np.unique(part):
-            pieces.append(self.parts[p].take(rows[part == p] - self.starts[p]))
-            names.append(pieces[-1].ids)
-        if len(pieces) == 0:
+        if len(part) == 0:
             return self.parts[0].select(requested)
-        joined = self.form.join(pieces, pa.concat_arrays(names))
+        pieces = [self.parts[p].take(rows[part == p] - self.starts[p]) for p in np.unique(part)]
+        if len(pieces) == 1:
+            return pieces[0]
+        joined = self.form.join(pieces, pa.concat_arrays([piece.ids for piece in pieces]))
         return joined if joined.ids.equals(requested) else joined.select(requested)
 
     @property
@@ -331,12 +327,6 @@ def not_indexed(ids: pa.StringArray) -> EmbeddingError:
         hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
         code="not-index",
     )
-
-
-def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | None:
-    """Return the position of each id in the sorted `held`, by bisection; None if an id is unknown."""
-    places = bisected(ids.to_pylist(), held)
-    return None if (places < 0).any() else places
 
 
 def bisected(ids: Sequence[str | None], held: pa.StringArray) -> NDArray[np.int64]:

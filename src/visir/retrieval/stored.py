@@ -119,7 +119,8 @@ def new_index(folder: Path) -> AbstractContextManager[FolderChange]:
 def check_new_index(folder: Path) -> None:
     """Check that an index can be written into this folder: a new or an empty one, or one that a killed build left."""
     _check_not_finished(folder)
-    if not is_unfinished(folder):
+    # A build in parts that was killed may be gone on from by the same build.
+    if not (folder.is_dir() and not (folder / MANIFEST).exists() and is_begun(folder)):
         check_new_folder(folder, INDEX)
 
 
@@ -138,11 +139,6 @@ def _check_not_finished(folder: Path) -> None:
             f"else {INDEX.exists}",
             code="index-folder-exists-already",
         )
-
-
-def is_unfinished(folder: Path) -> bool:
-    """Whether a build in parts was killed here, which the same build may go on from."""
-    return folder.is_dir() and not (folder / MANIFEST).exists() and is_begun(folder)
 
 
 def bytes_of(manifest: Manifest) -> int:
@@ -349,7 +345,11 @@ class StoredIndex(Index[Vectors]):
         self, change: FolderChange, state: IndexState[Vectors], before: IndexState[Vectors] | None
     ) -> IndexState[Vectors]:
         """Write the parts that `before` has not, publish them, and return the state memory-mapped from disk."""
-        number_of_files = self._number_of_files(change, state)
+        # The number in the names of new files: the generation, unless files of another state have it.
+        names_of_parts = [f"part-{{}}-{number}" for number in range(len(state.rows.parts))]
+        built_name = f"built-{{}}{self.built_suffix or ''}"
+        generation = change.manifest.generation + 1
+        number_of_files = change.free_number(generation, *names_of_parts, "deleted-{}.npy", built_name)
         first = state.rows.parts[0]
         names: list[str] = []
         parts: list[Vectors] = []
@@ -375,7 +375,7 @@ class StoredIndex(Index[Vectors]):
             np.save(change.file(content["deleted"]), np.flatnonzero(state.rows.dead))
             counted.append(content["deleted"])
         if self._has_file(state.built):
-            content["built"] = f"built-{number_of_files}{self.built_suffix or ''}"
+            content["built"] = built_name.format(number_of_files)
             self._write(state.built, change.file(content["built"]))
             counted.append(content["built"])
         content["facts"] = self._facts(state.built)
@@ -383,12 +383,6 @@ class StoredIndex(Index[Vectors]):
         manifest = change.commit(content)
         rows = Rows(self.form, tuple(parts), state.rows.dead)
         return IndexState(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
-
-    def _number_of_files(self, change: FolderChange, state: IndexState[Vectors]) -> int:
-        """Return the number in the names of new files: the generation, unless files of another state have it."""
-        parts = [f"part-{{}}-{number}" for number in range(len(state.rows.parts))]
-        generation = change.manifest.generation + 1
-        return change.free_number(generation, *parts, "deleted-{}.npy", f"built-{{}}{self.built_suffix or ''}")
 
     @classmethod
     def _load(cls, folder: Path, manifest: Manifest) -> Self:

@@ -432,15 +432,13 @@ class StepwiseEngine(RemoteEngine):
         self._under_way = False
         with contextlib.suppress(EngineError):
             now = self.read_mark()
-            if now == self._before or self._is_apart(now):
+            # Of another copy's change, all that it has added is there: nothing of it was overwritten from here.
+            is_apart = now.generation == self._before.generation + 1
+            if is_apart:
+                mine, both = self.count_changed(self.number, self.number), self._count_generation()
+                is_apart = both[0] - mine[0] == max(now.documents - self.before, 0)
+            if now == self._before or is_apart:
                 self.take_back(self.number, self.number)
-
-    def _is_apart(self, now: Mark) -> bool:
-        """Whether all documents are there that the change of another copy has added: none was overwritten from here."""
-        if now.generation != self._before.generation + 1:
-            return False
-        mine, both = self.count_changed(self.number, self.number), self._count_generation()
-        return both[0] - mine[0] == max(now.documents - self.before, 0)
 
 
 def first_number(generation: int) -> int:

@@ -272,7 +272,9 @@ class RemoteIndex(Index[Vectors]):
         for first in range(0, len(queries), step):
             # One more than wanted, to see whether the last ones are equal.
             rows = range(first, min(first + step, len(queries)))
-            waiting = [(at, wanted + 1, whole) for at in rows if _has_values(outgoing[at])]
+            # A query of no terms finds nothing.
+            some = (at for at in rows if not isinstance(outgoing[at], tuple) or len(outgoing[at][0]))
+            waiting = [(at, wanted + 1, whole) for at in some]
             while waiting:
                 sent = [self._nearest(outgoing[at], limit, exact, settings) for at, limit, exact in waiting]
                 answers = engine.ask(sent, vectors=own is None, allowed=among)
@@ -315,8 +317,3 @@ def _settled(scores: list[float], last: float, wanted: int) -> bool:
     """Whether nothing beyond the last of an answer can be among the best: it is clearly worse than the `wanted`-th."""
     # The engine's scores are of single precision, so those that are nearly equal are all looked at.
     return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
-
-
-def _has_values(vector: Vector) -> bool:
-    """Whether there is anything to search by."""
-    return not isinstance(vector, tuple) or len(vector[0]) > 0

@@ -110,7 +110,7 @@ T = TypeVar("T")
 _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
-"""Codes of pymilvus ("connect failed") and of the server."""
+"""Codes of pymilvus ("connect failed") and of the server; it has to load a collection before that is searched."""
 _RECENT = (2, 4)
 """The version of Milvus that began to store sparse vectors and to index numbers by inverted lists."""
 _NO_CLIENT = "should create connection first"
@@ -247,16 +247,6 @@ def _check(url: str) -> str:
 def _host(url: str) -> str:
     host = urlsplit(url).hostname or ""
     return f"[{host}]" if ":" in host else host
-
-
-def is_missing(fault: BaseException | None) -> bool:
-    """Whether the server says that there is no such collection."""
-    return getattr(fault, "code", None) == _NO_COLLECTION
-
-
-def is_not_loaded(fault: BaseException | None) -> bool:
-    """Whether the server says that the collection has to be loaded into its memory before it is searched."""
-    return getattr(fault, "code", None) == _NOT_LOADED
 
 
 def package() -> Any:
@@ -539,7 +529,7 @@ class MilvusEngine(StepwiseEngine):
         try:
             return self._connection.send(what, method, self.collection, *given, timeout=timeout, **named)
         except EngineError as fault:
-            if is_missing(fault.__cause__):
+            if getattr(fault.__cause__, "code", None) == _NO_COLLECTION:
                 raise EngineError(
                     f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
                 ) from fault.__cause__
@@ -550,7 +540,7 @@ class MilvusEngine(StepwiseEngine):
         try:
             return self._sent("search", method, *given, **named)
         except EngineError as fault:
-            if not is_not_loaded(fault.__cause__):
+            if getattr(fault.__cause__, "code", None) != _NOT_LOADED:
                 raise
         self._sent("load the collection", "load_collection", timeout=10 * self.place.timeout)
         return self._sent("search", method, *given, **named)

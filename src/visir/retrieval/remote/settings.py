@@ -95,22 +95,17 @@ class EngineFamily:
         query = "" if socket else parts.query
         hidden = parts.password or query or parts.fragment  # not to be shown
         named = parts.hostname and not parts.hostname.startswith("%")
+        wrong = ""
         if parts.scheme not in self.schemes or not port_is_fine or not (named or socket or hidden):
+            wrong = f"like {self._examples()}"
+        elif not url.isprintable() or any(letter.isspace() for letter in url):
+            wrong = "without spaces, on one line"
+        elif not self.takes_any_path and not _PLAIN_PATH.fullmatch(parts.path) and not hidden:
+            wrong = "its path takes letters, digits and any of / . _ ~ % : @ + , = -, as in https://host/qdrant"
+        if wrong:
             raise ConfigurationError(
                 f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
-                hint=f"like {self._examples()}",
-                code="no-address-server",
-            )
-        if not url.isprintable() or any(letter.isspace() for letter in url):
-            raise ConfigurationError(
-                f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
-                hint="without spaces, on one line",
-                code="no-address-server",
-            )
-        if not self.takes_any_path and not _PLAIN_PATH.fullmatch(parts.path) and not hidden:
-            raise ConfigurationError(
-                f"url: {without_secret(url)!r} is no address of a server of {self.title}.",
-                hint="its path takes letters, digits and any of / . _ ~ % : @ + , = -, as in https://host/qdrant",
+                hint=wrong,
                 code="no-address-server",
             )
         if (parts.username and not self.takes_user) or hidden:

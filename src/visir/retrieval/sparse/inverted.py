@@ -270,16 +270,11 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     # scored exactly, so a budget may miss documents but never changes a score. Only documents that share a term with
     # the query are answers; equal scores stand in order of ids. Exact answers do not depend on the parts of the index,
     # on threads, or on the order of documents; answers within a budget depend on the parts, a little.
-    # Measured on 123,000 generated documents of 350 terms (`benchmarks/sparse_search.py`): of the exact best ten,
-    # queries of 150 terms find .958 with a budget of 20,000, .991 with 40,000, .9997 with 80,000, at some 6, 4 and 2.5
-    # times the speed of exact search; queries of 10 terms find .964, .990 and .999, but such short queries are searched
-    # exactly in about the same time.
+    # What a budget finds at what speed is in docs/background/indexes.md.
     # Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another: `search(expanded,
     # first=originals)`. It answers another question than exact search with the expanded queries: documents that share
     # only expansion terms with a query cannot be retrieved, and of those that share original terms only the
-    # `candidates` best *by these* are scored. On the documents above it finds .49 of the exact best ten of the expanded
-    # queries with 100 candidates, .66 with 300, although all ten share original terms: the few original terms rank
-    # others before them. A search within a budget is faster and finds more.
+    # `candidates` best *by these* are scored. A search within a budget is faster and finds more.
     # Memory: the files are memory-mapped and shared between processes; a searching thread adds 19 bytes per document.
 
     kind = "inverted"

@@ -133,7 +133,8 @@ def scan(states: Sequence[SearchState]) -> list[Answers]:
     # of the two vectors alone. A pair without a common term scores 0 and is ranked like every other, by the tie rule.
     # Memory: one block of scores (12 MiB for each core), one block of vectors of each side with its inverted lists and
     # columns (at most four times the vectors), and the answers.
-    rows, columns = states[0].queries, states[0].candidates
+    rows: SparseSide = states[0].queries
+    columns: SparseSide = states[0].candidates
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver

@@ -157,18 +157,13 @@ def _ask(
     index: Any, queries: SparseEmbeddings, query_rows: NDArray[np.int64], k: int, settings: SeismicSettings
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(query, row) of what Seismic finds for the queries at these places."""
-    text = (
-        _seismic().get_seismic_string()
-    )  # its fixed-width type; documents were added by number, and so "42" is a term
-    terms, weights = [], []
-    for query_row in query_rows:
-        row = queries.row(int(query_row))
-        terms.append(row[0].astype(text))
-        weights.append(np.asarray(row[1], np.float32))
+    # Its fixed-width type of text; documents were added by number, and so "42" is a term.
+    text = _seismic().get_seismic_string()
+    rows = [queries.row(int(query_row)) for query_row in query_rows]
     answers = index.batch_search(
         np.array([str(query_row) for query_row in query_rows], dtype=text),
-        terms,
-        weights,
+        [terms.astype(text) for terms, _ in rows],
+        [np.asarray(weights, np.float32) for _, weights in rows],
         k=k,
         query_cut=settings.query_cut,
         heap_factor=settings.heap_factor,

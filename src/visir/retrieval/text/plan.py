@@ -143,16 +143,10 @@ def plan(
     synonyms: Synonyms | None = None,
     near_words: NearWords | None = None,
 ) -> Plan:
-    """Work out what is looked up for a query.
-
-    Args:
-        query: Any text.
-        lexicon: What the index knows of words.
-        spelling: Replace words that no document has by near ones; and search a word of at most two documents together
-            with a near word of at least 50 times as many.
-        synonyms: Rules for queries of terms (`Synonyms.under`).
-        near_words: For words that no document has and no rule names: near words by vectors, weighted by their cosine.
-    """
+    """Work out what is looked up for a query."""
+    # spelling: words that no document has are replaced by near ones; and a word of at most two documents is searched
+    # together with a near word of at least 50 times as many. synonyms: rules for queries of terms (`Synonyms.under`).
+    # near_words: near words by vectors, weighted by their cosine, for words that no document has and no rule names.
     words = words_of(query)
     stop_words = lexicon.language.stop_words
     words = [word for word in words if word not in stop_words] or words
@@ -162,9 +156,7 @@ def plan(
     words = list(first.values())
     entries = [_Word(word, [((word,), 1.0)]) for word in words]
     changes: list[str] = []
-    named: set[str] = set()
-    if synonyms is not None:
-        named = _add_synonyms(entries, lexicon, synonyms, changes)
+    named = set() if synonyms is None else _add_synonyms(entries, lexicon, synonyms, changes)
     corrected: list[_Word] = []
     spelt: dict[str, str] = {}
     for entry in entries:

@@ -146,7 +146,8 @@ class Synonyms:
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             left, arrow, right = line.partition("=>")
-            sides = [_phrases(side) for side in ([left, right] if arrow else [left])]
+            given = [left, right] if arrow else [left]
+            sides = [[tuple(words_of(part)) for part in side.split(",")] for side in given]
             pairs += len(sides[0]) * len(sides[-1])
             if pairs > MOST_PAIRS:
                 raise ConfigurationError(
@@ -195,10 +196,6 @@ class Synonyms:
                 for rules, is_instead in ((self.instead, True), (self.same, False)):
                     if phrase in rules:
                         yield at, length, is_instead, rules[phrase]
-
-
-def _phrases(side: str) -> list[Phrase]:
-    return [tuple(words_of(part)) for part in side.split(",")]
 
 
 # Words near a misspelt word: by edit distance against the words of an index, and by splitting.
