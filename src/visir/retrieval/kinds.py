@@ -208,7 +208,7 @@ def build_index(
 
     Args:
         vectors: The vectors of the documents, at least one; or a finished folder of parts (`visir.encoders.Parts`),
-            which are read one after the other (`visir.retrieval.parts_index`).
+            which are read one after the other (`visir.retrieval.stored.index_of_parts`).
         kind: "exact", "hnsw", …: `index_kinds` lists them. None takes the exact kind for the form of the vectors:
             "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.

@@ -1,7 +1,7 @@
 """A collection of Milvus: a row for each document, and the mark among the collection's properties.
 
 A row has `key_of(id)` as its key, the id beside it, and the numbers of the changes that added and deleted it
-(`stepwise.py`); of a row that is not deleted, the second is one that no change reaches. The collection's consistency
+(`StepwiseEngine`); of a row that is not deleted, the second is one that no change reaches. The collection's consistency
 level is Strong: a search sees every change that was answered before it was sent.
 """
 

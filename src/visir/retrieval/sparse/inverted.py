@@ -33,7 +33,7 @@ _FILES = ("listed", "maxima", "levels", "postings", "columned", "columns", "gap_
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The T terms that occur in a part of n documents, each with its postings (see `layout_kernels`)."""
+    """The T terms that occur in a part of n documents, each with its postings (see `kernels`)."""
 
     # - `listed`: (T,) int32 the terms, ascending; `maxima`: (T,) float32 the largest weight of each
     # - `levels`: (T, B, 16) uint16 how many postings of each of B blocks are up to each level; `postings`: uint16,
