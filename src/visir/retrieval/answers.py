@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
-from visir.records import EncoderCard, Gallery, Modality, Run, task_name
+from visir.records import EncoderCard, Gallery, Run, Vectors, task_name
 
 MOST = 2**31 - 1
 """The longest answer: documents of a gallery are numbered in 32 bits."""
@@ -83,24 +83,16 @@ def check_finite_scores(run: Run) -> Run:
 
 
 def run_of(
-    hits: Hits,
-    queries: pa.StringArray,
-    by: tuple[Modality, EncoderCard],
-    gallery: Gallery,
-    k: int,
-    held_by: EncoderCard,
-    about: Any,
-    documents: pa.StringArray | None = None,
+    hits: Hits, queries: Vectors, gallery: Gallery, k: int, held_by: EncoderCard, about: Any, documents: Any = None
 ) -> Run:
     """Return the best `k` documents of each query as a run: by falling score, ties by id."""
-    # A query without a hit has an empty answer.
-    # queries: (n,) the ids of the queries.
-    modality, encoder = by
+    # A query without a hit has an empty answer. documents: the ids of the places of the hits; None: the gallery's.
+    encoder = queries.encoder
     offsets, places, scores = hits.best(len(queries), k)
     run = Run(
         name=" + ".join(dict.fromkeys([encoder.name, held_by.name])),
-        task=task_name(modality, gallery.modality),
-        queries=queries,
+        task=task_name(queries.modality, gallery.modality),
+        queries=queries.ids,
         offsets=offsets,
         documents=gallery.ids if documents is None else documents,
         indices=places.astype(np.int32),

@@ -38,12 +38,15 @@ class FlatSettings:
     device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
 
 
+DenseRows = Rows[Embeddings]
+
+
 class DenseIndex(StoredIndex[Embeddings]):
     """An index of dense vectors, with a setting `similarity`."""
 
     form = DENSE
 
-    def _vectors(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _vectors(self, rows: DenseRows, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
         vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
         edges = np.searchsorted(wanted, rows.starts)
@@ -54,7 +57,7 @@ class DenseIndex(StoredIndex[Embeddings]):
                 vectors[begin:end] = side.block(0, len(side))
         return vectors
 
-    def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
+    def _blocks(self, rows: DenseRows, first: int) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the rows from `first` on, as they are compared."""
         for start in range(first, len(rows), BLOCK):
             yield self._vectors(rows, np.arange(start, min(start + BLOCK, len(rows))))
@@ -62,7 +65,7 @@ class DenseIndex(StoredIndex[Embeddings]):
     def _asking(self, queries: Embeddings) -> Side:
         return Side(queries, np.arange(len(queries)), self.settings.similarity)
 
-    def _details(self, rows: Rows[Embeddings], built: Any) -> dict[str, Any]:
+    def _details(self, rows: DenseRows, built: Any) -> dict[str, Any]:
         return {"dtype": str(rows.parts[0].vectors.dtype)}
 
 
@@ -84,7 +87,7 @@ class FlatIndex(DenseIndex):
         check_no_zero_vectors(documents, settings.similarity)
         return documents
 
-    def _find(self, rows: Rows[Embeddings], built: None, queries: Embeddings, k: int, settings: FlatSettings) -> Hits:
+    def _find(self, rows: DenseRows, built: None, queries: Embeddings, k: int, settings: FlatSettings) -> Hits:
         asking, hits = self._asking(queries), []
         for part in range(len(rows.parts)):
             if part not in rows.prepared:
@@ -151,16 +154,16 @@ class HnswIndex(DenseIndex):
     settings_type = HnswSettings
     built_suffix = ""
 
-    def _construct(self, rows: Rows[Embeddings]) -> Graph:
+    def _construct(self, rows: DenseRows) -> Graph:
         faiss = _faiss()
         index = faiss.IndexHNSWFlat(rows.parts[0].dimension, self.settings.m, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = self.settings.ef_construction
         return self._grown(index, rows)
 
-    def _extend(self, built: Graph, after: Rows[Embeddings]) -> Graph:
+    def _extend(self, built: Graph, after: DenseRows) -> Graph:
         return self._grown(_faiss().clone_index(built.index), after)
 
-    def _grown(self, index: Any, rows: Rows[Embeddings]) -> Graph:
+    def _grown(self, index: Any, rows: DenseRows) -> Graph:
         """Add all rows to the graph that are not in it."""
         faiss = _faiss()
         # Levels are drawn from the number of rows, not from what this process drew before: the same steps give the
@@ -175,7 +178,7 @@ class HnswIndex(DenseIndex):
         faiss = _faiss()
         faiss.write_index(built.index, str(path), faiss.IO_FLAG_SKIP_STORAGE)
 
-    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> Graph:
+    def _read(self, rows: DenseRows, path: Path | None, facts: Mapping[str, Any]) -> Graph:
         faiss = _faiss()
         index = faiss.read_index(str(path))
         if index.ntotal != len(rows):
@@ -187,7 +190,7 @@ class HnswIndex(DenseIndex):
         index.storage, index.own_fields = storage, True
         return _graph(index)
 
-    def _find(self, rows: Rows[Embeddings], built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Hits:
+    def _find(self, rows: DenseRows, built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Hits:
         faiss, asking = _faiss(), self._asking(queries).block(0, len(queries))
         candidates = min(max(k, settings.ef_search), len(rows))
         parameters = faiss.SearchParametersHNSW(efSearch=candidates)
@@ -209,7 +212,7 @@ class HnswIndex(DenseIndex):
             hits.append(Hits(of_query, rows.places[of_row], scores))
         return Hits.joined(hits)
 
-    def _details(self, rows: Rows[Embeddings], built: Graph) -> dict[str, Any]:
+    def _details(self, rows: DenseRows, built: Graph) -> dict[str, Any]:
         return {"layers": int(built.index.hnsw.max_level) + 1}
 
 
@@ -474,15 +477,15 @@ class IvfIndex(DenseIndex):
         rows = Rows(self.form, tuple(parts), np.zeros(len(documents), np.bool_))
         return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
 
-    def _construct(self, rows: Rows[Embeddings]) -> CodedRows:
+    def _construct(self, rows: DenseRows) -> CodedRows:
         return self._grown(self._trained(self._sample(rows), len(rows)), rows, len(rows))
 
-    def _extend(self, built: CodedRows, after: Rows[Embeddings]) -> CodedRows:
+    def _extend(self, built: CodedRows, after: DenseRows) -> CodedRows:
         if len(after) >= _GROWTH * built.rows:
             return self._construct(after)
         return self._grown(load_faiss(PURPOSE).clone_index(built.codes), after, built.rows)
 
-    def _grown(self, codes: Any, rows: Rows[Embeddings], trained_rows: int) -> CodedRows:
+    def _grown(self, codes: Any, rows: DenseRows, trained_rows: int) -> CodedRows:
         """Add all rows to the codes that are not in them."""
         for block in self._blocks(rows, codes.ntotal):
             append(codes, block)
@@ -492,7 +495,7 @@ class IvfIndex(DenseIndex):
         lists = min(self.settings.lists or usual_lists(rows), len(sample))
         return trained(sample, lists, self.settings.piece, unit=self.settings.similarity == "cosine")
 
-    def _sample(self, rows: Rows[Embeddings]) -> NDArray[np.float32]:
+    def _sample(self, rows: DenseRows) -> NDArray[np.float32]:
         """Return the vectors that the quantiser is trained with, as they are compared."""
         size = max(SAMPLE * (self.settings.lists or usual_lists(len(rows))), 4096)
         chosen = np.arange(len(rows))
@@ -506,7 +509,7 @@ class IvfIndex(DenseIndex):
     def _facts(self, built: CodedRows) -> dict[str, Any]:
         return {"trained": built.rows}
 
-    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> CodedRows:
+    def _read(self, rows: DenseRows, path: Path | None, facts: Mapping[str, Any]) -> CodedRows:
         codes = load_faiss(PURPOSE).read_index(str(path))
         if codes.ntotal != len(rows):
             raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
@@ -514,9 +517,7 @@ class IvfIndex(DenseIndex):
             expect_single_rows(part.vectors)
         return CodedRows(codes, int(facts["trained"]))
 
-    def _find(
-        self, rows: Rows[Embeddings], built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings
-    ) -> Hits:
+    def _find(self, rows: DenseRows, built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings) -> Hits:
         asking = self._asking(queries).block(0, len(queries))
         wanted = max(k, settings.rescore)
         if wanted >= len(rows.live):
@@ -547,7 +548,7 @@ class IvfIndex(DenseIndex):
         return nearest_codes(built.codes, asking, lists, products, wanted, dead)
 
     def _scored(
-        self, rows: Rows[Embeddings], asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
+        self, rows: DenseRows, asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
     ) -> Hits:
         """Score pairs of a query and a row exactly."""
         scores = np.empty(len(query), np.float32)
@@ -557,7 +558,7 @@ class IvfIndex(DenseIndex):
             score_pairs(asking, query[some], self._vectors(rows, needed), place, scores[some])
         return Hits(query, rows.places[row], scores)
 
-    def _details(self, rows: Rows[Embeddings], built: CodedRows) -> dict[str, Any]:
+    def _details(self, rows: DenseRows, built: CodedRows) -> dict[str, Any]:
         codes = built.codes
         lists = int(codes.nlist)
         return {

@@ -327,17 +327,3 @@ def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
     except ImportError:  # a kind whose module itself needs its extra
         return []
     return [] if stated is None else described(stated)
-
-
-__all__ = [
-    "KINDS",
-    "USUAL_KINDS",
-    "Kind",
-    "build_index",
-    "form_of",
-    "index_kinds",
-    "kind_for",
-    "kinds_for",
-    "open_index",
-    "settings_of_kind",
-]

@@ -238,7 +238,7 @@ class StoredIndex(Index[Vectors]):
         ordered, hits = self._found(state, queries, k, settings)
         about = {"search": self.kind, **asdict(settings)}
         held = state.rows.parts[0].encoder
-        return run_of(hits, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
+        return run_of(hits, ordered, state.rows.gallery, k, held, about)
 
     def lists(self, queries: Vectors, k: int = 10) -> dict[str, list[tuple[str, float]]]:
         """Return what `search` does as plain lists: from query to (document, score), best first."""

@@ -160,6 +160,9 @@ class MaxSimSettings:
     device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
 
 
+MultiRows = Rows[MultiVectorEmbeddings]
+
+
 class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
     """Kind "maxsim": the vectors without a further structure."""
 
@@ -199,12 +202,10 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
         """Return the vectors of these documents, in this order."""
         return _plain(super().select(ids))
 
-    def _find(
-        self, rows: Rows[MultiVectorEmbeddings], built: Any, queries: MultiVectorEmbeddings, k: int, settings: Any
-    ) -> Hits:
+    def _find(self, rows: MultiRows, built: Any, queries: MultiVectorEmbeddings, k: int, settings: Any) -> Hits:
         return scan_parts(rows, queries, np.arange(len(queries)), k, settings.device)
 
-    def _details(self, rows: Rows[MultiVectorEmbeddings], built: Any) -> dict[str, Any]:
+    def _details(self, rows: MultiRows, built: Any) -> dict[str, Any]:
         vectors: Any = rows.parts[0].vectors
         each = (
             vectors.codec.width if isinstance(vectors, CompressedVectors) else vectors.dtype.itemsize * vectors.shape[1]
@@ -226,9 +227,7 @@ def _check_unit(documents: MultiVectorEmbeddings) -> None:
         )
 
 
-def scan_parts(
-    rows: Rows[MultiVectorEmbeddings], queries: MultiVectorEmbeddings, chosen: NDArray[np.int64], k: int, device: str
-) -> Hits:
+def scan_parts(rows: MultiRows, queries: MultiVectorEmbeddings, chosen: NDArray[np.int64], k: int, device: str) -> Hits:
     """Return the best `k` documents of some queries, part by part: the score of a pair is the same in every part."""
     asking = TokenSide(queries, chosen)
     hits = []

@@ -15,10 +15,9 @@ from visir.records import MultiVectorEmbeddings
 from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.multi_vector.compression import CompressedVectors
-from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, scan_parts
+from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, MultiRows, scan_parts
 from visir.retrieval.multi_vector.kernels import choose
 from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
-from visir.retrieval.rows import Rows
 from visir.retrieval.settings import setting
 from visir.threads import Share, one_blas_thread, spread
 
@@ -78,7 +77,7 @@ class MaxSimIvfIndex(MaxSimIndex):
     settings_type = MaxSimIvfSettings
     built_suffix = ".npz"
 
-    def _construct(self, rows: Rows[MultiVectorEmbeddings]) -> CentroidLists:
+    def _construct(self, rows: MultiRows) -> CentroidLists:
         vectors: Any = rows.parts[0].vectors
         if isinstance(vectors, CompressedVectors) and self.settings.lists == 0:
             centroids = vectors.codec.centroids  # each vector has its nearest one already
@@ -87,27 +86,20 @@ class MaxSimIvfIndex(MaxSimIndex):
             centroids = train_centroids(vectors, count, _PURPOSE)
         return _grown(CentroidLists.of(centroids, np.zeros(1, np.int64), np.empty(0, np.int32)), rows)
 
-    def _extend(self, built: CentroidLists, after: Rows[MultiVectorEmbeddings]) -> CentroidLists:
+    def _extend(self, built: CentroidLists, after: MultiRows) -> CentroidLists:
         return _grown(built, after)
 
     def _write(self, built: CentroidLists, path: Path) -> None:
         np.savez(path, centroids=built.centroids, offsets=built.offsets, codes=built.codes)
 
-    def _read(self, rows: Rows[MultiVectorEmbeddings], path: Path | None, facts: Mapping[str, Any]) -> CentroidLists:
+    def _read(self, rows: MultiRows, path: Path | None, facts: Mapping[str, Any]) -> CentroidLists:
         with ArrayArchive(Path(str(path))) as arrays:
             lists = CentroidLists.of(arrays["centroids"], arrays["offsets"], arrays["codes"])
         if len(lists.offsets) != len(rows) + 1:
             raise ValueError(f"centroids of {len(lists.offsets) - 1} documents for {len(rows)} rows")
         return lists
 
-    def _find(
-        self,
-        rows: Rows[MultiVectorEmbeddings],
-        built: CentroidLists,
-        queries: MultiVectorEmbeddings,
-        k: int,
-        settings: MaxSimIvfSettings,
-    ) -> Hits:
+    def _find(self, rows: MultiRows, built: Any, queries: MultiVectorEmbeddings, k: int, settings: Any) -> Hits:
         wanted = min(max(k, settings.candidates), len(rows.live))
         if wanted == len(rows.live):
             return scan_parts(rows, queries, np.arange(len(queries)), k, settings.device)
@@ -126,11 +118,11 @@ class MaxSimIvfIndex(MaxSimIndex):
             hits.append(Hits(query[mine], rows.places[row[mine]], scores))
         return Hits.joined(hits)
 
-    def _details(self, rows: Rows[MultiVectorEmbeddings], built: CentroidLists) -> dict[str, Any]:
+    def _details(self, rows: MultiRows, built: CentroidLists) -> dict[str, Any]:
         return {**super()._details(rows, built), "centroids": len(built.centroids), "postings": len(built.codes)}
 
 
-def _grown(lists: CentroidLists, rows: Rows[MultiVectorEmbeddings]) -> CentroidLists:
+def _grown(lists: CentroidLists, rows: MultiRows) -> CentroidLists:
     """Give their centroids to all rows that have none."""
     offsets, codes = [lists.offsets], [lists.codes]
     first = len(lists.offsets) - 1

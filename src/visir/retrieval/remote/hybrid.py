@@ -206,9 +206,8 @@ class HybridCollection:
                     scores = np.array([hit.score for hit in fused[at]], np.float32)
                 hits.append(Hits(np.full(len(places), first + at), places, scores))
         about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}
-        by = (ordered.modality, ordered.encoder)
         documents, hits_of_all = answers.finish(Hits.joined(hits))
-        return run_of(hits_of_all, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
+        return run_of(hits_of_all, ordered, state.documents.gallery, k, self._dense.encoder, about, documents)
 
 
 def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: Any) -> Iterator[list[Point]]:

@@ -143,8 +143,7 @@ class RemoteIndex(Index[Vectors]):
             gallery = state.documents.gallery
         else:
             gallery = Gallery.of(self._like.modality, allowed, "documents that pass the filter")
-        by = (queries.modality, queries.encoder)
-        return run_of(hits, ordered.ids, by, gallery, k, self._like.encoder, about, documents)
+        return run_of(hits, ordered, gallery, k, self._like.encoder, about, documents)
 
     def info(self) -> IndexInfo:
         # Of an index on a server, `bytes` are those of the folder.

@@ -302,10 +302,11 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         check_depth(k)
         wanted = min(max(k, settings.candidates or max(10 * k, 100)), MOST)
         retrieved = super().search(first, wanted, **{**asdict(settings), "candidates": 0})
-        hits = self._scored(rows, queries.select(query_ids), retrieved, settings.threads)
+        ordered = queries.select(query_ids)
+        hits = self._scored(rows, ordered, retrieved, settings.threads)
         held = rows.parts[0].encoder
         about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "candidates": wanted}
-        return run_of(hits, query_ids, (queries.modality, queries.encoder), rows.gallery, k, held, about)
+        return run_of(hits, ordered, rows.gallery, k, held, about)
 
     def compact(self) -> None:
         """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster."""

@@ -61,6 +61,9 @@ class OracleSettings:
     """This kind has no settings."""
 
 
+SparseRows = Rows[SparseEmbeddings]
+
+
 class OracleIndex(StoredIndex[SparseEmbeddings]):
     """Kind "scipy": the reference. Every other exact index of sparse vectors must return the same answers."""
 
@@ -74,9 +77,7 @@ class OracleIndex(StoredIndex[SparseEmbeddings]):
     form = SPARSE
     settings_type = OracleSettings
 
-    def _find(
-        self, rows: Rows[SparseEmbeddings], built: None, queries: SparseEmbeddings, k: int, settings: Any
-    ) -> Hits:
+    def _find(self, rows: SparseRows, built: None, queries: SparseEmbeddings, k: int, settings: Any) -> Hits:
         hits = []
         for number, part in enumerate(rows.parts):
             if number not in rows.prepared:
@@ -85,11 +86,11 @@ class OracleIndex(StoredIndex[SparseEmbeddings]):
             hits.append(best(queries, rows.prepared[number], places, k))
         return Hits.joined(hits)
 
-    def _details(self, rows: Rows[SparseEmbeddings], built: Any) -> dict[str, Any]:
+    def _details(self, rows: SparseRows, built: Any) -> dict[str, Any]:
         return postings(rows)
 
 
-def postings(rows: Rows[SparseEmbeddings]) -> dict[str, Any]:
+def postings(rows: SparseRows) -> dict[str, Any]:
     """Return the number of weights, with those of deleted documents."""
     return {"postings": sum(len(part.terms) for part in rows.parts)}
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from visir.errors import require
 from visir.records import SparseEmbeddings
 from visir.retrieval.answers import Hits
-from visir.retrieval.rows import SPARSE, Rows
+from visir.retrieval.rows import SPARSE
 from visir.retrieval.settings import setting
-from visir.retrieval.sparse.scan import best, postings, transposed
+from visir.retrieval.sparse.scan import SparseRows, best, postings, transposed
 from visir.retrieval.sparse.scan_kernels import score_pairs
 from visir.retrieval.stored import StoredIndex
 
@@ -76,7 +76,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
     settings_type = SeismicSettings
     built_suffix = ".index.seismic"
 
-    def _construct(self, rows: Rows[SparseEmbeddings]) -> Blocks:
+    def _construct(self, rows: SparseRows) -> Blocks:
         seismic = _seismic()
         large = rows.parts[0].dimension > _LARGE
         dataset = (seismic.SeismicDatasetLV if large else seismic.SeismicDataset)(dim=rows.parts[0].dimension)
@@ -99,7 +99,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
             )
         return Blocks(index, len(rows))
 
-    def _extend(self, built: Blocks, after: Rows[SparseEmbeddings]) -> Blocks:
+    def _extend(self, built: Blocks, after: SparseRows) -> Blocks:
         if (len(after) - built.covered) * 10 > len(after):
             return self._construct(after)
         return built
@@ -114,7 +114,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
     def _facts(self, built: Blocks) -> dict[str, Any]:
         return {"covered": built.covered}
 
-    def _read(self, rows: Rows[SparseEmbeddings], path: Path | None, facts: Mapping[str, Any]) -> Blocks:
+    def _read(self, rows: SparseRows, path: Path | None, facts: Mapping[str, Any]) -> Blocks:
         if path is None:
             return Blocks(None, facts["covered"])
         seismic = _seismic()
@@ -122,12 +122,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
         return Blocks(reader.load(str(path)), facts["covered"])
 
     def _find(
-        self,
-        rows: Rows[SparseEmbeddings],
-        built: Blocks,
-        queries: SparseEmbeddings,
-        k: int,
-        settings: SeismicSettings,
+        self, rows: SparseRows, built: Blocks, queries: SparseEmbeddings, k: int, settings: SeismicSettings
     ) -> Hits:
         hits = []
         remaining, wanted = np.flatnonzero(np.diff(queries.offsets)), k
@@ -149,7 +144,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
                 hits.append(best(queries, rows.prepared[at], places, k))
         return Hits.joined(hits)
 
-    def _details(self, rows: Rows[SparseEmbeddings], built: Blocks) -> dict[str, Any]:
+    def _details(self, rows: SparseRows, built: Blocks) -> dict[str, Any]:
         return {**postings(rows), "searched exactly": len(rows) - built.covered}
 
 
@@ -173,9 +168,7 @@ def _ask(
     return flat[:, 0], flat[:, 1]
 
 
-def _scored(
-    rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, query: NDArray[np.int64], row: NDArray[np.int64]
-) -> Hits:
+def _scored(rows: SparseRows, queries: SparseEmbeddings, query: NDArray[np.int64], row: NDArray[np.int64]) -> Hits:
     left = (np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values))
     scores = np.empty(len(row), np.float32)
     part_of = np.searchsorted(rows.starts, row, side="right") - 1
