@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -576,10 +576,7 @@ def _side(vectors: NDArray[np.float32]) -> Side:
 
 
 def _slice(documents: Embeddings, start: int, end: int) -> Embeddings:
-    return Embeddings(
-        documents.modality, documents.ids.slice(start, end - start), documents.vectors[start:end], documents.encoder,
-        documents.normalised,
-    )  # fmt: skip
+    return replace(documents, ids=documents.ids.slice(start, end - start), vectors=documents.vectors[start:end])
 
 
 def _is_written(change: FolderChange, name: str, part: Embeddings) -> bool:

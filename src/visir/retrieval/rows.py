@@ -293,7 +293,8 @@ class Rows(Generic[Vectors]):
             return self.parts[0].select(requested)
         pieces = [self.parts[p].take(rows[part == p] - self.starts[p]) for p in np.unique(part)]
         if len(pieces) == 1:
-            return pieces[0]
+            together: Vectors = pieces[0]
+            return together
         joined = self.form.join(pieces, pa.concat_arrays([piece.ids for piece in pieces]))
         return joined if joined.ids.equals(requested) else joined.select(requested)
 

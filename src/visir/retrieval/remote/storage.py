@@ -455,13 +455,13 @@ def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
         else:
             waiting: deque[tuple[Future[None], int]] = deque()
             with ThreadPoolExecutor(engine.uploads, "upload") as pool:
-                for batch in chain(batches, [None] * engine.uploads):
-                    if waiting and (batch is None or len(waiting) == engine.uploads):
+                for sent in chain(batches, [None] * engine.uploads):  # in the end those that are under way
+                    if waiting and (sent is None or len(waiting) == engine.uploads):
                         oldest, size = waiting.popleft()
                         oldest.result()
                         advance(size)
-                    if batch is not None:
-                        waiting.append((pool.submit(engine.put, batch), len(batch)))
+                    if sent is not None:
+                        waiting.append((pool.submit(engine.put, sent), len(sent)))
     engine.settle()
 
 
