@@ -211,8 +211,8 @@ class MilvusConnection:
         if _is_away(fault):
             return EngineError(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
-                hint=f"is the server running, and is this its address? A full Milvus answers {_check(url)} "
-                "(milvus-lite has no such page); for a slow one, a longer wait: "
+                hint="is the server running, and is this its address? A full Milvus answers "
+                f"curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a slow one, a longer wait: "
                 f"timeout={2 * self.place.timeout}",
                 code="no-answer-asked-times",
             )
@@ -237,11 +237,6 @@ def _text(fault: Exception) -> str:
     details = getattr(fault, "details", None)
     message = details() if callable(details) else getattr(fault, "message", "")
     return str(message or fault)
-
-
-def _check(url: str) -> str:
-    """The command that asks a full server how it is, at the port that it has for that."""
-    return f"curl http://{_host(url)}:9091/healthz"
 
 
 def _host(url: str) -> str:
