@@ -328,7 +328,8 @@ def search(
             "there is no model.", hint='visir.search(photos, "openai/clip-vit-base-patch32", "a dog")'
         )
     # First: a model that takes no text says so at once.
-    vectors = encode_queries(wanted, shown, encoder, _card(ready), several=_form(ready, encoder) == "multi-vector")
+    card, several = None if ready is None else ready.encoder, _form(ready, encoder) == "multi-vector"
+    vectors = encode_queries(wanted, shown, encoder, card, several=several)
     items = None
     if opened is not None and encoder is not None:
         items = items_of(opened, encoder, _SIDES[to] if to else None)
@@ -368,20 +369,15 @@ def _encoder(model: Any, ready: Any, place: object, *, needed: bool) -> Encoder 
         return model
     if model is not None:
         return load(model)
-    made_by = _card(ready)
-    if not needed or made_by is None:
+    if not needed or ready is None:
         return None
+    made_by = ready.encoder  # the card of the model of an index or of vectors
     return load_recorded(made_by.name, place, allow=f"model={made_by.name!r}")
 
 
 def _place(given: Any) -> str:
     """What names the model, for messages."""
     return str(given) if isinstance(given, str | Path) else "the index"
-
-
-def _card(ready: Any) -> EncoderCard | None:
-    """The card of the model of an index or of vectors."""
-    return None if ready is None else ready.encoder
 
 
 def _form(ready: Any, encoder: Encoder | None) -> VectorForm:

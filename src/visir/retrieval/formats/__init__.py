@@ -252,9 +252,16 @@ def from_dict(
     """
     rows = [(str(q), str(d), score) for q, answer in answers.items() for d, score in answer.items()]
     queries, documents = [query for query, _, _ in rows], [document for _, document, _ in rows]
-    place = lambda i: f"{where}, query {queries[i]!r}" if rows else where  # noqa: E731
-    about: dict[str, Any] = {"name": name, "task": task, "gallery": gallery, "depth": depth}
-    return run_of(queries, documents, _numbers(rows, where), place, **about)
+    return run_of(
+        queries,
+        documents,
+        _numbers(rows, where),
+        lambda i: f"{where}, query {queries[i]!r}" if rows else where,
+        name=name,
+        task=task,
+        gallery=gallery,
+        depth=depth,
+    )
 
 
 def _numbers(rows: Sequence[tuple[str, str, object]], where: str) -> NDArray[np.float64]:
