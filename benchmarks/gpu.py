@@ -48,7 +48,7 @@ import random_models
 import visir
 from visir.errors import EncoderError
 from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, Qrels, strings
-from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval.dense import FlatIndex
 from visir.retrieval.exact import search, search_both
 from visir.threads import usable_cores
 from visir.training.loop import peak_memory

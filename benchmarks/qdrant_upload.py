@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from visir.retrieval.remote.addresses import name_address
+from visir.retrieval.remote.engine import Point
 from visir.retrieval.remote.index import VALUES
-from visir.retrieval.remote.points import Point
 from visir.retrieval.remote.server import ServerEngine
 from visir.retrieval.remote.settings import Place
 from visir.retrieval.remote.storage import upload

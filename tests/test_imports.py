@@ -44,30 +44,6 @@ KNOWN_CIRCLES: set[frozenset[str]] = {
             "visir.library.service.routers.search",
         }
     ),
-    frozenset(
-        {
-            "visir.retrieval",
-            "visir.retrieval.kinds",
-            "visir.retrieval.multi_vector.flat",
-            "visir.retrieval.multi_vector.pairs",
-            "visir.retrieval.multi_vector.scan",
-            "visir.retrieval.multi_vector.sides",
-            "visir.retrieval.pairs",
-            "visir.retrieval.parts_index",
-            "visir.retrieval.scan",
-            "visir.retrieval.stored",
-            "visir.retrieval.vectors",
-        }
-    ),
-    frozenset(
-        {
-            "visir.retrieval.index",
-            "visir.retrieval.remote.addresses",
-            "visir.retrieval.remote.engine",
-            "visir.retrieval.remote.settings",
-            "visir.retrieval.settings",
-        }
-    ),
 }
 """Circles that are still there, of late imports and of imports for types alone, since small files were merged. This set
 only gets smaller: break a new circle, and delete what is broken from here."""

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from visir.library.cli.serve import serve
-from visir.retrieval.remote.families import FAMILIES, QDRANT
+from visir.retrieval.remote.settings import FAMILIES, QDRANT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 yaml = pytest.importorskip("yaml", reason="PyYAML (extra fusion) reads the compose file")

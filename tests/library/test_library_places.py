@@ -29,7 +29,7 @@ from visir.library.snapshot import LibrarySnapshot
 from visir.retrieval.kinds import open_index
 from visir.retrieval.remote import storage
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import family_of
+from visir.retrieval.remote.settings import family_of
 from visir.retrieval.stored import read_index
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -24,8 +24,8 @@ from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import milvus as milvus_client
 from visir.retrieval.remote import postgres as postgres_client
 from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
-from visir.retrieval.remote.points import key_of
+from visir.retrieval.remote.engine import key_of
+from visir.retrieval.remote.settings import MILVUS, PGVECTOR, QDRANT
 
 __all__ = ["_quick", "at", "embedded", "lite", "milvus", "mine", "pgvector", "postgres", "qdrant"]
 """The fixtures: `from engine_places import *`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from visir.retrieval.dense import ivf
+from visir.retrieval import dense as ivf
 
 
 def stop_at_fourth_part(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -28,7 +28,7 @@ from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.addresses import is_loopback, needed_later
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import MILVUS, PGVECTOR, QDRANT
+from visir.retrieval.remote.settings import MILVUS, PGVECTOR, QDRANT
 from visir.retrieval.remote.storage import COLLECTION
 from visir.storage import Scratch, sweep
 from visir.storage.claims import release

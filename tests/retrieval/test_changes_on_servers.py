@@ -21,10 +21,9 @@ from index_data import TERMS, dense, random_dense, same_run, sparse, vectors
 from refusals import refused
 from visir.errors import EmbeddingError
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import id_index
-from visir.retrieval.remote.engine import EngineError, Mark, RemoteEngine
+from visir.retrieval.remote import storage
+from visir.retrieval.remote.engine import EngineError, Mark, Point, RemoteEngine
 from visir.retrieval.remote.hybrid import HybridCollection
-from visir.retrieval.remote.points import Point
 from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 
 STEPWISE = pytest.mark.parametrize("place", ["qdrant", "milvus"])
@@ -73,7 +72,7 @@ def test_who_searches_does_not_see_documents_that_are_added_later(at: Place, tmp
 def test_of_many_documents_the_gallery_of_a_run_is_stated(
     at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(id_index, "LISTED", 20)
+    monkeypatch.setattr(storage, "LISTED", 20)
     documents, queries = random_dense("image", 30, 1), random_dense("text", 5, 2)
     index: Any = at.build(documents, "dense", tmp_path / "index")
     monkeypatch.setattr(type(index._storage.state.engine), "ids", lambda _: pytest.fail("all ids were asked for"))
@@ -312,7 +311,7 @@ def test_a_folder_of_an_earlier_version_is_refused(at: Place, tmp_path: Path) ->
     documents = vectors("dense", "image", 5, 1)
     at.build(documents, "dense", tmp_path / "index", collection="mine")
     with changing_index(tmp_path / "index", 1) as change:
-        id_index.IdIndex.of(documents.ids, "image").write(change.file("ids-1.parquet"))
+        storage.IdIndex.of(documents.ids, "image").write(change.file("ids-1.parquet"))
         change.commit({**change.content, "ids": "ids-1.parquet"})
     with refused(IndexFolderError, code="earlier-version-visir-made") as caught:
         open_index(tmp_path / "index")

@@ -16,9 +16,9 @@ import fake_cuda
 from refusals import refused
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Gallery, Qrels
-from visir.retrieval import best, open_index
-from visir.retrieval import best as device_ranks
-from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval import open_index
+from visir.retrieval import scan as device_ranks
+from visir.retrieval.dense import FlatIndex
 from visir.retrieval.exact import SearchResult, search, search_both
 
 TIES: tuple[Any, ...] = ("id", "pessimistic", "optimistic", "trec")
@@ -35,13 +35,13 @@ def assert_same(found: SearchResult, expected: SearchResult) -> None:
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """How many queries were searched on the device in each round, and how many candidates each kept."""
     seen: list[tuple[int, int]] = []
-    search_once = best._search
+    search_once = device_ranks._search
 
     def noted(on: Any, state: Any, *given: Any, **more: Any) -> Any:
         seen.append((len(state), state.keys.shape[1]))
         return search_once(on, state, *given, **more)
 
-    monkeypatch.setattr(best, "_search", noted)
+    monkeypatch.setattr(device_ranks, "_search", noted)
     return seen
 
 
@@ -58,10 +58,10 @@ def test_both_directions_are_those_of_the_cores_whatever_the_blocks(
 ) -> None:
     """Vectors are drawn from few, so that ties are common; blocks, groups and rounds are small."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(best, "COLUMNS", int(rng.integers(1, 60)))
-    monkeypatch.setattr(best, "PRODUCTS", int(rng.integers(1, 900)))
-    monkeypatch.setattr(best, "QUERIES", int(rng.integers(1, 5000)))
-    monkeypatch.setattr(best, "DEEPEST", int(rng.choice([1, 200, 2**12])))
+    monkeypatch.setattr(device_ranks, "COLUMNS", int(rng.integers(1, 60)))
+    monkeypatch.setattr(device_ranks, "PRODUCTS", int(rng.integers(1, 900)))
+    monkeypatch.setattr(device_ranks, "QUERIES", int(rng.integers(1, 5000)))
+    monkeypatch.setattr(device_ranks, "DEEPEST", int(rng.choice([1, 200, 2**12])))
     monkeypatch.setattr(device_ranks, "COMPARED", int(rng.integers(1, 300)))
     pool = rng.standard_normal((distinct, int(rng.choice([1, 3, 17, 64])))).astype(np.float32)
     if rng.random() < 0.5:
@@ -125,7 +125,7 @@ def test_more_copies_than_are_ever_kept(rounds: list[tuple[int, int]], ties: Any
 
 
 def test_ranks_among_scores_that_are_close_are_counted_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best, "COLUMNS", 512)
+    monkeypatch.setattr(device_ranks, "COLUMNS", 512)
     many: list[bool] = []
     count = device_ranks.DeviceRanks.count
 
@@ -165,7 +165,7 @@ def test_an_index_keeps_its_vectors_on_the_device_where_they_fit(room: int, monk
     expected = index.search(queries, 20)
     for _ in range(2):
         assert same_run(index.search(queries, 20, device="cpu"), expected)
-    sides = index._state.built.values()
+    sides = index._state.rows.prepared.values()
     assert sides and all(bool(side.on_devices) == (room > 0) for side in sides)
     always = FlatIndex.build(documents, device="cpu")
     assert always.settings.device == "cpu" and len(always.search(queries, 20)) == 30
@@ -194,7 +194,7 @@ def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path)
 
 
 def test_few_vectors_need_no_device_but_its_name_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.retrieval.best.pays", lambda numbers: False)  # as before numba is imported
+    monkeypatch.setattr("visir.retrieval.scan.pays", lambda numbers: False)  # as before numba is imported
     documents, queries = random_dense("image", 50, 1), random_dense("text", 5, 2)
     with pytest.raises(
         EncoderError, match=r"'cudaa' cannot be used: there is no such kind of device(.|\n)*--set device="

@@ -43,7 +43,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval.dense import FlatIndex
 
 card, numbers = EncoderCard("a", "own", revision="1"), np.random.default_rng(0)
 ids = [f"{{row:04}}" for row in range(3_000)]

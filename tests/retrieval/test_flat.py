@@ -18,7 +18,7 @@ from index_data import CARD, dense, random_dense, same_run
 from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
-from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval.dense import FlatIndex
 from visir.retrieval.exact import search
 
 
@@ -116,7 +116,7 @@ def test_opening_takes_the_memory_of_the_ids(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval.dense import FlatIndex
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1])

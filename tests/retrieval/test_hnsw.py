@@ -12,7 +12,7 @@ pytest.importorskip("faiss")
 
 from visir.errors import EmbeddingError, MissingPackageError
 from visir.records import Embeddings
-from visir.retrieval.dense.hnsw import HnswIndex
+from visir.retrieval.dense import HnswIndex
 from visir.retrieval.exact import search
 from visir.retrieval.kinds import build_index
 

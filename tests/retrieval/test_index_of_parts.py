@@ -143,7 +143,7 @@ def test_an_index_on_a_server(parts: Path, tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
     from postgres_server import PASSWORD, PostgresServer
 
-    from visir.retrieval.remote.families import PGVECTOR
+    from visir.retrieval.remote.settings import PGVECTOR
 
     monkeypatch.setenv(PGVECTOR.key, PASSWORD)
     with PostgresServer() as server:
@@ -396,7 +396,7 @@ def test_a_killed_build_of_many_vectors_goes_on(tmp_path: Path, parts: Path, mon
     pytest.importorskip("faiss")
     from ivf_stopped import stop_at_fourth_part
 
-    monkeypatch.setattr("visir.retrieval.dense.ivf.LARGEST", 4)
+    monkeypatch.setattr("visir.retrieval.dense.LARGEST", 4)
     monkeypatch.setattr("visir.retrieval.rows.LARGEST", 4)
     whole = build_index(Parts(parts), "ivf", tmp_path / "whole")
     coded = stop_at_fourth_part(monkeypatch)

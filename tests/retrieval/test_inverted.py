@@ -16,7 +16,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.kinds import open_index
-from visir.retrieval.parts import SPARSE
+from visir.retrieval.rows import SPARSE
 from visir.retrieval.sparse.inverted import INVERTED, InvertedIndex, InvertedSettings, _shares, lists_of
 from visir.retrieval.sparse.scan import OracleIndex
 from visir.retrieval.stored import IndexFolderError

@@ -19,8 +19,8 @@ from ivf_stopped import stop_at_fourth_part
 from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
-from visir.retrieval.dense import ivf
-from visir.retrieval.dense.ivf import IvfIndex, usual_lists
+from visir.retrieval import dense as ivf
+from visir.retrieval.dense import IvfIndex, usual_lists
 from visir.retrieval.exact import search
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.stored import IndexFolderError, check_new_index

@@ -34,12 +34,10 @@ from milvus_server import refused as answer
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses, milvus
-from visir.retrieval.remote.engine import EngineError, Space, first_number, last_number
-from visir.retrieval.remote.families import MILVUS
+from visir.retrieval.remote.engine import EngineError, Space, first_number, key_of, last_number
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.milvus import MilvusEngine
-from visir.retrieval.remote.points import key_of
-from visir.retrieval.remote.settings import MilvusPlace, MilvusSettings
+from visir.retrieval.remote.settings import MILVUS, MilvusPlace, MilvusSettings
 from visir.retrieval.stored import read_index
 
 KIND = {"dense": "milvus", "sparse": "milvus-sparse"}

@@ -13,7 +13,7 @@ from index_data import TERMS, dense, random_dense, sparse
 
 from refusals import refused
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import id_index, storage
+from visir.retrieval.remote import storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.stored import read_index
@@ -25,7 +25,7 @@ EMPTIED = "every document that this index had when it was opened was deleted by 
 
 def unlisted(listed: bool, patch: pytest.MonkeyPatch) -> None:
     if not listed:
-        patch.setattr(id_index, "LISTED", 5)
+        patch.setattr(storage, "LISTED", 5)
 
 
 @SERVERS

@@ -25,9 +25,9 @@ from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses as addresses_module
 from visir.retrieval.remote import postgres
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import PGVECTOR
 from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.postgres import PostgresEngine
+from visir.retrieval.remote.settings import PGVECTOR
 from visir.retrieval.stored import read_index
 
 

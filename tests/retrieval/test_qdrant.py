@@ -22,9 +22,8 @@ from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.engine import EngineError, first_number
+from visir.retrieval.remote.engine import EngineError, first_number, key_of
 from visir.retrieval.remote.hybrid import HybridCollection
-from visir.retrieval.remote.points import key_of
 from visir.retrieval.settings import described
 from visir.retrieval.stored import IndexFolderError, read_index
 

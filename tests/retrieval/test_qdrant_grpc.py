@@ -25,7 +25,7 @@ from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError, first_number
-from visir.retrieval.remote.families import QDRANT
+from visir.retrieval.remote.settings import QDRANT
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
 

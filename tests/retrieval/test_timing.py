@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval.dense import FlatIndex
 from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from visir.retrieval.remote.engine import Engine, EngineError
-from visir.retrieval.remote.points import Point
+from visir.retrieval.remote.engine import Engine, EngineError, Point
 from visir.retrieval.remote.storage import upload
 
 

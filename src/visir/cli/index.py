@@ -141,7 +141,7 @@ def build_of_parts(
 ) -> None:
     """Index a folder of parts, and print what was done."""
     from visir.retrieval.kinds import kind_for
-    from visir.retrieval.parts_index import index_of_parts
+    from visir.retrieval.stored import index_of_parts
 
     parts = _parts_by(place, model, device)
     index, summary = index_of_parts(parts, kind_for("dense", parts.encoder.name, kind), out, **settings)
@@ -152,7 +152,7 @@ def build_of_parts(
 
 def add_of_parts(index: Index[Any], folder: Path, place: str, model: str | None, device: str | None) -> None:
     """Add what the index lacks of a folder of parts, and print what was done."""
-    from visir.retrieval.parts_index import add_parts
+    from visir.retrieval.stored import add_parts
 
     parts = _parts_by(place, model, device)
     added, summary = add_parts(index, parts)

@@ -42,8 +42,7 @@ from visir.files import read_bytes
 from visir.fingerprint import hash_columns
 from visir.parquet import read_table
 from visir.records import UNDECLARED, Gallery, Protocol, Qrels, Ranks, Recall, Run, Ties, gallery_line, show_id_forms
-from visir.retrieval.formats import read_run
-from visir.retrieval.formats.build import NOTES
+from visir.retrieval.formats import NOTES, read_run
 from visir.retrieval.ranks import ranks_of
 
 # Judgements and a run, and nothing else: measured as ranx and ir_measures do.

@@ -29,8 +29,7 @@ from visir.encoders.composed.rule import CompositionRule
 from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.text_weight import choose_weight, composed_tasks
 from visir.records import SIDES, Embeddings, Modality, Qrels, Run, Task, Ties
-from visir.retrieval.pairs import score_places
-from visir.retrieval.vectors import Side, Similarity, check_same_dimension
+from visir.retrieval.vectors import Side, Similarity, check_same_dimension, score_places
 
 # How a model answers queries of a text and an image: the rule that composes them, or the model itself.
 

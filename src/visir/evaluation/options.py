@@ -11,7 +11,7 @@ from visir.evaluation.captions import Choice
 from visir.evaluation.cross_modal import NAME as DCG_CM
 from visir.evaluation.measures import read_measure
 from visir.records import TASKS, Collection, Recall, Ties
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.vectors import Similarity
 
 CONDITIONS = ("query_template", "rerank", "perturbation", "extra")

@@ -14,7 +14,7 @@ from visir.errors import VisirError, nearest, raise_faults
 from visir.library.facets import FieldCondition, FilterError, read_condition
 from visir.library.pictures import PreparedImage
 from visir.library.query_help import QUERY_HELP
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.fusion import Fusion
 
 System: TypeAlias = Literal["dense", "sparse", "hybrid"]

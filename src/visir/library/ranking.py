@@ -22,7 +22,8 @@ from visir.library.query_state import WORDS, LibraryState, QueryState, StageTime
 from visir.library.results import RankedItem, ResultPage, count_in_words
 from visir.parquet import integer_array
 from visir.records import Run, Vectors
-from visir.retrieval.filtered import FilteredIndex, part_of
+from visir.retrieval.answers import part_of
+from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import K, Normalisation, fuse
 from visir.retrieval.index import Index
 from visir.retrieval.stored import StoredIndex

@@ -20,11 +20,11 @@ from visir.products.opening import CategoryTree, open_catalogue
 from visir.products.systems import CategoryVectorSystem, TitleBm25, baseline, vectors_for
 from visir.records import Embeddings, Gallery, Run
 from visir.records.catalogue import ATTRIBUTES, Catalogue
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.exact import search as nearest_vectors
 from visir.retrieval.fusion import Fusion, fuse
 from visir.retrieval.text.index import TEXT_INDEX, Bm25F, QueryOptions, TextIndex
-from visir.retrieval.text.near_words import NearWords
+from visir.retrieval.text.plan import NearWords
 from visir.retrieval.text.words import Synonyms
 from visir.storage import ContentStore
 

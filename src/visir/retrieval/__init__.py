@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from visir.retrieval.index import Index
     from visir.retrieval.kinds import build_index, index_kinds, open_index
     from visir.retrieval.multi_vector.flat import alignment, pool_tokens
-    from visir.retrieval.parts_index import add_parts
     from visir.retrieval.shard_runs import merge_shards
+    from visir.retrieval.stored import add_parts
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "Index": "visir.retrieval.index",
-        "add_parts": "visir.retrieval.parts_index",
+        "add_parts": "visir.retrieval.stored",
         "alignment": "visir.retrieval.multi_vector.flat",
         "build_index": "visir.retrieval.kinds",
         "index_kinds": "visir.retrieval.kinds",

@@ -1,16 +1,37 @@
-"""Results of a search in any order, and the run that they make."""
+"""The check of k, the number of answers per query."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.errors import EmbeddingError
-from visir.records import EncoderCard, Gallery, Modality, Run, task_name
+from visir.errors import EmbeddingError, RunError
+from visir.records import EncoderCard, Gallery, Run, Vectors, task_name
+
+MOST = 2**31 - 1
+"""The longest answer: documents of a gallery are numbered in 32 bits."""
+
+
+def depth_fault(k: object, name: str = "k", *, most: int = MOST) -> str:
+    """Return what is wrong with a number of answers, or ""."""
+    if isinstance(k, bool) or not isinstance(k, Integral):
+        return f"{name} must be a whole number, not {k!r}"
+    k = int(k)
+    if k < 1:
+        return f"{name} must be at least 1, not {k}"
+    return f"{name} must be at most {most:,}" if k > most else ""
+
+
+def check_depth(k: object, name: str = "k") -> None:
+    """Check a number of answers."""
+    if fault := depth_fault(k, name):
+        raise RunError(f"{fault}.", hint="more than there are documents is no harm")
 
 
 @dataclass(frozen=True)
@@ -62,24 +83,16 @@ def check_finite_scores(run: Run) -> Run:
 
 
 def run_of(
-    hits: Hits,
-    queries: pa.StringArray,
-    by: tuple[Modality, EncoderCard],
-    gallery: Gallery,
-    k: int,
-    held_by: EncoderCard,
-    about: Any,
-    documents: pa.StringArray | None = None,
+    hits: Hits, queries: Vectors, gallery: Gallery, k: int, held_by: EncoderCard, about: Any, documents: Any = None
 ) -> Run:
     """Return the best `k` documents of each query as a run: by falling score, ties by id."""
-    # A query without a hit has an empty answer.
-    # queries: (n,) the ids of the queries.
-    modality, encoder = by
+    # A query without a hit has an empty answer. documents: the ids of the places of the hits; None: the gallery's.
+    encoder = queries.encoder
     offsets, places, scores = hits.best(len(queries), k)
     run = Run(
         name=" + ".join(dict.fromkeys([encoder.name, held_by.name])),
-        task=task_name(modality, gallery.modality),
-        queries=queries,
+        task=task_name(queries.modality, gallery.modality),
+        queries=queries.ids,
         offsets=offsets,
         documents=gallery.ids if documents is None else documents,
         indices=places.astype(np.int32),
@@ -93,3 +106,21 @@ def run_of(
         },
     )
     return check_finite_scores(run)
+
+
+def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_] | None = None) -> Run:
+    """Return some entries of a run, for some of its queries; None: for all, also those without an entry."""
+    # entries: (m,) mask of the entries; queries: (n,) mask of the queries.
+    query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
+    counts = np.bincount(query[entries], minlength=len(run))
+    ids = run.queries
+    if queries is not None:
+        ids, counts = ids.filter(pa.array(queries)), counts[queries]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return replace(run, queries=ids, offsets=offsets, indices=run.indices[entries], scores=run.scores[entries])
+
+
+def positions(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
+    """Return the (n,) position of each id in `among`, -1 for an unknown id."""
+    found: NDArray[np.int64] = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found

@@ -29,19 +29,11 @@ class Bm25:
     stemming: Stemming = "s"  # "s" removes plural endings (see `singular`); "none" leaves words as they are
 
     def __post_init__(self) -> None:
-        checks = (
-            (self.k1 >= 0, f"k1 must be at least 0, not {self.k1}"),
-            (0 <= self.b <= 1, f"b must be 0 to 1, not {self.b}"),
-            (
-                self.stop_words in get_args(StopWords),
-                f"unknown stop words {self.stop_words!r} ({nearest(self.stop_words, get_args(StopWords))})",
-            ),
-            (
-                self.stemming in get_args(Stemming),
-                f"unknown stemming {self.stemming!r} ({nearest(self.stemming, get_args(Stemming))})",
-            ),
-        )
-        raise_faults(ConfigurationError, "BM25", [fault for valid, fault in checks if not valid])
+        faults = [] if self.k1 >= 0 else [f"k1 must be at least 0, not {self.k1}"]
+        faults += [] if 0 <= self.b <= 1 else [f"b must be 0 to 1, not {self.b}"]
+        named = (("stop words", self.stop_words, get_args(StopWords)), ("stemming", self.stemming, get_args(Stemming)))
+        faults += [f"unknown {kind} {x!r} ({nearest(x, known)})" for kind, x, known in named if x not in known]
+        raise_faults(ConfigurationError, "BM25", faults)
 
     @property
     def similarity(self) -> str:

@@ -26,13 +26,11 @@ from visir.records import (
     strings,
     task_name,
 )
-from visir.retrieval.answers import check_finite_scores
-from visir.retrieval.best import scan_on
-from visir.retrieval.depth import check_depth
+from visir.retrieval.answers import check_depth, check_finite_scores, positions
 from visir.retrieval.kinds import form_of
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import TokenSide
-from visir.retrieval.scan import Answers, SearchState
+from visir.retrieval.scan import Answers, SearchState, scan_on
 from visir.retrieval.sparse import scan as sparse
 from visir.retrieval.vectors import Side, Similarity, check_same_dimension
 
@@ -51,13 +49,49 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _How:
+    """What the tasks of one search have in common."""
+
+    similarity: Similarity
+    depth: int
+    ties: Ties
+    name: str | None
+    device: str | None
+
+
+@dataclass(frozen=True)
+class _Task:
     """One task of a search, with all ids resolved."""
 
     task: str
-    queries: pa.StringArray
+    queries: Vectors
+    candidates: Vectors
+    query_ids: pa.StringArray
     gallery: Gallery
     qrels: Qrels | None
+    how: _How
+
+    @classmethod
+    def of(
+        cls, how: _How, task: str | None, queries: Vectors, candidates: Vectors, gallery: Any, qrels: Qrels | None
+    ) -> _Task:
+        """Resolve what was left out."""
+        if task is None:
+            task = task_name(queries.modality, candidates.modality)
+        if gallery is None:
+            gallery = Gallery.of(candidates.modality, candidates.ids, f"all encoded {candidates.modality}s")
+        if gallery.ids is None:
+            raise RunError(
+                f"{task} search needs a listed gallery; the size alone is known of {gallery.description!r}.",
+                hint="make one with Task.gallery(), Collection.image_gallery() or Collection.caption_gallery()",
+                code="search-needs-listed-gallery",
+            )
+        # Sorted by id: the same searches, the same run, in whatever order the vectors were encoded.
+        query_ids = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
+        if len(query_ids) == 0:
+            raise RunError(f"{task} search: there is no query.", hint="is the split, or the filter, right?")
+        check_depth(how.depth, "depth")
+        return cls(task, queries, candidates, query_ids, gallery, qrels, how)
 
     @cached_property
     def positives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
@@ -67,6 +101,67 @@ class _Plan:
         positive = self.qrels.grades > 0
         query = np.repeat(np.arange(len(self.qrels)), np.diff(self.qrels.offsets))
         return query[positive], _places(self.qrels.documents, self.gallery.ids)[positive], self.qrels.grades[positive]
+
+    def sides(self, query_ids: pa.StringArray) -> tuple[Any, Any]:
+        """Both sides: the queries of these ids, in order, and the gallery."""
+        if self.how.device and isinstance(self.queries, SparseEmbeddings):
+            raise EmbeddingError(
+                f"sparse vectors (by {self.queries.encoder.name}) are searched on the cores; the device "
+                f"{self.how.device!r} was named.",
+                hint="leave the device out",
+                code="sparse-vectors-searched-cores",
+            )
+        rows, columns = _rows(self.queries, query_ids), _rows(self.candidates, self.gallery.ids)
+        return sides_of(self.queries, rows, self.candidates, columns, self.how.similarity)
+
+    def state(self, queries: Any, candidates: Any, row_ids: pa.StringArray) -> SearchState:
+        """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
+        query, document, _ = self.positives
+        inside = document >= 0
+        counts = np.bincount(query[inside], minlength=len(self.query_ids))
+        # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        asked = _places(row_ids, self.query_ids), offsets, document[inside]
+        return SearchState(queries, candidates, min(self.how.depth, self.gallery.size), self.how.ties, asked)
+
+    def alone(self) -> SearchResult:
+        """Search this task alone."""
+        state = self.state(*self.sides(self.query_ids), self.query_ids)
+        return self.result(state, _scan([state], self.how.device)[0])
+
+    def result(self, state: SearchState, answers: Answers) -> SearchResult:
+        """The run, and with judgements the ranks."""
+        indices, scores = answers
+        vocabulary = {"vocabulary": self.queries.vocabulary.name} if isinstance(self.queries, SparseEmbeddings) else {}
+        of_queries, of_candidates = self.queries.encoder, self.candidates.encoder
+        run = Run(
+            name=self.how.name or " + ".join(dict.fromkeys([self.queries.encoder.name, self.candidates.encoder.name])),
+            task=self.task,
+            queries=self.query_ids,
+            offsets=np.arange(len(self.query_ids) + 1, dtype=np.int64) * state.depth,
+            documents=self.gallery.ids,
+            indices=indices.ravel(),
+            scores=scores.ravel(),
+            gallery=self.gallery,
+            depth=self.how.depth,
+            provenance={
+                "search": "exact",
+                "similarity": self.how.similarity,
+                **vocabulary,
+                "queries": {"encoder": of_queries.name, "fingerprint": of_queries.fingerprint},
+                "candidates": {"encoder": of_candidates.name, "fingerprint": of_candidates.fingerprint},
+            },
+        )
+        check_finite_scores(run)
+        if self.qrels is None:
+            return SearchResult(run, None)
+        query, place, grades = self.positives
+        ranks = np.zeros(len(place), np.int64)
+        ranks[place >= 0] = state.better + 1
+        order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
+        offsets = np.concatenate([[0], np.cumsum(self.qrels.positives)]).astype(np.int64)
+        size = self.gallery.size
+        return SearchResult(run, Ranks(self.qrels.queries, offsets, ranks[order], grades[order], None, size))
 
 
 def search(
@@ -125,8 +220,8 @@ def search(
         [('b', 0.7071067690849304)]
     """
     similarity = similarity_of(similarity, queries, candidates)
-    plan = _plan(task, queries, candidates, gallery, qrels)
-    return _one(plan, queries, candidates, depth, similarity, ties, _name(name, queries, candidates), device)
+    how = _How(similarity, depth, ties, name, device)
+    return _Task.of(how, task, queries, candidates, gallery, qrels).alone()
 
 
 def search_both(
@@ -175,23 +270,18 @@ def search_both(
     """
     similarity = similarity_of(similarity, images, texts)
     galleries, qrels = galleries or {}, qrels or {}
-    i2t = _plan("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
-    t2i = _plan("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
-    name = _name(name, images, texts)
-    shared = _within(t2i.queries, i2t.gallery.ids) and _within(i2t.queries, t2i.gallery.ids)
+    name = name or " + ".join(dict.fromkeys([images.encoder.name, texts.encoder.name]))
+    how = _How(similarity, depth, ties, name, device)
+    i2t = _Task.of(how, "i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
+    t2i = _Task.of(how, "t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
+    shared = _within(t2i.query_ids, i2t.gallery.ids) and _within(i2t.query_ids, t2i.gallery.ids)
     if similarity == "maxsim" or not shared:
-        return {
-            "i2t": _one(i2t, images, texts, depth, similarity, ties, name, device),
-            "t2i": _one(t2i, texts, images, depth, similarity, ties, name, device),
-        }
-    forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
-    to_images, to_texts = _scan(
-        texts, i2t.gallery.ids, images, t2i.gallery.ids, similarity, forward, backward, ties, device
-    )
-    return {
-        "i2t": _searched(i2t, backward, to_texts, name, depth, similarity, images, texts),
-        "t2i": _searched(t2i, forward, to_images, name, depth, similarity, texts, images),
-    }
+        return {"i2t": i2t.alone(), "t2i": t2i.alone()}
+    of_texts, of_images = t2i.sides(i2t.gallery.ids)
+    forward = t2i.state(of_texts, of_images, i2t.gallery.ids)
+    backward = i2t.state(of_images, of_texts, t2i.gallery.ids)
+    to_images, to_texts = _scan([forward, backward], device)
+    return {"i2t": i2t.result(backward, to_texts), "t2i": t2i.result(forward, to_images)}
 
 
 def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
@@ -239,129 +329,33 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
     return "dot"
 
 
-def _one(
-    plan: _Plan,
-    queries: Vectors,
-    candidates: Vectors,
-    depth: int,
-    similarity: Similarity,
-    ties: Ties,
-    name: str,
-    device: str | None,
-) -> SearchResult:
-    forward = _asked(plan, plan.queries, depth)
-    if isinstance(queries, MultiVectorEmbeddings) and isinstance(candidates, MultiVectorEmbeddings):
-        check_same_dimension(queries, candidates)
-        left = TokenSide(queries, _rows(queries, plan.queries))
-        right = TokenSide(candidates, _rows(candidates, plan.gallery.ids))
-        answers = scan_tokens(left, right, forward, ties, device)
-        return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
-    (answers,) = _scan(queries, plan.queries, candidates, plan.gallery.ids, similarity, forward, None, ties, device)
-    return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
+def sides_of(
+    queries: Vectors, rows: NDArray[np.int64], documents: Vectors, columns: NDArray[np.int64], similarity: Similarity
+) -> tuple[Any, Any]:
+    """Some rows of queries and of documents as two sides of one form."""
+    if isinstance(queries, SparseEmbeddings) and isinstance(documents, SparseEmbeddings):
+        sparse.check_same_vocabulary(queries, documents)
+        return sparse.SparseSide(queries, rows), sparse.SparseSide(documents, columns)
+    if isinstance(queries, MultiVectorEmbeddings) and isinstance(documents, MultiVectorEmbeddings):
+        check_same_dimension(queries, documents)
+        return TokenSide(queries, rows), TokenSide(documents, columns)
+    assert isinstance(queries, Embeddings) and isinstance(documents, Embeddings), "similarity_of refuses a mixture"
+    check_same_dimension(queries, documents)
+    return Side(queries, rows, similarity), Side(documents, columns, similarity)
 
 
-def _scan(
-    rows: Vectors,
-    row_ids: pa.StringArray,
-    columns: Vectors,
-    column_ids: pa.StringArray | None,
-    similarity: Similarity,
-    forward: SearchState,
-    backward: SearchState | None,
-    ties: Ties,
-    device: str | None,
-) -> list[Answers]:
-    """Scan both sides, dense or sparse."""
-    if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
-        if device:
-            raise EmbeddingError(
-                f"sparse vectors (by {rows.encoder.name}) are searched on the cores; the device {device!r} was named.",
-                hint="leave the device out",
-                code="sparse-vectors-searched-cores",
-            )
-        sparse.check_same_vocabulary(rows, columns)
-        down = sparse.SparseSide(rows, _rows(rows, row_ids))
-        across = sparse.SparseSide(columns, _rows(columns, column_ids))
-        return sparse.scan(down, across, forward, backward, ties)
-    assert isinstance(rows, Embeddings) and isinstance(columns, Embeddings), "similarity_of refuses a mixture"
-    check_same_dimension(rows, columns)
-    left, right = Side(rows, _rows(rows, row_ids), similarity), Side(columns, _rows(columns, column_ids), similarity)
-    return scan_on(device, left, right, forward, backward, ties)
-
-
-def _plan(
-    task: str | None, queries: Vectors, candidates: Vectors, gallery: Gallery | None, qrels: Qrels | None
-) -> _Plan:
-    if task is None:
-        task = task_name(queries.modality, candidates.modality)
-    if gallery is None:
-        gallery = Gallery.of(candidates.modality, candidates.ids, f"all encoded {candidates.modality}s")
-    if gallery.ids is None:
-        raise RunError(
-            f"{task} search needs a listed gallery; the size alone is known of {gallery.description!r}.",
-            hint="make one with Task.gallery(), Collection.image_gallery() or Collection.caption_gallery()",
-            code="search-needs-listed-gallery",
-        )
-    # Sorted by id: the same searches, the same run, in whatever order the vectors were encoded.
-    query_ids = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
-    if len(query_ids) == 0:
-        raise RunError(f"{task} search: there is no query.", hint="is the split, or the filter, right?")
-    return _Plan(task, query_ids, gallery, qrels)
-
-
-def _asked(plan: _Plan, row_ids: pa.StringArray, depth: int) -> SearchState:
-    """The plan in numbers; `row_ids` are the ids of the rows on the query side, in order."""
-    check_depth(depth, "depth")
-    query, document, _ = plan.positives
-    inside = document >= 0
-    counts = np.bincount(query[inside], minlength=len(plan.queries))
-    # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return SearchState(_places(row_ids, plan.queries), offsets, document[inside], min(depth, plan.gallery.size))
-
-
-def _searched(
-    plan: _Plan,
-    state: SearchState,
-    answers: Answers,
-    name: str,
-    depth: int,
-    similarity: Similarity,
-    queries: Vectors,
-    candidates: Vectors,
-) -> SearchResult:
-    indices, scores = answers
-    run = Run(
-        name=name,
-        task=plan.task,
-        queries=plan.queries,
-        offsets=np.arange(len(plan.queries) + 1, dtype=np.int64) * state.depth,
-        documents=plan.gallery.ids,
-        indices=indices.ravel(),
-        scores=scores.ravel(),
-        gallery=plan.gallery,
-        depth=depth,
-        provenance=_provenance(similarity, queries, candidates),
-    )
-    return SearchResult(check_finite_scores(run), None if plan.qrels is None else _ranks(plan, plan.qrels, state))
-
-
-def _ranks(plan: _Plan, qrels: Qrels, state: SearchState) -> Ranks:
-    query, place, grades = plan.positives
-    ranks = np.zeros(len(place), np.int64)
-    ranks[place >= 0] = state.better + 1
-    order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
-    offsets = np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64)
-    return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, plan.gallery.size)
+def _scan(states: list[SearchState], device: str | None) -> list[Answers]:
+    """Scan both sides, whatever their form."""
+    if isinstance(states[0].queries, TokenSide):
+        return [scan_tokens(state, device) for state in states]
+    return sparse.scan(states) if isinstance(states[0].queries, sparse.SparseSide) else scan_on(device, states)
 
 
 def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
     """Return the (n,) position of each id in `among`, -1 for an unknown id."""
     if ids.equals(among):  # the usual case: all queries of one task are all candidates of the other
         return np.arange(len(ids))
-    places = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False)
-    positions: NDArray[np.int64] = places.astype(np.int64)
-    return positions
+    return positions(ids, among)
 
 
 def _rows(embeddings: Vectors, ids: pa.StringArray | None) -> NDArray[np.int64]:
@@ -372,18 +366,3 @@ def _rows(embeddings: Vectors, ids: pa.StringArray | None) -> NDArray[np.int64]:
 
 def _within(ids: pa.StringArray, among: pa.StringArray | None) -> bool:
     return ids.equals(among) or bool(pc.all(pc.is_in(ids, among)).as_py())
-
-
-def _name(name: str | None, first: Vectors, second: Vectors) -> str:
-    return name or " + ".join(dict.fromkeys([first.encoder.name, second.encoder.name]))
-
-
-def _provenance(similarity: Similarity, queries: Vectors, candidates: Vectors) -> dict[str, Any]:
-    vocabulary = {"vocabulary": queries.vocabulary.name} if isinstance(queries, SparseEmbeddings) else {}
-    return {
-        "search": "exact",
-        "similarity": similarity,
-        **vocabulary,
-        "queries": {"encoder": queries.encoder.name, "fingerprint": queries.encoder.fingerprint},
-        "candidates": {"encoder": candidates.encoder.name, "fingerprint": candidates.encoder.fingerprint},
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records import Gallery, Run, SparseEmbeddings, Vectors, strings, task_name
-from visir.retrieval.depth import check_depth
+from visir.retrieval.answers import check_depth, part_of
 from visir.retrieval.exact import search
 from visir.retrieval.index import Index
 
@@ -22,16 +22,6 @@ a search of a large index for the many answers of which few are allowed."""
 SELECTED = 20_000
 """Up to this many are scored one by one when they are at most a twentieth of the index: 40 MB of 512 dimensions."""
 _SPARE = 1.5
-
-
-@runtime_checkable
-class Filters(Protocol):
-    """An index that can filter by itself (an engine behind an address); `FilteredIndex` then uses its filter."""
-
-    filters_up_to: int  # with how many allowed documents it does
-
-    def search_among(self, queries: Any, allowed: pa.StringArray, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` documents among `allowed` for each query."""
 
 
 class FilteredIndex:
@@ -55,7 +45,8 @@ class FilteredIndex:
         self._similarity: Any = getattr(getattr(index, "settings", None), "similarity", None)
         self._mask: tuple[Any, NDArray[np.bool_]] | None = None
         self._gallery: Gallery | None = None
-        self.index_filters = isinstance(index, Filters) and len(ids) <= index.filters_up_to
+        # An engine behind an address filters by itself, among up to so many documents (`RemoteIndex.filters_up_to`).
+        self.index_filters = len(ids) <= getattr(index, "filters_up_to", -1)
         if self.index_filters:  # it passes over ids that it does not have, and is not asked for all that it has
             self.indexed: pa.StringArray = self.allowed
             return
@@ -91,7 +82,7 @@ class FilteredIndex:
     def _scanned(self, queries: Vectors, k: int, selected: Vectors) -> Run:
         run = search(queries, selected, depth=k, similarity=self._similarity).run
         if isinstance(selected, SparseEmbeddings):
-            run = _without_zeros(run)
+            run = part_of(run, run.scores > 0)  # every sparse index leaves out what shares no term with the query
         return replace(run, gallery=self.gallery, depth=k, provenance={**run.provenance, "filtered": len(self.allowed)})
 
     def _filtered(self, queries: Vectors, k: int, options: dict[str, Any]) -> Run:
@@ -136,21 +127,6 @@ def search_among(index: Index[Any], queries: Vectors, allowed: object, k: int = 
     return FilteredIndex(index, allowed).search(queries, k, **options)
 
 
-def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_]) -> Run:
-    """Return some entries of a run, for some of its queries."""
-    # entries: (m,) mask of the entries.
-    # queries: (n,) mask of the queries; those without an entry have an empty answer.
-    query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
-    counts = np.bincount(query[entries], minlength=len(run))[queries]
-    return replace(
-        run,
-        queries=run.queries.filter(pa.array(queries)),
-        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        indices=run.indices[entries],
-        scores=run.scores[entries],
-    )
-
-
 def _joined(runs: list[Run]) -> Run:
     """Join runs of one index over different queries, in order of query ids."""
     if len(runs) == 1:
@@ -163,11 +139,6 @@ def _joined(runs: list[Run]) -> Run:
     flat = np.repeat(starts - offsets[:-1], lengths[order]) + np.arange(offsets[-1])
     indices, scores = (np.concatenate([getattr(run, name) for run in runs])[flat] for name in ("indices", "scores"))
     return replace(runs[0], queries=queries.take(pa.array(order)), offsets=offsets, indices=indices, scores=scores)
-
-
-def _without_zeros(run: Run) -> Run:
-    """Remove documents that share no term with the query, as every sparse index does."""
-    return part_of(run, run.scores > 0, np.ones(len(run), np.bool_))
 
 
 def _nothing(queries: Vectors, gallery: Gallery, k: int) -> Run:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 import pyarrow as pa
 
-from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, Run, SparseEmbeddings
-
-Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
+from visir.records import EncoderCard, Modality, Run
+from visir.retrieval.rows import Vectors
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,16 @@ of a kind is imported when the kind is first used.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.errors import ConfigurationError, EmbeddingError, nearest
+from visir.errors import ConfigurationError, EmbeddingError, nearest, require
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
-from visir.retrieval.settings import Kind
+from visir.retrieval.settings import described, settings_of
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
@@ -20,33 +23,77 @@ if TYPE_CHECKING:
     from visir.retrieval.index import Index
 
 
+@dataclass(frozen=True)
+class Kind:
+    """One kind of index."""
+
+    name: str  # the name of the kind
+    title: str  # a description, printed by `visir index kinds`, the docs and error messages
+    exact: bool  # whether every answer is the exact best
+    # The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or `MultiVectorEmbeddings`
+    # ("multi-vector").
+    vectors: VectorForm
+    module: str  # "package.module:Class", imported when the kind is used
+    extra: str = ""  # the extra of visir that installs `packages`; "" when none is needed
+    packages: tuple[str, ...] = ()  # the import names of the packages that it needs
+    # Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
+    beside: tuple[str, ...] = ()
+
+    def index(self) -> type[Index[Any]]:
+        """Return the class of the kind."""
+        require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
+        return self.described()
+
+    def described(self) -> type[Index[Any]]:
+        """Return the class without a check of its packages, to read its settings."""
+        module, _, name = self.module.partition(":")
+        index_class: type[Index[Any]] = getattr(import_module(module), name)
+        return index_class
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Check settings, and that the packages are installed, before vectors are made or read."""
+        settings_type = getattr(self.index(), "settings_type", None)
+        if settings_type is not None:
+            settings_of(self.name, settings_type, settings)
+
+    def build(self, vectors: Vectors, out: str | Path | None = None, **options: Any) -> Index[Any]:
+        """Build an index of this kind; see `visir.retrieval.build_index`."""
+        if isinstance(options.get("url"), str) and options["url"]:
+            from visir.retrieval.remote.addresses import name_address
+
+            name_address(options["url"], options.get("grpc"))
+        return self.index().build(vectors, None if out is None else Path(out), **options)
+
+
 KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
 
+_FAISS: dict[str, Any] = {"extra": "hnsw", "packages": ("faiss",)}
+_QDRANT: dict[str, Any] = {"extra": "qdrant", "packages": ("qdrant_edge", "qdrant_client")}
+_PGVECTOR: dict[str, Any] = {"extra": "pgvector", "packages": ("psycopg",)}
+_MILVUS: dict[str, Any] = {"extra": "milvus", "packages": ("pymilvus",)}
 for _kind in (
     Kind(
         name="exact",
         title="every query against every vector, memory-mapped; the truth of dense search",
         exact=True,
         vectors="dense",
-        module="visir.retrieval.dense.flat:FlatIndex",
+        module="visir.retrieval.dense:FlatIndex",
     ),
     Kind(
         name="hnsw",
         title="a graph of near neighbours (FAISS)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.dense.hnsw:HnswIndex",
-        extra="hnsw",
-        packages=("faiss",),
+        module="visir.retrieval.dense:HnswIndex",
+        **_FAISS,
     ),
     Kind(
         name="ivf",
         title="short codes in memory find candidates (FAISS), vectors on disk score them: many vectors, little memory",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.dense.ivf:IvfIndex",
-        extra="hnsw",
-        packages=("faiss",),
+        module="visir.retrieval.dense:IvfIndex",
+        **_FAISS,
     ),
     Kind(
         name="inverted",
@@ -78,8 +125,7 @@ for _kind in (
         vectors="dense",
         module="visir.retrieval.remote.dense:QdrantIndex",
         beside=("qdrant-sparse", "qdrant-multi"),
-        extra="qdrant",
-        packages=("qdrant_edge", "qdrant_client"),
+        **_QDRANT,
     ),
     Kind(
         name="qdrant-sparse",
@@ -87,8 +133,7 @@ for _kind in (
         exact=False,
         vectors="sparse",
         module="visir.retrieval.remote.dense:QdrantSparseIndex",
-        extra="qdrant",
-        packages=("qdrant_edge", "qdrant_client"),
+        **_QDRANT,
     ),
     Kind(
         name="pgvector",
@@ -97,8 +142,7 @@ for _kind in (
         vectors="dense",
         module="visir.retrieval.remote.dense:PgvectorIndex",
         beside=("pgvector-sparse",),
-        extra="pgvector",
-        packages=("psycopg",),
+        **_PGVECTOR,
     ),
     Kind(
         name="pgvector-sparse",
@@ -106,8 +150,7 @@ for _kind in (
         exact=False,
         vectors="sparse",
         module="visir.retrieval.remote.dense:PgvectorSparseIndex",
-        extra="pgvector",
-        packages=("psycopg",),
+        **_PGVECTOR,
     ),
     Kind(
         name="milvus",
@@ -116,8 +159,7 @@ for _kind in (
         vectors="dense",
         module="visir.retrieval.remote.dense:MilvusIndex",
         beside=("milvus-sparse",),
-        extra="milvus",
-        packages=("pymilvus",),
+        **_MILVUS,
     ),
     Kind(
         name="milvus-sparse",
@@ -125,8 +167,7 @@ for _kind in (
         exact=False,
         vectors="sparse",
         module="visir.retrieval.remote.dense:MilvusSparseIndex",
-        extra="milvus",
-        packages=("pymilvus",),
+        **_MILVUS,
     ),
     Kind(
         name="maxsim",
@@ -141,18 +182,16 @@ for _kind in (
         exact=False,
         vectors="multi-vector",
         module="visir.retrieval.multi_vector.ivf:MaxSimIvfIndex",
-        extra="hnsw",
-        packages=("faiss",),
+        **_FAISS,
     ),
     Kind(
         name="qdrant-multi",
         title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
         exact=False,
         vectors="multi-vector",
-        module="visir.retrieval.remote.hybrid:QdrantMultiIndex",
+        module="visir.retrieval.remote.dense:QdrantMultiIndex",
         beside=("qdrant-sparse", "qdrant"),
-        extra="qdrant",
-        packages=("qdrant_edge", "qdrant_client"),
+        **_QDRANT,
     ),
 ):
     KINDS.add(_kind.name, _kind)
@@ -169,7 +208,7 @@ def build_index(
 
     Args:
         vectors: The vectors of the documents, at least one; or a finished folder of parts (`visir.encoders.Parts`),
-            which are read one after the other (`visir.retrieval.parts_index`).
+            which are read one after the other (`visir.retrieval.stored.index_of_parts`).
         kind: "exact", "hnsw", …: `index_kinds` lists them. None takes the exact kind for the form of the vectors:
             "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.
@@ -199,7 +238,7 @@ def build_index(
 
     if not isinstance(vectors, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
         from visir.encoders import Parts
-        from visir.retrieval.parts_index import index_of_parts
+        from visir.retrieval.stored import index_of_parts
 
         if isinstance(vectors, Parts):
             made_for = kind_for("dense", vectors.encoder.name, kind)
@@ -283,24 +322,8 @@ def kinds_for(form: VectorForm) -> list[str]:
 
 def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
     """Return (name, default, description) of every setting of a kind, from its class."""
-    from visir.retrieval.settings import described
-
     try:
         stated = getattr(kind.described(), "settings_type", None)
     except ImportError:  # a kind whose module itself needs its extra
         return []
     return [] if stated is None else described(stated)
-
-
-__all__ = [
-    "KINDS",
-    "USUAL_KINDS",
-    "Kind",
-    "build_index",
-    "form_of",
-    "index_kinds",
-    "kind_for",
-    "kinds_for",
-    "open_index",
-    "settings_of_kind",
-]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records import Qrels, Ranks, Run, Ties
+from visir.retrieval.answers import positions
 
 
 def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
@@ -42,7 +42,7 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
         >>> ranks_of(run, Qrels.of(["q", "q"], ["b", "c"])).ranks.tolist()  # c was not retrieved
         [2, 0]
     """
-    row = _codes(qrels.queries, run.queries)
+    row = positions(qrels.queries, run.queries)
     if (row < 0).all():
         raise RunError(
             f"run {run.name} ({run.task}): none of its {len(run):,} queries is judged by {qrels.name!r} "
@@ -53,7 +53,7 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
         )
     positive = qrels.grades > 0
     query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]
-    document = _codes(qrels.documents, run.documents)[positive]
+    document = positions(qrels.documents, run.documents)[positive]
     ranks = _lookup(run, row[query], document, _run_ranks(run, row, query, document, ties))
     order = np.lexsort((np.arange(len(ranks)), np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     answered = np.diff(run.offsets)[row[row >= 0]]
@@ -66,13 +66,6 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
         depth=None if whole else run.depth,
         gallery_size=run.gallery.size if run.gallery.is_known else None,
     )
-
-
-def _codes(ids: pa.StringArray, among: pa.StringArray) -> NDArray[np.int64]:
-    """Return the (n,) position of each id in `among`, -1 for an unknown id."""
-    positions = pc.fill_null(pc.index_in(ids, among), -1)
-    codes: NDArray[np.int64] = positions.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
 
 
 def _keys(run: Run) -> NDArray[np.int64]:
@@ -109,20 +102,18 @@ def _run_ranks(
     if ties == "id":
         return position + 1
     if ties == "trec":
-        order = np.lexsort((-_places_of_ids(run.documents)[run.indices], _groups(run)))
-        ranks = np.empty(len(position), np.int64)
-        ranks[order] = position + 1
-        return ranks
-    resolved = (row[query] >= 0) & (document >= 0)
-    positives = np.sort(row[query][resolved] * len(run.documents) + document[resolved])
-    keys = _keys(run)
-    positions = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
-    positive = positives[positions] == keys if len(positives) else np.zeros(len(keys), bool)
-    group = _groups(run)
-    behind = positive if ties == "pessimistic" else ~positive
-    order = np.lexsort((position, behind, group))  # only entries of equal score change their order
+        places = np.empty(len(run.documents), np.int64)  # of each id in the order of ids, which is that of their bytes
+        places[pc.array_sort_indices(run.documents).to_numpy()] = np.arange(len(places))
+        within = -places[run.indices]
+    else:  # only entries of equal score change their order
+        resolved = (row[query] >= 0) & (document >= 0)
+        positives = np.sort(row[query][resolved] * len(run.documents) + document[resolved])
+        keys = _keys(run)
+        places = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
+        positive = positives[places] == keys if len(positives) else np.zeros(len(keys), bool)
+        within = positive if ties == "pessimistic" else ~positive
     ranks = np.empty(len(position), np.int64)
-    ranks[order] = position + 1
+    ranks[np.lexsort((position, within, _groups(run)))] = position + 1
     return ranks
 
 
@@ -130,10 +121,3 @@ def _groups(run: Run) -> NDArray[np.int64]:
     """(m,) a rising number for each stretch of answers of one query with equal scores."""
     rows = np.repeat(np.arange(len(run)), np.diff(run.offsets))
     return np.cumsum(np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(run.scores) != 0)]))
-
-
-def _places_of_ids(ids: pa.StringArray) -> NDArray[np.int64]:
-    """(n,) the place of each id in the order of ids, which is that of their bytes."""
-    places = np.empty(len(ids), np.int64)
-    places[pc.array_sort_indices(ids).to_numpy()] = np.arange(len(ids))
-    return places

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -16,7 +16,7 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.pairs import match_pairs
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
 from visir.records import Collection, Items, Role, Run, Task
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 
 Tail = Literal["dropped", "kept"]
 """What follows the re-ranked candidates: nothing, or the rest of the first stage's answer in its old order."""
@@ -101,10 +101,10 @@ def rerank_runs(
                 code="run-deep",
             )
     heads = {task: run.cut(k) for task, run in runs.items()}
-    scored = _scored(heads, source, cross_encoder, root, workers)
+    of_task, matched = _scored(heads, source, cross_encoder, root=root, workers=workers)
     reranked = {}
     for task, head in heads.items():
-        scores = scored.scores[task]
+        scores = of_task[task]
         if fusion == "sum":
             scores += head.scores
         ordered = _ordered(head, scores)
@@ -115,7 +115,8 @@ def rerank_runs(
         ends = tail == "dropped" and head.gallery.is_known  # nothing is behind what was re-ranked, by the protocol
         depth = head.gallery.size if ends else ordered.depth if tail == "dropped" else runs[task].depth
         reranked[task] = replace(whole, name=name, depth=depth, provenance=provenance)
-    return Reranked(reranked, scored.pairs, scored.computed, scored.seconds)
+    pairs, computed = sum(part.pairs for part in matched), sum(part.computed for part in matched)
+    return Reranked(reranked, pairs, computed, sum(part.seconds for part in matched))
 
 
 def check_second_stage(k: int, tail: str, fusion: str) -> None:
@@ -131,47 +132,24 @@ _Side: TypeAlias = tuple[Items, NDArray[np.int64]]
 """Queries or documents, and a row of them for each entry of a run."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """The scores of the pairs of each run, and what they cost."""
-
-    scores: dict[str, NDArray[np.float64]]
-    pairs: int
-    computed: int
-    seconds: float
-
-
 def _scored(
-    heads: Mapping[str, Run],
-    source: Content,
-    cross_encoder: CrossEncoder,
-    root: str | Path | None,
-    workers: int | None,
-) -> _Scored:
+    heads: Mapping[str, Run], source: Content, cross_encoder: CrossEncoder, **how: Any
+) -> tuple[dict[str, NDArray[np.float64]], Sequence[Any]]:
+    """The scores of the pairs of each run, and what was matched."""
     if isinstance(source, Collection) and not cross_encoder.ordered:
         # A pair of image and caption is one pair, whichever of them is the query.
         sides = [_sides(head, source)[:: 1 if head.task == "i2t" else -1] for head in heads.values()]
         images, texts = (np.concatenate([rows for _, rows in side]) for side in zip(*sides, strict=True))
-        matched = match_pairs(
-            cross_encoder, source.items("image"), source.items("text"), images, texts, root=root, workers=workers
-        )
+        matched = match_pairs(cross_encoder, source.items("image"), source.items("text"), images, texts, **how)
         ends = np.cumsum([len(head.indices) for head in heads.values()])[:-1]
-        scores = dict(zip(heads, np.split(matched.scores.astype(np.float64), ends), strict=True))
-        return _Scored(scores, matched.pairs, matched.computed, matched.seconds)
+        return dict(zip(heads, np.split(matched.scores.astype(np.float64), ends), strict=True)), [matched]
     parts = {}
     for task, head in heads.items():
         queries, documents = _sides(head, source)
         outer: Role = "query" if documents[0].places is None and queries[0].places is not None else "document"
         (first, first_rows), (second, second_rows) = (queries, documents) if outer == "query" else (documents, queries)
-        parts[task] = match_pairs(
-            cross_encoder, first, second, first_rows, second_rows, outer_role=outer, root=root, workers=workers
-        )
-    return _Scored(
-        {task: part.scores.astype(np.float64) for task, part in parts.items()},
-        sum(part.pairs for part in parts.values()),
-        sum(part.computed for part in parts.values()),
-        sum(part.seconds for part in parts.values()),
-    )
+        parts[task] = match_pairs(cross_encoder, first, second, first_rows, second_rows, outer_role=outer, **how)
+    return {task: part.scores.astype(np.float64) for task, part in parts.items()}, list(parts.values())
 
 
 def _items(run: Run, source: Content) -> tuple[Items, Items]:

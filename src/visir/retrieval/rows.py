@@ -1,25 +1,182 @@
-"""The rows of an index: parts that never change, one after another, and which of their rows are deleted."""
+"""The rows of an index: parts in files that never change, one after another, and which of their rows are deleted."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.arrays import load_array
 from visir.display import counted
 from visir.errors import EmbeddingError
-from visir.parquet import integer_array, numpy_integers
-from visir.records import Embeddings, EncoderCard, Gallery, Modality, MultiVectorEmbeddings, SparseEmbeddings, strings
+from visir.files import release
+from visir.parquet import integer_array, numpy_integers, read_columns
+from visir.records import (
+    Embeddings,
+    EncoderCard,
+    Gallery,
+    Modality,
+    MultiVectorEmbeddings,
+    SparseEmbeddings,
+    Vocabulary,
+    strings,
+)
 from visir.records.columns import is_sorted
-from visir.retrieval.index import Vectors
-from visir.retrieval.parts import Form
+from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
+
+_BLOCK = 8192
+"""Rows that are written at once."""
+
+Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
+
+
+class Form(Generic[Vectors]):
+    """How vectors of one form (dense, sparse, several for each item) are joined, written and read."""
+
+    files: tuple[str, ...]
+    """The names of the files that `write` writes."""
+
+    def join(self, parts: Sequence[Vectors], ids: pa.StringArray) -> Vectors:
+        """Return all rows one after another, under these ids, copied into memory."""
+        raise NotImplementedError
+
+    def space(self, vectors: Vectors) -> dict[str, Any]:
+        """Return the facts, by name, that two sets of vectors must share to be compared: the dimension, at least."""
+        return {"dimension": vectors.dimension}
+
+    def write(self, vectors: Vectors, folder: Path) -> None:
+        """Write the vectors into an empty folder."""
+        raise NotImplementedError
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> Vectors:
+        """Read the files of `write`, memory-mapped."""
+        raise NotImplementedError
+
+
+class Dense(Form[Embeddings]):
+    """Dense vectors: `vectors.npy` and `ids.parquet`."""
+
+    files: tuple[str, ...] = ("vectors.npy", "ids.parquet")
+
+    def join(self, parts: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
+        # Mixed types become the widest, which changes no value.
+        vectors = np.concatenate([embeddings.vectors for embeddings in parts])
+        return Embeddings(
+            parts[0].modality, ids, vectors, parts[0].encoder, all(embeddings.normalised for embeddings in parts)
+        )
+
+    def write(self, vectors: Embeddings, folder: Path) -> None:
+        _save_rows(folder / "vectors.npy", vectors.vectors)
+        # In Parquet's metadata, so that a part is complete in itself.
+        table = pa.table({"id": vectors.ids}).replace_schema_metadata({"normalised": str(vectors.normalised)})
+        pq.write_table(table, folder / "ids.parquet")
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> Embeddings:
+        table = read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")
+        normalised = (table.schema.metadata or {}).get(b"normalised") == b"True"
+        return Embeddings(modality, strings(table["id"]), _mapped(folder / "vectors.npy"), encoder, normalised)
+
+
+class Sparse(Form[SparseEmbeddings]):
+    """Sparse vectors: `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet` and `vocabulary.parquet`."""
+
+    files: tuple[str, ...] = ("offsets.npy", "terms.npy", "values.npy", "ids.parquet", "vocabulary.parquet")
+    arrays: tuple[str, ...] = ("offsets", "terms", "values")
+
+    def join(self, parts: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
+        lengths = np.concatenate([np.diff(embeddings.offsets) for embeddings in parts])
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        terms, values = (
+            np.concatenate([getattr(embeddings, name) for embeddings in parts]) for name in ("terms", "values")
+        )
+        return SparseEmbeddings(
+            parts[0].modality, ids, offsets, terms, values, parts[0].vocabulary, parts[0].encoder
+        )  # fmt: skip
+
+    def space(self, vectors: SparseEmbeddings) -> dict[str, Any]:
+        return super().space(vectors) | {"vocabulary": vectors.vocabulary.fingerprint}
+
+    def write(self, vectors: SparseEmbeddings, folder: Path) -> None:
+        for name in self.arrays:
+            np.save(folder / f"{name}.npy", getattr(vectors, name), allow_pickle=False)
+        pq.write_table(pa.table({"id": vectors.ids}), folder / "ids.parquet")
+        vocabulary = vectors.vocabulary
+        table = pa.table({"term": vocabulary.terms, "usable": vocabulary.usable})
+        pq.write_table(table.replace_schema_metadata({"name": vocabulary.name}), folder / "vocabulary.parquet")
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> SparseEmbeddings:
+        return SparseEmbeddings(modality=modality, encoder=encoder, **self.columns(folder))
+
+    def columns(self, folder: Path) -> dict[str, Any]:
+        """Return the ids, the vocabulary and the `arrays` of a folder, memory-mapped."""
+        columns = {"term": pa.string(), "usable": pa.bool_()}
+        table = read_columns(folder / "vocabulary.parquet", columns, EmbeddingError, "")
+        name = (table.schema.metadata or {}).get(b"name", b"").decode(errors="replace")
+        vocabulary = Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
+        return {
+            "ids": _ids(folder),
+            "vocabulary": vocabulary,
+            **{name: _mapped(folder / f"{name}.npy") for name in self.arrays},
+        }
+
+
+class MultiVector(Form[MultiVectorEmbeddings]):
+    """Several vectors for each item: `offsets.npy`, `ids.parquet`, and `vectors.npy`, or the files of a compression."""
+
+    files: tuple[str, ...] = ("offsets.npy", "ids.parquet", "vectors.npy", *COMPRESSED_FILES)
+
+    def join(self, parts: Sequence[MultiVectorEmbeddings], ids: pa.StringArray) -> MultiVectorEmbeddings:
+        counts = np.concatenate([embeddings.counts for embeddings in parts])
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        vectors = join_vectors([embeddings.vectors for embeddings in parts])
+        return MultiVectorEmbeddings(parts[0].modality, ids, offsets, vectors, parts[0].encoder)
+
+    def write(self, vectors: MultiVectorEmbeddings, folder: Path) -> None:
+        np.save(folder / "offsets.npy", vectors.offsets, allow_pickle=False)
+        pq.write_table(pa.table({"id": vectors.ids}), folder / "ids.parquet")
+        if isinstance(vectors.vectors, CompressedVectors):
+            vectors.vectors.write(folder)
+        else:
+            np.save(folder / "vectors.npy", vectors.vectors, allow_pickle=False)
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> MultiVectorEmbeddings:
+        vectors: Any = _mapped(folder / "vectors.npy") if (folder / "vectors.npy").exists() else None
+        if vectors is None:
+            vectors = CompressedVectors.read(folder)
+        return MultiVectorEmbeddings(modality, _ids(folder), _mapped(folder / "offsets.npy"), vectors, encoder)
+
+
+DENSE = Dense()
+SPARSE = Sparse()
+MULTI = MultiVector()
+
+
+def _save_rows(path: Path, rows: NDArray[Any]) -> None:
+    """Save a matrix block by block, so that one that is mapped from a file takes no memory."""
+    header = np.lib.format.header_data_from_array_1_0(rows) | {"fortran_order": False}
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for start in range(0, len(rows), _BLOCK):
+            stream.write(np.ascontiguousarray(rows[start : start + _BLOCK]).data)
+            release(rows)
+
+
+def _ids(folder: Path) -> pa.StringArray:
+    return strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")["id"])
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    return load_array(path, mapped=True, hint="")
+
 
 FEW = 16
 """Up to this many ids are looked up one by one."""
@@ -43,6 +200,8 @@ class Rows(Generic[Vectors]):
     # (rows,) bool, the deleted rows. They keep their row number until `compact`, so that a graph or a list over row
     # numbers stays valid.
     dead: NDArray[np.bool_]
+    # What a kind has prepared of these rows for its searches, such as the vectors of each part as float32.
+    prepared: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, form: Form[Vectors], documents: Vectors) -> Rows[Vectors]:
@@ -121,8 +280,8 @@ class Rows(Generic[Vectors]):
         """Return the row of each id."""
         requested = strings(ids)
         few = len(requested) <= max(FEW, len(self.ids) // SHARE)
-        places = _searched(requested, self.ids) if few else None
-        rows: NDArray[np.int64] = self.live[places_of(requested, self.ids) if places is None else places]
+        places = bisected(requested.to_pylist(), self.ids) if few else np.array([-1])
+        rows: NDArray[np.int64] = self.live[places_of(requested, self.ids) if (places < 0).any() else places]
         return rows
 
     def select(self, ids: object) -> Vectors:
@@ -130,16 +289,13 @@ class Rows(Generic[Vectors]):
         requested = strings(ids)
         rows = self.find(requested)
         part = np.searchsorted(self.starts, rows, side="right") - 1
-        if len(part) and (part == part[0]).all():
-            together: Vectors = self.parts[part[0]].take(rows - self.starts[part[0]])
-            return together
-        pieces, names = [], []
-        for p in np.unique(part):
-            pieces.append(self.parts[p].take(rows[part == p] - self.starts[p]))
-            names.append(pieces[-1].ids)
-        if len(pieces) == 0:
+        if len(part) == 0:
             return self.parts[0].select(requested)
-        joined = self.form.join(pieces, pa.concat_arrays(names))
+        pieces = [self.parts[p].take(rows[part == p] - self.starts[p]) for p in np.unique(part)]
+        if len(pieces) == 1:
+            together: Vectors = pieces[0]
+            return together
+        joined = self.form.join(pieces, pa.concat_arrays([piece.ids for piece in pieces]))
         return joined if joined.ids.equals(requested) else joined.select(requested)
 
     @property
@@ -172,12 +328,6 @@ def not_indexed(ids: pa.StringArray) -> EmbeddingError:
         hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
         code="not-index",
     )
-
-
-def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | None:
-    """Return the position of each id in the sorted `held`, by bisection; None if an id is unknown."""
-    places = bisected(ids.to_pylist(), held)
-    return None if (places < 0).any() else places
 
 
 def bisected(ids: Sequence[str | None], held: pa.StringArray) -> NDArray[np.int64]:

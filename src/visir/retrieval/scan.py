@@ -1,22 +1,23 @@
-"""The exact dense scan: it computes the score matrix block by block and visits every block once."""
+"""The exact dense scan, on the cores or on a device of torch: every block of scores is computed and visited once."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import visir.retrieval.few as few
+import visir.retrieval.kernels as kernels
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.models.precision import full_precision
 from visir.errors import EncoderError, require
+from visir.jit import pays
 from visir.progress import Progress
 from visir.records import Ties
-from visir.retrieval import kernels
-from visir.retrieval.pairs import score_places
-from visir.retrieval.vectors import BLOCK, IN_MEMORY, Side
+from visir.retrieval.vectors import BLOCK, IN_MEMORY, Side, score_places
 from visir.threads import Share, cores, one_blas_thread, piece, spread
 
 # A device of torch on which products are made whose error is bounded.
@@ -74,106 +75,102 @@ SMALL = 2**19
 TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2, "trec": kernels.LARGER_ID}
 
 
-class SearchState:
-    """The queries of one task, their positives, and the best candidates so far."""
-
-    def __init__(
-        self,
-        query_of: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        documents: NDArray[np.int64],
-        depth: int,
-        width: int | None = None,
-    ) -> None:
-        queries = len(offsets) - 1
-        self.query_of, self.offsets, self.documents, self.depth = query_of, offsets, documents, depth
-        self.row_of = np.empty(queries, np.int64)
-        self.row_of[query_of[query_of >= 0]] = np.flatnonzero(query_of >= 0)
-        # A little more than wanted: candidates that are too close to the last one are kept and scored exactly.
-        self.keys = np.empty((queries, width or depth + 16 + depth // 8), np.uint64)
-        self.fill = np.zeros(queries, np.int64)
-        self.floor = np.full(queries, -np.inf, np.float32)
-        self.crowded = np.zeros(queries, np.bool_)
-        self.better = np.zeros(len(documents), np.int64)
-        self.known = np.empty(len(documents), np.float32)
-
-    def __len__(self) -> int:
-        return len(self.row_of)
-
-    def look(
-        self,
-        kernel: Callable[..., Any],
-        tile: NDArray[np.float32],
-        part: tuple[int, int],
-        queries: NDArray[np.float32],
-        first_query: int,
-        candidates: NDArray[np.float32],
-        first_candidate: int,
-        slacks: Slacks,
-        ties: Ties,
-    ) -> int:
-        """Scan a part of a block of approximate scores with a kernel."""
-        query_of_row = self.query_of[first_query : first_query + len(queries)]
-        looked: int = kernel(
-            tile, *part, queries, query_of_row, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
-            self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, TIES[ties],
-        )  # fmt: skip
-        return looked
-
-
+Matrix = NDArray[np.float32]
+Block = tuple[Matrix, int]
+"""Vectors, and the position of the first of them."""
+Asked = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""The query of each row of the queries' side (-1: none), where the positives of each query start, and where they are
+among the candidates."""
 Slacks = tuple[np.float32, np.float32]
 """The largest error of the approximate scores: in any block, and in this block."""
 Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
 """(queries, depth) positions of candidates and their scores, best first."""
 
 
-def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties) -> list[Answers]:
-    """Score every row of one side with every row of the other, once."""
+class SearchState:
+    """One task of a search: its sides, positives, and the best candidates so far."""
+
+    def __init__(
+        self, queries: Any, candidates: Any, depth: int, ties: Ties = "id", asked: Asked | None = None, width: int = 0
+    ) -> None:
+        if asked is None:  # every row is a query, and nothing is judged
+            asked = np.arange(len(queries)), np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64)
+        self.queries, self.candidates, self.depth, self.ties = queries, candidates, depth, ties
+        self.query_of, self.offsets, self.documents = asked
+        n = len(self.offsets) - 1
+        self.row_of = np.empty(n, np.int64)
+        self.row_of[self.query_of[self.query_of >= 0]] = np.flatnonzero(self.query_of >= 0)
+        # A little more than wanted: candidates that are too close to the last one are kept and scored exactly.
+        self.keys = np.empty((n, width or depth + 16 + depth // 8), np.uint64)
+        self.fill = np.zeros(n, np.int64)
+        self.floor = np.full(n, -np.inf, np.float32)
+        self.crowded = np.zeros(n, np.bool_)
+        self.better = np.zeros(len(self.documents), np.int64)
+        self.known = np.empty(len(self.documents), np.float32)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The row of the query of each positive."""
+        return np.repeat(self.row_of, np.diff(self.offsets))
+
+    @property
+    def positives(self) -> tuple[Any, ...]:
+        """What kernels count by."""
+        return self.offsets, self.documents, self.known, self.better, TIES[self.ties]
+
+    def look(
+        self, kernel: Any, tile: Matrix, share: tuple[int, int], asking: Block, others: Block, slacks: Slacks
+    ) -> int:
+        """Scan a share of a block of approximate scores with a kernel."""
+        query_of_row = self.query_of[asking[1] : asking[1] + len(asking[0])]
+        looked: int = kernel(
+            tile, *share, asking[0], query_of_row, *slacks, *others, self.depth, self.keys, self.fill,
+            self.floor, self.crowded, *self.positives,
+        )  # fmt: skip
+        return looked
+
+
+def scan(states: Sequence[SearchState]) -> list[Answers]:
+    """Score every query with every candidate; where there is a second task, whose sides are those of the first the
+    other way round, for both at once."""
     # Memory: one block of scores, one block of vectors of each side that is not in memory, and the answers.
+    rows, columns = states[0].queries, states[0].candidates
     lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
     single, double = np.float32(slack_of_product(dimension, lengths)), np.float32(slack_of_double(dimension, lengths))
     width = min(WIDTH, len(columns))
-    only_answers = backward is None and len(forward.documents) == 0
+    only_answers = len(states) == 1 and len(states[0].documents) == 0
     if len(rows) <= FEW_ROWS and only_answers and columns.stride >= len(columns):  # in memory: fewer and wider blocks
         width = min(max(WIDTH, TILE // len(rows)), len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
     buffer = np.empty(height * width, np.float32)
-    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
     precise = False
     with Progress("searching", len(rows) * len(columns), "scores") as advance, one_blas_thread():
-        for state, queries, candidates in both:
-            state.known[:] = score_places(
-                queries, np.repeat(state.row_of, np.diff(state.offsets)), candidates, state.documents
-            )
+        for state in states:
+            state.known[:] = score_places(state.queries, state.owners, state.candidates, state.documents)
         for left in range(0, len(columns), width):
             across = columns.block(left, min(left + width, len(columns)))
             for top in range(0, len(rows), height):
                 down = rows.block(top, min(top + height, len(rows)))
                 tile = buffer[: len(down) * len(across)].reshape(len(down), len(across))
                 slacks = (single, double if precise else single)
-                looked = _look(tile, down, top, across, left, forward, backward, slacks, ties, precise)
+                looked = _look(tile, (down, top), (across, left), states, slacks, precise)
                 # With close scores (a model after little training) and many positives, use double precision: it costs
                 # twice as much, and leaves almost no near-equal scores.
                 precise = precise or looked > tile.size * dimension // 4
                 advance(tile.size)
-        return [exact_answers(state, queries, candidates) for state, queries, candidates in both]
+        return [exact_answers(state) for state in states]
 
 
 def _look(
-    tile: NDArray[np.float32],
-    down: NDArray[np.float32],
-    top: int,
-    across: NDArray[np.float32],
-    left: int,
-    forward: SearchState,
-    backward: SearchState | None,
-    slacks: Slacks,
-    ties: Ties,
-    precise: bool,
+    tile: Matrix, below: Block, beside: Block, states: Sequence[SearchState], slacks: Slacks, precise: bool
 ) -> int:
     """Fill a block with approximate scores; every core scans its share of the rows, then of the columns."""
     looked: list[int] = []
+    down, across = below[0], beside[0]
     few = len(down) <= FEW_ROWS and not precise
     right = across.astype(np.float64).T if precise else across.T
 
@@ -189,17 +186,16 @@ def _look(
                 tile[a:b] = down[a:b].astype(np.float64) @ right
         elif not few:
             np.matmul(down[start:stop], right, out=tile[start:stop])
-        looked.append(forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slacks, ties))
+        looked.append(states[0].look(kernels.scan_rows, tile, (start, stop), below, beside, slacks))
 
     def down_columns(part: Share) -> None:
-        assert backward is not None, "columns are queries of the backward task"
         share = piece(len(across), part)
-        looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
+        looked.append(states[1].look(kernels.scan_columns, tile, share, beside, below, slacks))
 
     if few:
         spread(multiply, len(across))
     spread(across_rows, len(down))
-    if backward is not None:
+    if len(states) > 1:
         spread(down_columns, len(across))
     return sum(looked)
 
@@ -218,8 +214,9 @@ def _multiply_few(rows: NDArray[np.float32], columns: NDArray[np.float32], out: 
         out[:, left : left + width] = (columns[left : left + width] @ rows.T).T
 
 
-def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
+def exact_answers(state: SearchState) -> Answers:
     """Score the kept candidates exactly, and put them in order."""
+    queries, candidates = state.queries, state.candidates
     for first in range(0, len(candidates), step := candidates.stride):
         block = candidates.block(first, min(first + step, len(candidates)))
         for start in range(0, len(state), queries.stride):
@@ -230,7 +227,7 @@ def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answer
                 kernels.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
 
             spread(share, len(places))
-    _answer_crowded(state, queries, candidates)
+    _answer_crowded(state)
     indices = np.empty((len(state), state.depth), np.int32)
     scores = np.empty((len(state), state.depth), np.float32)
     spread(
@@ -240,13 +237,14 @@ def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answer
     return indices, scores
 
 
-def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None:
+def _answer_crowded(state: SearchState) -> None:
     """Search again, in double precision, for queries with more near-equal scores than fit into `keys`."""
     # This happens with hundreds of copies, or with a collapsed encoder. Double precision decides almost all of them.
     crowded = np.flatnonzero(state.crowded)
     if len(crowded) == 0:
         return
     state.fill[crowded] = 0
+    queries, candidates = state.queries, state.candidates
     slack = slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
     for first in range(0, len(candidates), BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
@@ -279,3 +277,210 @@ def slack_of_product(dimension: int, lengths: float, u: float = 2.0**-24) -> flo
 def slack_of_double(dimension: int, lengths: float) -> float:
     """Return the same for products in double precision, with the rounding of the score to float32."""
     return slack_of_product(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths
+
+
+# The exact dense scan on a device of torch: products and selection there, exact scores on the cores. The ranks of
+# positives are counted there too; pairs that are too close to tell are scored on the cores.
+
+COMPARED = 2**24
+"""Scores that are compared with those of positives at once."""
+MANY = 256
+"""Where more than one of so many scores is too close to tell, double precision pays."""
+
+
+class DeviceRanks:
+    """How many candidates stand before each positive of some queries."""
+
+    def __init__(self, on: TorchDevice, state: SearchState, span: tuple[int, int]) -> None:
+        self.torch, self.state, self.ties = on.torch, state, state.ties
+        self.offsets = state.offsets[span[0] : span[1] + 1]
+        self.begin, end = int(self.offsets[0]), int(self.offsets[-1])
+        self.query = np.repeat(np.arange(*span), np.diff(self.offsets))
+        self.any = end > self.begin
+        if self.any:
+            self.owner = on.moved(self.query - span[0])
+            self.known = on.moved(state.known[self.begin : end])
+            self.documents = on.moved(state.documents[self.begin : end])
+            self.better = self.torch.zeros(end - self.begin, dtype=self.torch.int64, device=on.device)
+
+    def count(self, scores: Any, start: int, stop: int, first: int, slack: np.float32) -> bool:
+        """Compare the scores of some queries and a block of candidates with the scores of the positives."""
+        width, near = scores.shape[1], 0
+        begin, end = int(self.offsets[start]) - self.begin, int(self.offsets[stop]) - self.begin
+        columns = self.torch.arange(first, first + width, device=scores.device)
+        step = max(COMPARED // width, 1)
+        for a in range(begin, end, step):
+            b = min(a + step, end)
+            others, known = scores[self.owner[a:b] - start], self.known[a:b, None]
+            self.better[a:b] += (others > known + slack).sum(1)
+            open_ones = (others >= known - slack) & (others <= known + slack)
+            open_ones &= columns != self.documents[a:b, None]  # the positive itself
+            positive, column = open_ones.nonzero().cpu().numpy().T
+            self._decide(positive + a + self.begin, column + first)
+            near += len(positive)
+        return bool(near * MANY > (end - begin) * width)
+
+    def finish(self) -> None:
+        """Add what was counted on the device to the state."""
+        if self.any:
+            self.state.better[self.begin : self.begin + len(self.better)] += self.better.cpu().numpy()
+
+    def _decide(self, positive: NDArray[np.int64], document: NDArray[np.int64]) -> None:
+        """Score candidates exactly, and count those that stand before a positive."""
+        state = self.state
+        query = self.query[positive - self.begin]
+        scores = score_places(state.queries, state.row_of[query], state.candidates, document)
+        known, own = state.known[positive], state.documents[positive]
+        before = document > own if self.ties == "trec" else document < own
+        if self.ties in ("pessimistic", "optimistic"):
+            before = np.where(self._is_positive(query, document), before, self.ties == "pessimistic")
+        ahead = (scores > known) | ((scores == known) & before)
+        np.add.at(state.better, positive[ahead], 1)
+
+    def _is_positive(self, query: NDArray[np.int64], document: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each document is a positive of the query."""
+        width = len(self.state.candidates)
+        own = self.state.documents[self.begin : self.begin + len(self.query)]
+        wanted, positives = query * width + document, self.query * width + own  # both ascend, as those of the state do
+        place = np.minimum(np.searchsorted(positives, wanted), len(positives) - 1)
+        is_positive: NDArray[np.bool_] = positives[place] == wanted
+        return is_positive
+
+
+PRODUCTS = 2**27
+"""Scores of one product (512 MiB)."""
+COLUMNS = 2**15
+"""Candidates in one product."""
+QUERIES = 2**30
+"""Bytes of queries, and of the best candidates so far, that are on the device together."""
+DEEPER = 8
+"""So many times as many candidates are kept where the scores of the last ones were too close to tell."""
+DEEPEST = 2**12
+"""Candidates that are kept at most, unless more are wanted; queries with more are searched on the cores."""
+
+
+def scan_on_device(device: str, states: Sequence[SearchState]) -> list[Answers]:
+    """Score every query with every candidate, for one task after another."""
+    # Memory of the device: vectors that fit into half of what is free stay there as long as their side is held, others
+    # are moved block by block; a block of scores; the queries and their best candidates, group by group.
+    on = TorchDevice(device)
+    total = sum(len(state) * len(state.candidates) for state in states)
+    with Progress("searching", total, "scores") as advance, on.running():
+        for state in states:
+            state.known[:] = score_places(state.queries, state.owners, state.candidates, state.documents)
+        return [_search(on, state, advance) for state in states]
+
+
+def _search(on: TorchDevice, state: SearchState, advance: Callable[[int], None], *, precise: bool = False) -> Answers:
+    """The answers of one task; queries whose last candidates are too close to tell are searched again, deeper."""
+    candidates = state.candidates
+    width = min(state.keys.shape[1], len(candidates))
+    each = 4 * candidates.embeddings.dimension + 12 * width
+    size = max(QUERIES // each, 1)
+    undecided = []
+    for start in range(0, len(state), size):
+        stop = min(start + size, len(state))
+        group = _Group(on, state, (start, stop), precise)
+        for first, block in _blocks(on, candidates):
+            group.look(block, first)
+            advance((stop - start) * len(block))
+        undecided.append(start + group.finish())
+    again = np.concatenate([*undecided, np.empty(0, np.int64)])
+    deeper = width * DEEPER
+    if len(again) and deeper > DEEPEST:
+        state.crowded[again] = True
+        again = again[:0]
+    indices, scores = exact_answers(state)
+    if len(again):
+        query_of = np.full(len(state.query_of), -1, np.int64)
+        query_of[state.row_of[again]] = np.arange(len(again))
+        asked = query_of, np.zeros(len(again) + 1, np.int64), np.empty(0, np.int64)
+        some = SearchState(state.queries, candidates, state.depth, state.ties, asked, deeper)
+        indices[again], scores[again] = _search(on, some, lambda _: None, precise=True)
+    return indices, scores
+
+
+def _blocks(on: TorchDevice, side: Side) -> Iterator[tuple[int, Any]]:
+    """The vectors of a side on the device, block by block, each with its first position; kept there if they fit."""
+    starts = range(0, len(side), COLUMNS)
+    held = side.on_devices.get(str(on.device))
+    if held is None and 4 * len(side) * side.embeddings.dimension <= on.room:
+        held = [on.moved(side.block(start, min(start + COLUMNS, len(side)))) for start in starts]
+        side.on_devices[str(on.device)] = held
+    if held is not None:
+        yield from zip(starts, held, strict=True)
+        return
+    for start in starts:
+        yield start, on.moved(side.block(start, min(start + COLUMNS, len(side))))
+
+
+class _Group:
+    """Queries that are on the device together, with their best candidates so far."""
+
+    def __init__(self, on: TorchDevice, state: SearchState, span: tuple[int, int], precise: bool) -> None:
+        self.torch, self.state, self.span, self.precise = on.torch, state, span, precise
+        queries, candidates = state.queries, state.candidates
+        lengths, dimension = queries.longest * candidates.longest, candidates.embeddings.dimension
+        self.single = np.float32(slack_of_product(dimension, lengths))
+        self.double = np.float32(slack_of_double(dimension, lengths))
+        self.keep = self.double if precise else self.single
+        vectors, places = queries.gather(state.row_of[span[0] : span[1]])
+        self.vectors = on.moved(vectors[places])
+        width = min(state.keys.shape[1], len(candidates))
+        self.values = self.torch.full((len(places), width), -np.inf, device=on.device)
+        self.places = self.torch.zeros((len(places), width), dtype=self.torch.int64, device=on.device)
+        self.complete = width == len(candidates)
+        self.ranks = DeviceRanks(on, state, span)
+
+    def look(self, block: Any, first: int) -> None:
+        """Compare all queries with a block of candidates, the first of which has the position `first`."""
+        height = max(PRODUCTS // len(block), 1)
+        for start in range(0, len(self.vectors), height):
+            stop = min(start + height, len(self.vectors))
+            if self.precise:
+                scores = (self.vectors[start:stop].double() @ block.double().T).float()
+            else:
+                scores = self.vectors[start:stop] @ block.T
+            self._keep_best(scores, start, stop, first)
+            slack = self.double if self.precise else self.single
+            # With close scores (a model after little training) double precision leaves almost none to be looked at.
+            self.precise |= self.ranks.count(scores, start, stop, first, slack)
+
+    def _keep_best(self, scores: Any, start: int, stop: int, first: int) -> None:
+        width = self.values.shape[1]
+        values, places = scores.topk(min(width, scores.shape[1]), dim=1)
+        values = self.torch.cat([self.values[start:stop], values], dim=1)
+        places = self.torch.cat([self.places[start:stop], places + first], dim=1)
+        self.values[start:stop], best = values.topk(width, dim=1)
+        self.places[start:stop] = places.gather(1, best)
+
+    def finish(self) -> NDArray[np.int64]:
+        """Hand the candidates that may be among the best, and the ranks, over to the state."""
+        # The score of the last wanted candidate is at least its product minus the largest error, and a score is at most
+        # its product plus that: what is more than twice the error below is out, for certain.
+        start, stop = self.span
+        values, width = self.values.cpu().numpy(), self.values.shape[1]
+        low = values[:, self.state.depth - 1] - np.float32(2.0) * self.keep
+        fill = (values >= low[:, None]).sum(axis=1)
+        undecided = np.zeros(len(fill), np.bool_) if self.complete else fill == width
+        # Only places: the scores that belong into a key are filled in by `exact_answers`.
+        self.state.keys[start:stop, :width] = self.places.cpu().numpy().astype(np.uint64)
+        self.state.fill[start:stop] = np.where(undecided, 0, fill)
+        self.ranks.finish()
+        return np.flatnonzero(undecided)
+
+
+def scan_on(device: str | None, states: Sequence[SearchState]) -> list[Answers]:
+    """Score every query with every candidate, on the cores or on a device."""
+    return scan_on_device(device, states) if device else scan(states)
+
+
+def best_of(queries: Side, documents: Side, depth: int, device: str | None = None) -> Answers:
+    """The best documents of each query; of equal ones the first."""
+    # Few vectors are searched without compiled loops, and without the device that is named: that takes less than their
+    # way there.
+    if device:
+        TorchDevice(device)  # the same error for few vectors as for many
+    if not pays(len(queries) * len(documents) * documents.embeddings.dimension):
+        return few.best(queries.block(0, len(queries)), documents.block(0, len(documents)), depth)
+    return scan_on(device, [SearchState(queries, documents, depth)])[0]

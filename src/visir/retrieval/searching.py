@@ -40,8 +40,8 @@ from visir.records import (
 )
 from visir.records.columns import as_array
 from visir.records.items import PLACES
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.bm25 import Bm25
-from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
 from visir.retrieval.index import Index
 from visir.retrieval.kinds import KINDS, build_index, form_of, open_index
@@ -141,13 +141,12 @@ def encode_queries(
                     f"{encoder.label} makes weighted words: texts and pictures are looked for one after the other."
                 )
             return encoder.encode_inputs("text" if texts else "image", texts or pictures)
-        if encoder.form == "multi-vector":
-            return _several(queries, texts, pictures, encoder)
     rows = {name: wanted.vector for name, wanted in queries.items() if wanted.vector is not None}
     made_by = encoder.card if encoder is not None else card
     assert made_by is not None, "vectors are searched in vectors, which have a card"
-    _check_form(rows, several, made_by.name)
-    if several and rows:
+    late = encoder is not None and encoder.form == "multi-vector"
+    _check_form(rows, several or late, made_by.name)
+    if several and rows and not late:
         return replace(MultiVectorEmbeddings.of(rows), modality="text+image", encoder=made_by)
     sides: dict[Modality, dict[str, Any]] = {"text": {}, "image": {}}
     if encoder is not None:
@@ -160,14 +159,19 @@ def encode_queries(
             left = {name: value for name, value in inputs.items() if name not in both}
             if left:
                 encoded = encoder.encode_inputs(modality, left, "query")
-                assert isinstance(encoded, Embeddings)
-                sides[modality] = dict(zip(left, encoded.vectors, strict=True))
+                assert isinstance(encoded, Embeddings | MultiVectorEmbeddings)
+                vectors = encoded.vectors if isinstance(encoded, Embeddings) else encoded.tokens
+                sides[modality] = dict(zip(left, vectors, strict=True))
     for name, wanted in queries.items():
         if name not in rows:
-            rows[name] = _mean(sides["text"].get(name), sides["image"].get(name), wanted.text_weight)
+            join = _both if late else _mean
+            rows[name] = join(sides["text"].get(name), sides["image"].get(name), wanted.text_weight)
     held: Modality = "text+image" if bool(texts) == bool(pictures) else "text" if texts else "image"
-    vectors = np.stack([np.asarray(rows[name], np.float32) for name in queries])
-    return Embeddings(held, strings(queries), vectors, made_by)
+    if late:
+        joined = TokenVectors.of([rows[name] for name in queries])
+        return MultiVectorEmbeddings(held, strings(queries), joined.offsets, joined.vectors, made_by)
+    stacked = np.stack([np.asarray(rows[name], np.float32) for name in queries])
+    return Embeddings(held, strings(queries), stacked, made_by)
 
 
 def _check_form(vectors: Mapping[str, NDArray[Any]], several: bool, model: str) -> None:
@@ -185,36 +189,6 @@ def _check_form(vectors: Mapping[str, NDArray[Any]], several: bool, model: str) 
                 hint="give one vector for each query: visir.search(source, model, [vector, vector])",
                 code="makes-one-vector-each",
             )
-
-
-def _several(
-    queries: Mapping[str, Wanted], texts: Mapping[str, str], pictures: Mapping[str, Any], encoder: Encoder
-) -> Vectors:
-    """The vectors of queries by a model of late interaction."""
-    sets = {name: wanted.vector for name, wanted in queries.items() if wanted.vector is not None}
-    _check_form(sets, True, encoder.label)
-    both = [name for name in texts if name in pictures]
-    together = both if "text+image" in encoder.modalities else []
-    own = encoder.for_role("query")
-    for name in together:
-        sets[name] = own.embed_texts_with_images([texts[name]], [own.preprocess(pictures[name])])[0]
-    sides: dict[Modality, Mapping[str, Any]] = {"text": texts, "image": pictures}
-    for modality, inputs in sides.items():
-        left = {name: value for name, value in inputs.items() if name not in together}
-        if not left:
-            continue
-        encoded = encoder.encode_inputs(modality, left, "query")
-        assert isinstance(encoded, MultiVectorEmbeddings)
-        for name in left:
-            vectors: NDArray[Any] = encoded[name]
-            if name in both:  # the greatest dot products grow with the vectors, so this weighs the two scores
-                weight = queries[name].text_weight
-                scaled = vectors.astype(np.float32) * ((weight if modality == "text" else 1 - weight) / len(vectors))
-                vectors = np.concatenate([sets[name], scaled]) if name in sets else scaled
-            sets[name] = vectors
-    held: Modality = "text+image" if bool(texts) == bool(pictures) else "text" if texts else "image"
-    joined = TokenVectors.of([sets[name] for name in queries])
-    return MultiVectorEmbeddings(held, strings(queries), joined.offsets, joined.vectors, encoder.card)
 
 
 def _wanted(value: Any) -> Wanted:
@@ -255,13 +229,19 @@ def _rows(value: Any) -> list[NDArray[Any]] | None:
     return list(as_array(value)) if getattr(value, "ndim", 0) == 2 else None
 
 
-def _mean(text: Any, image: Any, weight: float) -> NDArray[Any]:
+def _both(text: Any, image: Any, weight: float) -> Any:
+    """The vectors of both: the greatest dot products grow with the vectors, so this weighs the two scores."""
     if text is None or image is None:
-        side: NDArray[Any] = image if text is None else text
-        return side
+        return image if text is None else text
+    sides = ((text, weight), (image, 1 - weight))
+    return np.concatenate([side.astype(np.float32) * (share / len(side)) for side, share in sides])
+
+
+def _mean(text: Any, image: Any, weight: float) -> Any:
+    if text is None or image is None:
+        return image if text is None else text
     unit_text, unit_image = (side / max(float(np.linalg.norm(side)), 1e-12) for side in (text, image))
-    mean: NDArray[Any] = weight * unit_text + (1 - weight) * unit_image
-    return mean
+    return weight * unit_text + (1 - weight) * unit_image
 
 
 def _check_takes(encoder: Encoder, texts: bool, pictures: bool) -> None:
@@ -348,7 +328,8 @@ def search(
             "there is no model.", hint='visir.search(photos, "openai/clip-vit-base-patch32", "a dog")'
         )
     # First: a model that takes no text says so at once.
-    vectors = encode_queries(wanted, shown, encoder, _card(ready), several=_form(ready, encoder) == "multi-vector")
+    card, several = None if ready is None else ready.encoder, _form(ready, encoder) == "multi-vector"
+    vectors = encode_queries(wanted, shown, encoder, card, several=several)
     items = None
     if opened is not None and encoder is not None:
         items = items_of(opened, encoder, _SIDES[to] if to else None)
@@ -388,20 +369,15 @@ def _encoder(model: Any, ready: Any, place: object, *, needed: bool) -> Encoder 
         return model
     if model is not None:
         return load(model)
-    made_by = _card(ready)
-    if not needed or made_by is None:
+    if not needed or ready is None:
         return None
+    made_by = ready.encoder  # the card of the model of an index or of vectors
     return load_recorded(made_by.name, place, allow=f"model={made_by.name!r}")
 
 
 def _place(given: Any) -> str:
     """What names the model, for messages."""
     return str(given) if isinstance(given, str | Path) else "the index"
-
-
-def _card(ready: Any) -> EncoderCard | None:
-    """The card of the model of an index or of vectors."""
-    return None if ready is None else ready.encoder
 
 
 def _form(ready: Any, encoder: Encoder | None) -> VectorForm:

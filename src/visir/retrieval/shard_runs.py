@@ -16,8 +16,7 @@ from visir.display import counted
 from visir.errors import RunError, raise_faults
 from visir.records import Gallery, Items, Run
 from visir.records.items import PLACES, Modality
-from visir.retrieval.answers import Hits
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import Hits, depth_fault
 
 # The time of a search, and its share of the exact answer.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
@@ -19,9 +21,8 @@ from visir.errors import ConfigurationError, EmbeddingError, VisirError
 from visir.records import EncoderCard, Run, modality_of
 from visir.records.columns import ids_at
 from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.index import Index, IndexInfo, Vectors
-from visir.retrieval.parts import Form
-from visir.retrieval.rows import Rows, check_fits_index
+from visir.retrieval.index import Index, IndexInfo
+from visir.retrieval.rows import Form, Rows, Vectors, check_fits_index, check_same_modality, check_same_model
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.vectors import in_order
 from visir.storage import (
@@ -38,7 +39,11 @@ from visir.storage import (
     is_made_by_visir,
     new_folder,
 )
-from visir.storage.disk import below
+from visir.storage.disk import below, disk_faults
+
+if TYPE_CHECKING:
+    from visir.encoders import Parts
+    from visir.encoders.parts_folder import PartsSummary
 
 # An index on disk: a folder of files that never change; `visir.json` lists those that belong to the index.
 
@@ -113,7 +118,8 @@ def new_index(folder: Path) -> AbstractContextManager[FolderChange]:
 def check_new_index(folder: Path) -> None:
     """Check that an index can be written into this folder: a new or an empty one, or one that a killed build left."""
     _check_not_finished(folder)
-    if not is_unfinished(folder):
+    # A build in parts that was killed may be gone on from by the same build.
+    if not (folder.is_dir() and not (folder / MANIFEST).exists() and is_begun(folder)):
         check_new_folder(folder, INDEX)
 
 
@@ -132,11 +138,6 @@ def _check_not_finished(folder: Path) -> None:
             f"else {INDEX.exists}",
             code="index-folder-exists-already",
         )
-
-
-def is_unfinished(folder: Path) -> bool:
-    """Whether a build in parts was killed here, which the same build may go on from."""
-    return folder.is_dir() and not (folder / MANIFEST).exists() and is_begun(folder)
 
 
 def bytes_of(manifest: Manifest) -> int:
@@ -160,15 +161,16 @@ class IndexState(Displayed, Generic[Vectors]):
 class StoredIndex(Index[Vectors]):
     """An index of immutable parts, a list of deleted rows, and a structure that the kind builds over them."""
 
-    # A kind defines its `form` of vectors, its `settings_type`, how to `_construct` its structure (and, if that is
-    # faster, how to `_extend` it), how to `_write` and `_read` it, and how to `_find` documents.
+    # A kind defines its `form` of vectors, its `settings_type`, and how to `_find` documents. One that builds a
+    # structure over its rows defines how to `_construct` it (and, if that is faster, how to `_extend` it), and one that
+    # keeps it in a file how to `_write` and `_read` it, and the suffix of the file.
     # When more than half of the rows are deleted, the others are written as one part and the structure is built again.
 
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
     exact: ClassVar[bool]
-    built_suffix: ClassVar[str] = ""
-    """The suffix of the file that `_write` writes, for libraries that need one."""
+    built_suffix: ClassVar[str | None] = None
+    """The suffix of the file that `_write` writes; None where a structure is quick to build, and none is written."""
 
     def __init__(self, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
         self._state: IndexState[Vectors] = state
@@ -182,7 +184,6 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """Build an index."""
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError(
@@ -198,7 +199,6 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open the index in a folder; its vectors are memory-mapped."""
         folder = Path(folder)
         while True:
             manifest = read_index(folder)
@@ -210,29 +210,26 @@ class StoredIndex(Index[Vectors]):
                     raise
 
     def save(self, folder: Path) -> None:
-        """Write a copy of the index into a new or an empty folder."""
         self._settle(wholly=True)
         with new_index(Path(folder)) as change:
             self._write_state(change, IndexState(self._state.rows, self._state.built), None)
 
     def add(self, documents: Vectors) -> None:
-        """Add documents."""
         before = self._state
         held = before.rows.parts[0]
         check_fits_index(self.form, documents, held, added=True)
         rows = before.rows.add(self._as_stored(documents, held, self.settings) if len(documents) else documents)
         if len(documents):
-            self._change(rows, lambda: self._extend(before.built, before.rows, rows))
+            self._change(rows, lambda: self._extend(before.built, rows))
 
     def delete(self, ids: object) -> None:
-        """Delete documents by id."""
         before = self._state
         rows = before.rows.delete(ids)
         if rows.dead.sum() * 2 > len(rows):
             compact = rows.compact()
             self._change(compact, lambda: self._construct(compact))
         else:
-            self._change(rows, lambda: self._extend(before.built, before.rows, rows))
+            self._change(rows, lambda: before.built)
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
         """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
@@ -240,7 +237,7 @@ class StoredIndex(Index[Vectors]):
         ordered, hits = self._found(state, queries, k, settings)
         about = {"search": self.kind, **asdict(settings)}
         held = state.rows.parts[0].encoder
-        return run_of(hits, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
+        return run_of(hits, ordered, state.rows.gallery, k, held, about)
 
     def lists(self, queries: Vectors, k: int = 10) -> dict[str, list[tuple[str, float]]]:
         """Return what `search` does as plain lists: from query to (document, score), best first."""
@@ -258,7 +255,6 @@ class StoredIndex(Index[Vectors]):
         }
 
     def info(self) -> IndexInfo:
-        """Return a description of the index."""
         rows, first = self._state.rows, self._state.rows.parts[0]
         return IndexInfo(
             kind=self.kind,
@@ -274,21 +270,17 @@ class StoredIndex(Index[Vectors]):
 
     @property
     def ids(self) -> pa.StringArray:
-        """The ids of all documents, sorted."""
         return self._state.rows.ids
 
     @property
     def encoder(self) -> EncoderCard:
-        """The card of the model that made the vectors."""
         return self._state.rows.parts[0].encoder
 
     def documents(self) -> Vectors:
-        """Return the vectors of all documents, in order of their ids, copied into memory."""
         self._settle(wholly=True)
         return self._state.rows.documents()
 
     def select(self, ids: object) -> Vectors:
-        """Return the vectors of these documents, in this order."""
         self._settle()
         return self._state.rows.select(ids)
 
@@ -313,17 +305,15 @@ class StoredIndex(Index[Vectors]):
     def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:
         """Return at least the best `k` documents of each query, in any order."""
 
-    @abstractmethod
     def _construct(self, rows: Rows[Vectors]) -> Any:
         """Build the structure of the kind over the rows."""
 
-    def _extend(self, built: Any, before: Rows[Vectors], after: Rows[Vectors]) -> Any:
-        """Build the structure after rows were appended or deleted, without a change of `built`."""
+    def _extend(self, built: Any, after: Rows[Vectors]) -> Any:
+        """Build the structure after rows were appended, without a change of `built`."""
         return self._construct(after)
 
     def _has_file(self, built: Any) -> bool:
-        """Whether `built` is written to a file; a structure that is quick to build is not."""
-        return False
+        return self.built_suffix is not None
 
     def _write(self, built: Any, path: Path) -> None:
         """Write `built` into one file."""
@@ -354,7 +344,11 @@ class StoredIndex(Index[Vectors]):
         self, change: FolderChange, state: IndexState[Vectors], before: IndexState[Vectors] | None
     ) -> IndexState[Vectors]:
         """Write the parts that `before` has not, publish them, and return the state memory-mapped from disk."""
-        number_of_files = self._number_of_files(change, state)
+        # The number in the names of new files: the generation, unless files of another state have it.
+        names_of_parts = [f"part-{{}}-{number}" for number in range(len(state.rows.parts))]
+        built_name = f"built-{{}}{self.built_suffix or ''}"
+        generation = change.manifest.generation + 1
+        number_of_files = change.free_number(generation, *names_of_parts, "deleted-{}.npy", built_name)
         first = state.rows.parts[0]
         names: list[str] = []
         parts: list[Vectors] = []
@@ -380,7 +374,7 @@ class StoredIndex(Index[Vectors]):
             np.save(change.file(content["deleted"]), np.flatnonzero(state.rows.dead))
             counted.append(content["deleted"])
         if self._has_file(state.built):
-            content["built"] = f"built-{number_of_files}{self.built_suffix}"
+            content["built"] = built_name.format(number_of_files)
             self._write(state.built, change.file(content["built"]))
             counted.append(content["built"])
         content["facts"] = self._facts(state.built)
@@ -388,12 +382,6 @@ class StoredIndex(Index[Vectors]):
         manifest = change.commit(content)
         rows = Rows(self.form, tuple(parts), state.rows.dead)
         return IndexState(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
-
-    def _number_of_files(self, change: FolderChange, state: IndexState[Vectors]) -> int:
-        """Return the number in the names of new files: the generation, unless files of another state have it."""
-        parts = [f"part-{{}}-{number}" for number in range(len(state.rows.parts))]
-        generation = change.manifest.generation + 1
-        return change.free_number(generation, *parts, "deleted-{}.npy", f"built-{{}}{self.built_suffix}")
 
     @classmethod
     def _load(cls, folder: Path, manifest: Manifest) -> Self:
@@ -427,3 +415,69 @@ class StoredIndex(Index[Vectors]):
             folder = scratch.made("index")
             self.save(folder)
             return bytes_of(read_index(folder))
+
+
+# An index of a finished folder of parts (`visir encode --parts`), made by one call; and what one lacks, added. The
+# vectors of all parts are joined in one file beside the index, which is removed at the end, and the index is built of
+# that file as of any other vectors: of the same vectors it is the same index, and what its kind does after a kill it
+# does here. The disk needs room for the vectors twice while it is built.
+
+
+def index_of_parts(
+    parts: Parts, kind: Any, out: str | Path | None = None, **options: Any
+) -> tuple[Index[Any], PartsSummary]:
+    """Build an index of a `Kind` of the vectors of all parts."""
+    from visir.encoders.parts_folder import check_finished, join_parts
+
+    kind.check_settings(options)
+    if out is not None:
+        check_new_index(Path(out))
+    finished = check_finished(parts)
+    place = Scratch.temporary("parts") if out is None else Scratch.beside(Path(os.path.realpath(out)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
+        if out is None:
+            vectors = replace(vectors, vectors=np.array(vectors.vectors))
+        index = kind.build(vectors, out, **options)
+        del vectors  # it maps the file that is about to be removed
+    return index, summary
+
+
+def add_parts(index: Index[Any], parts: Parts | str | Path) -> tuple[int, PartsSummary]:
+    """Add the vectors of a finished folder of parts that an index does not hold yet, in one change.
+
+    The vectors of all parts are joined in a file beside the index, or among temporary files where the index lies in no
+    folder. Those that are added are held in memory.
+
+    Args:
+        index: An index of pictures by the same model. What it holds is left as it is.
+        parts: A finished folder of parts, or its place.
+
+    Returns:
+        How many were added, and what has a vector in the parts and what has none.
+
+    Raises:
+        EmbeddingError: The parts are not finished, or by another model; the index is of captions; or an id stands in
+            two parts.
+
+    Example:
+        >>> from visir.retrieval import add_parts, open_index
+        >>> index = open_index("laion.index")  # doctest: +SKIP
+        >>> added, summary = add_parts(index, "s3://bucket/parts")  # doctest: +SKIP
+    """
+    from visir.encoders import Parts
+    from visir.encoders.parts_folder import check_finished, join_parts
+
+    parts = Parts(parts) if isinstance(parts, str | Path) else parts
+    check_same_modality("image", index.info().modality, f"{parts.place}: vectors by {parts.encoder.name}")
+    check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
+    finished = check_finished(parts)
+    folder = getattr(index, "folder", None)
+    place = Scratch.temporary("parts") if folder is None else Scratch.beside(Path(os.path.realpath(folder)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
+        new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
+        new = vectors.select(new_ids)
+        del vectors  # it maps the file that is about to be removed
+    index.add(new)
+    return len(new_ids), summary

@@ -9,15 +9,14 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+import visir.retrieval.few as few
+import visir.retrieval.kernels as kernels
 from visir.errors import EmbeddingError, RunError
 from visir.files import release
 from visir.jit import pays
 from visir.records import Embeddings, MultiVectorEmbeddings
-from visir.retrieval import few, kernels
-from visir.retrieval.depth import check_depth
-from visir.retrieval.index import Vectors
-from visir.retrieval.parts import Form
-from visir.retrieval.rows import check_fits_index
+from visir.retrieval.answers import check_depth
+from visir.retrieval.rows import Form, Vectors, check_fits_index
 from visir.threads import Share, piece, spread
 
 # The check of queries before every search of an index, and their order.
@@ -168,3 +167,26 @@ def check_same_dimension(first: Embeddings | MultiVectorEmbeddings, second: Embe
             hint="encode both sides with one model (or with heads trained together)",
             code="not-one-space",
         )
+
+
+_PAIRS = 65_536
+
+
+def score_places(
+    left: Side, left_places: NDArray[np.int64], right: Side, right_places: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the (p,) float32 scores of pairs."""
+    # left_places: (p,) positions on the left side.
+    # right_places: (p,) positions on the right side.
+    scores = np.empty(len(left_places), np.float32)
+    for start in range(0, len(scores), _PAIRS):
+        stop = min(start + _PAIRS, len(scores))
+        near, far = left.gather(left_places[start:stop]), right.gather(right_places[start:stop])
+        out = scores[start:stop]
+
+        def share(part: Share) -> None:
+            a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
+            kernels.score_pairs(near[0], near[1][a:b], far[0], far[1][a:b], out[a:b])  # noqa: B023
+
+        spread(share, len(out))
+    return scores

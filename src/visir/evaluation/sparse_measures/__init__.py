@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, EmbeddingError, MissingPackageError
 from visir.records import SparseEmbeddings, Vocabulary, strings
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.sparse.scan import check_same_vocabulary
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.folds import Ranked, joined_runs
 from visir.records import PLAIN, Items, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
-from visir.retrieval.exclusion import marked, most_excluded, without_excluded_answers
-from visir.retrieval.pools import within_pools
+from visir.retrieval.pools import marked, most_excluded, within_pools, without_excluded_answers
 
 
 class System(ABC):

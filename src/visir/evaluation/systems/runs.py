@@ -19,10 +19,8 @@ from visir.evaluation.second_stage import as_protocol, stages_of
 from visir.evaluation.systems.base import System
 from visir.records import PLAIN, TASKS, UNDECLARED, Gallery, Ranks, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
-from visir.retrieval.exclusion import marked, unmarked_ranks, without_excluded
-from visir.retrieval.formats import read_run
-from visir.retrieval.formats.build import NOTES
-from visir.retrieval.pools import ranks_in_pools, within_pools
+from visir.retrieval.formats import NOTES, read_run
+from visir.retrieval.pools import marked, ranks_in_pools, unmarked_ranks, within_pools, without_excluded
 from visir.retrieval.ranks import ranks_of
 from visir.retrieval.vectors import Similarity
 from visir.robustness.corruptions import CORRUPTIONS

@@ -33,8 +33,7 @@ from visir.records import (
     show_id_forms,
 )
 from visir.retrieval.exact import SearchResult, search, search_both, similarity_of
-from visir.retrieval.formats import read_run
-from visir.retrieval.formats.files import has_trec_lines
+from visir.retrieval.formats import has_trec_lines, read_run
 from visir.retrieval.pools import ranks_in_pools, search_pools
 from visir.retrieval.sparse.scan import check_same_vocabulary
 from visir.retrieval.vectors import Similarity

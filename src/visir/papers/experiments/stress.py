@@ -379,8 +379,7 @@ def _graph(
     documents: Embeddings, queries: Embeddings, similarity: str, notes: list[str]
 ) -> Callable[[int], tuple[float, Run]]:
     """A search in a graph that looks at as many candidates as .99 of the exact best take."""
-    from visir.retrieval.dense.flat import FlatIndex
-    from visir.retrieval.dense.hnsw import HnswIndex
+    from visir.retrieval.dense import FlatIndex, HnswIndex
     from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 
     graph = HnswIndex.build(documents, similarity=similarity)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +20,7 @@ from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec, other_lengths
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import BLOCK, TokenSide, cut
-from visir.retrieval.parts import MULTI
-from visir.retrieval.rows import Rows
+from visir.retrieval.rows import MULTI, Rows
 from visir.retrieval.scan import SearchState
 from visir.retrieval.settings import setting
 from visir.retrieval.stored import StoredIndex
@@ -72,13 +69,11 @@ def pool_tokens(embeddings: MultiVectorEmbeddings, factor: int) -> MultiVectorEm
         return embeddings
     tokens = TokenVectors.of(pooled)
     dtype: Any = embeddings.vectors.dtype
-    return MultiVectorEmbeddings(
-        embeddings.modality,
-        embeddings.ids,
-        tokens.offsets,
-        tokens.vectors.astype(dtype, copy=False),
-        embeddings.encoder,
-        ", ".join(filter(None, [embeddings.origin, f"pooled by {factor}"])),
+    return replace(
+        embeddings,
+        offsets=tokens.offsets,
+        vectors=tokens.vectors.astype(dtype, copy=False),
+        origin=", ".join(filter(None, [embeddings.origin, f"pooled by {factor}"])),
     )
 
 
@@ -165,6 +160,9 @@ class MaxSimSettings:
     device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
 
 
+MultiRows = Rows[MultiVectorEmbeddings]
+
+
 class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
     """Kind "maxsim": the vectors without a further structure."""
 
@@ -192,9 +190,9 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
             if trained and codec.unit:
                 _check_unit(documents)
             vectors = codec.encode(vectors)
-        return MultiVectorEmbeddings(
-            documents.modality, documents.ids, documents.offsets, vectors, documents.encoder, documents.origin
-        )
+        stored = replace(documents, vectors=vectors)
+        check_lengths(stored)
+        return stored
 
     def documents(self) -> MultiVectorEmbeddings:
         """Return the vectors of all documents, in order of their ids, copied into memory."""
@@ -204,22 +202,10 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
         """Return the vectors of these documents, in this order."""
         return _plain(super().select(ids))
 
-    def _construct(self, rows: Rows[MultiVectorEmbeddings]) -> Any:
-        check_lengths(rows.parts[-1])
-        return {}  # the side of each part, made when it is first searched
+    def _find(self, rows: MultiRows, built: Any, queries: MultiVectorEmbeddings, k: int, settings: Any) -> Hits:
+        return scan_parts(rows, queries, np.arange(len(queries)), k, settings.device)
 
-    def _extend(self, built: Any, before: Rows[MultiVectorEmbeddings], after: Rows[MultiVectorEmbeddings]) -> Any:
-        return {} if len(after) == len(before) else self._construct(after)
-
-    def _read(self, rows: Rows[MultiVectorEmbeddings], path: Path | None, facts: Mapping[str, Any]) -> Any:
-        return {}
-
-    def _find(
-        self, rows: Rows[MultiVectorEmbeddings], built: Any, queries: MultiVectorEmbeddings, k: int, settings: Any
-    ) -> Hits:
-        return scan_parts(rows, built, queries, np.arange(len(queries)), k, settings.device)
-
-    def _details(self, rows: Rows[MultiVectorEmbeddings], built: Any) -> dict[str, Any]:
+    def _details(self, rows: MultiRows, built: Any) -> dict[str, Any]:
         vectors: Any = rows.parts[0].vectors
         each = (
             vectors.codec.width if isinstance(vectors, CompressedVectors) else vectors.dtype.itemsize * vectors.shape[1]
@@ -241,14 +227,7 @@ def _check_unit(documents: MultiVectorEmbeddings) -> None:
         )
 
 
-def scan_parts(
-    rows: Rows[MultiVectorEmbeddings],
-    sides: dict[int, TokenSide],
-    queries: MultiVectorEmbeddings,
-    chosen: NDArray[np.int64],
-    k: int,
-    device: str = "",
-) -> Hits:
+def scan_parts(rows: MultiRows, queries: MultiVectorEmbeddings, chosen: NDArray[np.int64], k: int, device: str) -> Hits:
     """Return the best `k` documents of some queries, part by part: the score of a pair is the same in every part."""
     asking = TokenSide(queries, chosen)
     hits = []
@@ -256,11 +235,10 @@ def scan_parts(
         places = rows.part_rows(part)
         if len(places) == 0:
             continue
-        if part not in sides:
-            sides[part] = TokenSide(rows.parts[part], places)
-        depth, none = min(k, len(places)), np.zeros(len(chosen) + 1, np.int64)
-        state = SearchState(np.arange(len(chosen)), none, np.empty(0, np.int64), depth)
-        indices, scores = scan_tokens(asking, sides[part], state, "id", device or None)
+        if part not in rows.prepared:
+            rows.prepared[part] = TokenSide(rows.parts[part], places)
+        depth = min(k, len(places))
+        indices, scores = scan_tokens(SearchState(asking, rows.prepared[part], depth), device or None)
         row = places[indices.ravel()] + rows.starts[part]
         hits.append(Hits(np.repeat(chosen, depth), rows.places[row], scores.ravel()))
     return Hits.joined(hits)
@@ -274,6 +252,4 @@ def check_lengths(vectors: MultiVectorEmbeddings) -> None:
 
 def _plain(vectors: MultiVectorEmbeddings) -> MultiVectorEmbeddings:
     """The same vectors as an array."""
-    return MultiVectorEmbeddings(
-        vectors.modality, vectors.ids, vectors.offsets, np.asarray(vectors.vectors), vectors.encoder, vectors.origin
-    )
+    return replace(vectors, vectors=np.asarray(vectors.vectors))

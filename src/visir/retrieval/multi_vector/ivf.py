@@ -14,12 +14,10 @@ from visir.arrays import ArrayArchive
 from visir.records import MultiVectorEmbeddings
 from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
-from visir.retrieval.multi_vector import candidates as compiled
 from visir.retrieval.multi_vector.compression import CompressedVectors
-from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, check_lengths, scan_parts
-from visir.retrieval.multi_vector.pairs import score_token_places
-from visir.retrieval.multi_vector.sides import TokenSide, cut
-from visir.retrieval.rows import Rows
+from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, MultiRows, scan_parts
+from visir.retrieval.multi_vector.kernels import choose
+from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
 from visir.retrieval.settings import setting
 from visir.threads import Share, one_blas_thread, spread
 
@@ -63,15 +61,6 @@ class CentroidLists:
         return cls(centroids, offsets, codes, starts.astype(np.int64), owners[order])
 
 
-@dataclass(frozen=True, eq=False)
-class CentroidIndex:
-    """What is built over the rows."""
-
-    lists: CentroidLists  # the centroids and their lists
-    live: dict[int, TokenSide]  # the undeleted rows of each part, for exact scans; filled in when it is needed
-    whole: dict[int, TokenSide]  # all rows of each part, for candidates; filled in when it is needed
-
-
 class MaxSimIvfIndex(MaxSimIndex):
     """Kind "maxsim-ivf": the centroids near the vectors of a query find candidates, exact MaxSim scores them."""
 
@@ -88,72 +77,52 @@ class MaxSimIvfIndex(MaxSimIndex):
     settings_type = MaxSimIvfSettings
     built_suffix = ".npz"
 
-    def _construct(self, rows: Rows[MultiVectorEmbeddings]) -> CentroidIndex:
-        for part in rows.parts:
-            check_lengths(part)
+    def _construct(self, rows: MultiRows) -> CentroidLists:
         vectors: Any = rows.parts[0].vectors
         if isinstance(vectors, CompressedVectors) and self.settings.lists == 0:
             centroids = vectors.codec.centroids  # each vector has its nearest one already
         else:
             count = min(self.settings.lists or usual_count(len(vectors)), len(vectors))
             centroids = train_centroids(vectors, count, _PURPOSE)
-        return _built(_grown(CentroidLists.of(centroids, np.zeros(1, np.int64), np.empty(0, np.int32)), rows))
+        return _grown(CentroidLists.of(centroids, np.zeros(1, np.int64), np.empty(0, np.int32)), rows)
 
-    def _extend(
-        self, built: CentroidIndex, before: Rows[MultiVectorEmbeddings], after: Rows[MultiVectorEmbeddings]
-    ) -> CentroidIndex:
-        return _built(built.lists if len(after) == len(before) else _grown(built.lists, after))
+    def _extend(self, built: CentroidLists, after: MultiRows) -> CentroidLists:
+        return _grown(built, after)
 
-    def _has_file(self, built: CentroidIndex) -> bool:
-        return True
+    def _write(self, built: CentroidLists, path: Path) -> None:
+        np.savez(path, centroids=built.centroids, offsets=built.offsets, codes=built.codes)
 
-    def _write(self, built: CentroidIndex, path: Path) -> None:
-        lists = built.lists
-        np.savez(path, centroids=lists.centroids, offsets=lists.offsets, codes=lists.codes)
-
-    def _read(self, rows: Rows[MultiVectorEmbeddings], path: Path | None, facts: Mapping[str, Any]) -> CentroidIndex:
+    def _read(self, rows: MultiRows, path: Path | None, facts: Mapping[str, Any]) -> CentroidLists:
         with ArrayArchive(Path(str(path))) as arrays:
             lists = CentroidLists.of(arrays["centroids"], arrays["offsets"], arrays["codes"])
         if len(lists.offsets) != len(rows) + 1:
             raise ValueError(f"centroids of {len(lists.offsets) - 1} documents for {len(rows)} rows")
-        return _built(lists)
+        return lists
 
-    def _find(
-        self,
-        rows: Rows[MultiVectorEmbeddings],
-        built: CentroidIndex,
-        queries: MultiVectorEmbeddings,
-        k: int,
-        settings: MaxSimIvfSettings,
-    ) -> Hits:
+    def _find(self, rows: MultiRows, built: Any, queries: MultiVectorEmbeddings, k: int, settings: Any) -> Hits:
         wanted = min(max(k, settings.candidates), len(rows.live))
         if wanted == len(rows.live):
-            return scan_parts(rows, built.live, queries, np.arange(len(queries)), k, settings.device)
+            return scan_parts(rows, queries, np.arange(len(queries)), k, settings.device)
         asking = TokenSide(queries, np.arange(len(queries)))
-        query, row = _candidates(built.lists, rows.dead, asking, wanted, settings.probes)
+        query, row = _candidates(built, rows.dead, asking, wanted, settings.probes)
         short = np.bincount(query, minlength=len(queries)) < k
-        hits = [scan_parts(rows, built.live, queries, np.flatnonzero(short), k, settings.device)] if short.any() else []
+        hits = [scan_parts(rows, queries, np.flatnonzero(short), k, settings.device)] if short.any() else []
         query, row = query[~short[query]], row[~short[query]]
         part_of = np.searchsorted(rows.starts, row, side="right") - 1
         for part in np.unique(part_of):
             mine = part_of == part
-            if part not in built.whole:
-                built.whole[part] = TokenSide(rows.parts[part], np.arange(len(rows.parts[part])))
+            if (side := rows.prepared.get(("whole", part))) is None:  # all rows of the part, the deleted ones too
+                side = rows.prepared["whole", part] = TokenSide(rows.parts[part], np.arange(len(rows.parts[part])))
             places = row[mine] - rows.starts[part]
-            scores = score_token_places(asking, query[mine], built.whole[part], places)
+            scores = score_token_places(asking, query[mine], side, places)
             hits.append(Hits(query[mine], rows.places[row[mine]], scores))
         return Hits.joined(hits)
 
-    def _details(self, rows: Rows[MultiVectorEmbeddings], built: CentroidIndex) -> dict[str, Any]:
-        lists = built.lists
-        return {**super()._details(rows, built), "centroids": len(lists.centroids), "postings": len(lists.codes)}
+    def _details(self, rows: MultiRows, built: CentroidLists) -> dict[str, Any]:
+        return {**super()._details(rows, built), "centroids": len(built.centroids), "postings": len(built.codes)}
 
 
-def _built(lists: CentroidLists) -> CentroidIndex:
-    return CentroidIndex(lists, {}, {})
-
-
-def _grown(lists: CentroidLists, rows: Rows[MultiVectorEmbeddings]) -> CentroidLists:
+def _grown(lists: CentroidLists, rows: MultiRows) -> CentroidLists:
     """Give their centroids to all rows that have none."""
     offsets, codes = [lists.offsets], [lists.codes]
     first = len(lists.offsets) - 1
@@ -161,7 +130,6 @@ def _grown(lists: CentroidLists, rows: Rows[MultiVectorEmbeddings]) -> CentroidL
         begin = max(first - int(start), 0)
         if begin >= len(part):
             continue
-        check_lengths(part)
         edges = part.offsets[begin:] - part.offsets[begin]
         nearest = _nearest(part.vectors[int(part.offsets[begin]) :], lists.centroids)
         owners = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
@@ -193,7 +161,7 @@ def _candidates(
 
             def share(part: Share) -> None:
                 a, b = (round((stop - start) * edge) for edge in part)  # noqa: B023 (called before the next turn)
-                compiled.choose(
+                choose(
                     across, nearest, offsets, a, b, lists.starts, lists.rows, lists.offsets, lists.codes, dead,  # noqa: B023
                     selected[start:stop],  # noqa: B023
                 )  # fmt: skip

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.progress import Progress
-from visir.records import Ties
-from visir.retrieval import kernels as dense
+from visir.retrieval.kernels import scan_rows
 from visir.retrieval.multi_vector import kernels
-from visir.retrieval.multi_vector.pairs import score_token_places
-from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut
+from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, score_token_places
 from visir.retrieval.scan import TIES, Answers, SearchState, TorchDevice, slack_of_product
 from visir.threads import Share, one_blas_thread, spread
 
@@ -29,31 +27,15 @@ UNEQUAL = 1.25
 """Documents of a block are padded to the longest of a group, which is at most this much longer than the shortest."""
 
 
-class MatrixProducts(Protocol):
-    """Where products of vectors are computed."""
-
-    def queries(self, tokens: Tokens) -> Any:
-        """Return a block of queries as `scores` takes it, to be used several times."""
-
-    def documents(self, tokens: Tokens) -> Any:
-        """Return a block of documents as `scores` takes it, to be used several times."""
-
-    def scores(self, queries: Any, documents: Any, out: NDArray[np.float32]) -> None:
-        """Fill in the (queries, documents) scores of two blocks."""
-
-    def running(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context in which all products are made."""
-
-
 class OnCores:
-    """MatrixProducts by NumPy, on every core a share of the documents."""
+    """Products by NumPy, on every core a share of the documents."""
 
     def queries(self, tokens: Tokens) -> Tokens:
-        """Return the block as it is."""
+        """Return a block of queries as `scores` takes it, to be used several times: here as it is."""
         return tokens
 
     def documents(self, tokens: Tokens) -> Tokens:
-        """Return the block as it is."""
+        """Return a block of documents as `scores` takes it."""
         return tokens
 
     def scores(self, queries: Tokens, documents: Tokens, out: NDArray[np.float32]) -> None:
@@ -89,7 +71,7 @@ class OnCores:
 
 
 class OnDevice(TorchDevice):
-    """MatrixProducts by torch."""
+    """Products by torch."""
 
     def queries(self, tokens: Tokens) -> Any:
         """Return the vectors on the device, the query of each, and where each query starts."""
@@ -128,36 +110,29 @@ class OnDevice(TorchDevice):
                 out[first:last, items] = sums.cpu().numpy()
 
 
-def products_on(device: str | None) -> MatrixProducts:
-    """Return where to compute: None for the cores by NumPy; else a device of torch."""
-    return OnCores() if device in (None, "") else OnDevice(str(device))
-
-
 _LARGEST = 3.3e38
 _ANSWERS = 2**20
 _NO_PLACES, _NO_SCORES = np.empty(0, np.int64), np.empty(0, np.float32)
 _NO_VECTORS = np.empty((0, 1), np.float32)
 
 
-def scan_tokens(
-    queries: TokenSide, documents: TokenSide, state: SearchState, ties: Ties, device: str | None = None
-) -> Answers:
+def scan_tokens(state: SearchState, device: str | None = None) -> Answers:
     """Score every query with every document."""
     # Products in float32 filter, as in dense search: what is within a proven bound of a decision is scored exactly.
     # With unit vectors the bound on a score is some 1e-5 for each vector of the query.
     # Memory: a block of vectors of each side that is not in memory, a block of scores, and the answers.
-    products = products_on(device)
+    queries, documents = state.queries, state.candidates
+    products = OnDevice(device) if device else OnCores()
     slacks = _slacks(queries, documents)
-    owner = np.repeat(np.arange(len(queries)), np.diff(state.offsets))
-    state.known[:] = score_token_places(queries, owner, documents, state.documents)
+    state.known[:] = score_token_places(queries, state.owners, documents, state.documents)
     total = int(queries.offsets[-1]) * int(documents.offsets[-1])
     with Progress("searching", total, "products") as advance, products.running():
         for (start, stop), (first, last), scores in _blocks(products, queries, documents):
-            _count_better(state, queries, documents, scores, start, first, slacks, ties)
+            _count_better(state, scores, start, first, slacks)
             _take_best(state, scores, start, first, slacks)
             rows, columns = queries.offsets[[start, stop]], documents.offsets[[first, last]]
             advance(int((rows[1] - rows[0]) * (columns[1] - columns[0])))
-        indices, values = _answers(state, queries, documents)
+        indices, values = _answers(state)
         crowded = np.flatnonzero(state.crowded)
         if len(crowded):
             low = state.floor[crowded] - 2 * slacks[crowded]
@@ -169,7 +144,7 @@ def scan_tokens(
 
 
 def _blocks(
-    products: MatrixProducts, queries: TokenSide, documents: TokenSide
+    products: OnCores | OnDevice, queries: TokenSide, documents: TokenSide
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int], NDArray[np.float32]]]:
     """Yield the approximate scores of blocks: which queries, which documents, and their (queries, documents) scores."""
     prepared = None
@@ -184,14 +159,7 @@ def _blocks(
 
 
 def _count_better(
-    state: SearchState,
-    queries: TokenSide,
-    documents: TokenSide,
-    scores: NDArray[np.float32],
-    start: int,
-    first: int,
-    slacks: NDArray[np.float32],
-    ties: Ties,
+    state: SearchState, scores: NDArray[np.float32], start: int, first: int, slacks: NDArray[np.float32]
 ) -> None:
     """Count the documents of a block before each positive; scores that are too close to it become exact."""
     stop = start + len(scores)
@@ -202,9 +170,9 @@ def _count_better(
     near = np.empty(scores.shape, np.bool_)
     kernels.mark_near(scores, slacks[start:stop], offsets, known, near)
     query, document = np.nonzero(near)
-    scores[near] = score_token_places(queries, query + start, documents, document + first)
+    scores[near] = score_token_places(state.queries, query + start, state.candidates, document + first)
     places, better = state.documents[begin:end], state.better[begin:end]
-    kernels.count_better(scores, near, first, offsets, places, known, better, TIES[ties])
+    kernels.count_better(scores, near, first, offsets, places, known, better, TIES[state.ties])
 
 
 def _take_best(
@@ -215,14 +183,14 @@ def _take_best(
     rows = state.query_of[start : start + len(scores)]
     for row in range(len(scores)):  # row by row, because each query has its own slack
         slack = slacks[start + row]
-        dense.scan_rows(
+        scan_rows(
             scores, row, row + 1, _NO_VECTORS, rows, slack, slack, _NO_VECTORS, first, state.depth, state.keys,
             state.fill, state.floor, state.crowded, no_positives, _NO_PLACES, _NO_SCORES, _NO_PLACES, 0,
         )  # fmt: skip
 
 
-def _answers(state: SearchState, queries: TokenSide, documents: TokenSide) -> Answers:
-    """Score the in_use documents exactly, and put them in order; crowded queries are left open."""
+def _answers(state: SearchState) -> Answers:
+    """Score the documents in use exactly, and put them in order; crowded queries are left open."""
     n, k = len(state), state.depth
     indices, scores = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32)
     fill = np.where(state.crowded, 0, state.fill)
@@ -230,7 +198,7 @@ def _answers(state: SearchState, queries: TokenSide, documents: TokenSide) -> An
         in_use = np.arange(state.keys.shape[1]) < fill[start:stop, None]
         place = (state.keys[start:stop][in_use] & np.uint64(0xFFFFFFFF)).astype(np.int64)
         query = np.nonzero(in_use)[0] + start
-        exact = score_token_places(queries, query, documents, place)
+        exact = score_token_places(state.queries, query, state.candidates, place)
         order = np.lexsort((place, -exact, query))
         begins = np.concatenate([[0], np.cumsum(fill[start:stop])])[:-1]
         best = order[(begins[fill[start:stop] > 0, None] + np.arange(k))]
@@ -240,7 +208,7 @@ def _answers(state: SearchState, queries: TokenSide, documents: TokenSide) -> An
 
 
 def _answers_of_crowded(
-    products: MatrixProducts,
+    products: OnCores | OnDevice,
     queries: TokenSide,
     documents: TokenSide,
     k: int,

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.records import MultiVectorEmbeddings
 from visir.records.columns import rows_of_spans
-from visir.retrieval import vectors as dense
+from visir.retrieval.multi_vector import kernels
+from visir.retrieval.vectors import IN_MEMORY, LONGEST, lengths_of
+from visir.threads import Share, piece, spread
 
 BLOCK = 32_768
 """Vectors in one block (16 MiB of 128 float32), if an item has no more."""
@@ -30,14 +32,14 @@ class TokenSide:
         counts = (embeddings.offsets[1:] - embeddings.offsets[:-1])[rows]
         self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._whole: NDArray[np.float32] | None = None
-        if self.offsets[-1] * embeddings.dimension * 4 <= dense.IN_MEMORY:
+        if self.offsets[-1] * embeddings.dimension * 4 <= IN_MEMORY:
             self._whole = self._read(0, len(rows))
         self.sums = np.zeros(len(rows), np.float64)
         self.longest = 0.0
         for start, stop in self.blocks():
             vectors, offsets = self.block(start, stop)
-            lengths = dense.lengths_of(vectors)
-            self._check(start, offsets, ~(lengths <= dense.LONGEST))
+            lengths = lengths_of(vectors)
+            self._check(start, offsets, ~(lengths <= LONGEST))
             self.longest = max(self.longest, float(lengths.max()))
             self.sums[start:stop] = np.add.reduceat(lengths, offsets[:-1])
 
@@ -102,3 +104,33 @@ def cut(offsets: NDArray[np.int64], size: int, items: int | None = None) -> Iter
         stop = max(stop if items is None else min(stop, start + items), start + 1)
         yield start, stop
         start = stop
+
+
+PAIRS = 65_536
+"""Pairs scored at once."""
+VECTORS = 2**18
+"""Vectors of documents read at once (128 MiB of 128 float32)."""
+
+
+def score_token_places(
+    queries: TokenSide, query_places: NDArray[np.int64], documents: TokenSide, document_places: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the (p,) float32 scores of pairs."""
+    # query_places: (p,) positions among the queries.
+    # document_places: (p,) positions among the documents.
+    scores = np.empty(len(query_places), np.float32)
+    order = np.argsort(document_places, kind="stable") if documents.on_disk else np.arange(len(scores))
+    counts = np.diff(documents.offsets)[document_places[order]]
+    for start, stop in cut(np.concatenate([[0], np.cumsum(counts)]), VECTORS, PAIRS):
+        pairs = order[start:stop]
+        pairs = pairs[np.argsort(query_places[pairs], kind="stable")]
+        left, right = queries.gather(query_places[pairs]), documents.gather(document_places[pairs])
+        out = np.empty(len(pairs), np.float32)
+
+        def share(part: Share) -> None:
+            a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
+            kernels.score_pairs(*left[:2], left[2][a:b], *right[:2], right[2][a:b], out[a:b])  # noqa: B023
+
+        spread(share)
+        scores[pairs] = out
+    return scores

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from visir.errors import ConfigurationError
 from visir.remote import is_loopback
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import FAMILIES, EngineFamily, family_of, host_of
-from visir.retrieval.remote.settings import Place, grpc_address
+from visir.retrieval.remote.settings import FAMILIES, EngineFamily, Place, family_of, grpc_address, host_of
 
 _named: set[tuple[str, str, int]] = set()
 
@@ -64,8 +63,10 @@ def needed_later(indexes: Iterable[Mapping[str, Any]]) -> list[str]:
     # the environment names it.
     servers: dict[tuple[str, str, int], str] = {}
     for settings in indexes:
-        for url in _addresses(settings):
-            servers.setdefault(_server(url, family_of(url)), url)
+        url, grpc = settings.get("url"), settings.get("grpc")
+        # Where it is asked, and where vectors go up.
+        for address in [url, *([grpc_address(Place(url=url, grpc=grpc))] if grpc else [])] if url else []:
+            servers.setdefault(_server(address, family_of(address)), address)
     lines = []
     for family in FAMILIES:
         urls = [url for server, url in servers.items() if family_of(url) is family and server not in _trusted(family)]
@@ -122,13 +123,6 @@ def trust(url: str) -> ssl.SSLContext | bool:
             hint="name a PEM file",
             code="no-certificates-read",
         ) from fault
-
-
-def _addresses(settings: Mapping[str, Any]) -> list[str]:
-    """Of the server of an index: where it is asked, and where vectors go up; none without a server."""
-    url, grpc = settings.get("url"), settings.get("grpc")
-    by_grpc = [grpc_address(Place(url=url, grpc=grpc))] if url and grpc else []
-    return [url, *by_grpc] if url else []
 
 
 def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:

@@ -1,4 +1,4 @@
-"""Dense vectors in an engine: a graph of near neighbours (HNSW)."""
+"""The forms of vectors in engines: dense, sparse, and several for each document; and the kinds of each."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
-from visir.records import Embeddings, SparseEmbeddings
-from visir.retrieval import kernels
-from visir.retrieval.dense.flat import check_no_zero_vectors
-from visir.retrieval.parts import DENSE, SPARSE
-from visir.retrieval.remote.engine import Nearest
+from visir.records import Embeddings, MultiVectorEmbeddings, SparseEmbeddings, TokenVectors
+from visir.retrieval.dense import check_no_zero_vectors
+from visir.retrieval.kernels import score_pairs as score_dense
+from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
+from visir.retrieval.remote.engine import Nearest, Vector
 from visir.retrieval.remote.index import RemoteIndex
-from visir.retrieval.remote.points import Vector
 from visir.retrieval.remote.settings import (
     DenseSettings,
     MilvusSettings,
     MilvusSparseSettings,
     PgvectorSettings,
     PgvectorSparseSettings,
+    SeveralSettings,
     SparseSettings,
 )
+from visir.retrieval.rows import DENSE, MULTI, SPARSE
 from visir.retrieval.sparse.scan_kernels import score_pairs
 from visir.retrieval.vectors import BLOCK, Side
 
@@ -86,11 +87,8 @@ class RemoteDenseIndex(RemoteIndex[Embeddings]):
         first = int(query[0])
         side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)
         scores = np.empty(len(query), np.float32)
-        kernels.score_pairs(side.block(0, len(side)), query - first, held, rows, scores)
+        score_dense(side.block(0, len(side)), query - first, held, rows, scores)
         return scores
-
-    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:
-        return Nearest(self.space, vector, limit, max(settings.ef_search, limit), exact)
 
 
 class QdrantIndex(RemoteDenseIndex):
@@ -105,10 +103,6 @@ class PgvectorIndex(RemoteDenseIndex):
 
     kind = "pgvector"
     settings_type = PgvectorSettings
-
-    @classmethod
-    def _compares_all(cls, settings: PgvectorSettings) -> bool:
-        return settings.m == 0
 
     @classmethod
     def _check(cls, documents: Embeddings, settings: PgvectorSettings) -> None:
@@ -156,10 +150,6 @@ class MilvusIndex(RemoteDenseIndex):
     settings_type = MilvusSettings
 
     @classmethod
-    def _compares_all(cls, settings: MilvusSettings) -> bool:
-        return settings.m == 0
-
-    @classmethod
     def _check(cls, documents: Embeddings, settings: MilvusSettings) -> None:
         super()._check(documents, settings)
         if not 2 <= documents.dimension <= 32_768:
@@ -177,11 +167,6 @@ class RemoteSparseIndex(RemoteIndex[SparseEmbeddings]):
 
     form = SPARSE
     space = "sparse"
-    vector_form = "sparse"
-
-    @classmethod
-    def _check(cls, documents: SparseEmbeddings, settings: Any) -> None:
-        pass  # weights are finite and positive, or there were no such embeddings
 
     @classmethod
     def _size(cls, documents: SparseEmbeddings) -> int:
@@ -191,10 +176,6 @@ class RemoteSparseIndex(RemoteIndex[SparseEmbeddings]):
     def _outgoing(cls, documents: SparseEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         rows = (documents.row(at) for at in range(start, stop))
         return [(np.asarray(terms, np.int32), np.asarray(values, np.float32)) for terms, values in rows]
-
-    @classmethod
-    def _sent(cls, documents: SparseEmbeddings, settings: Any) -> SparseEmbeddings:
-        return documents.select(documents.ids.take(pc.sort_indices(documents.ids)))
 
     def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> SparseEmbeddings:
         offsets, terms, values = _rows(raw)
@@ -233,10 +214,6 @@ class PgvectorSparseIndex(RemoteSparseIndex):
     _falls_short = True
 
     @classmethod
-    def _compares_all(cls, settings: PgvectorSparseSettings) -> bool:
-        return settings.m == 0
-
-    @classmethod
     def _check(cls, documents: SparseEmbeddings, settings: PgvectorSparseSettings) -> None:
         most = 1_000 if settings.m else 16_000
         counts = np.diff(documents.offsets)
@@ -255,6 +232,57 @@ class MilvusSparseIndex(RemoteSparseIndex):
 
     kind = "milvus-sparse"
     settings_type = MilvusSparseSettings
+
+
+# Several vectors for each document in Qdrant, found by MaxSim: embedded, or on a server.
+
+
+class QdrantMultiIndex(RemoteIndex[MultiVectorEmbeddings]):
+    """Kind "qdrant-multi": several vectors for each document in Qdrant, as they are."""
+
+    # The engine compares the queries with every document, or walks a graph of them (setting `m`), by MaxSim of float32
+    # vectors; what it finds is scored as in every search here.
+
+    kind = "qdrant-multi"
+    form = MULTI
+    settings_type = SeveralSettings
+    space = "multi-vector"
+    _falls_short = True  # among many equal vectors most are out of a graph's reach
+
+    @classmethod
+    def _size(cls, documents: MultiVectorEmbeddings) -> int:
+        return len(documents.vectors) * documents.dimension
+
+    @classmethod
+    def _outgoing(cls, documents: MultiVectorEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
+        return [np.asarray(documents.row(at), np.float32) for at in range(start, stop)]
+
+    def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> MultiVectorEmbeddings:
+        if not raw:
+            return replace(self._like, ids=ids)
+        several = TokenVectors.of([np.array(rows, np.float32) for rows in raw])
+        return replace(self._like, ids=ids, offsets=several.offsets, vectors=several.vectors)
+
+    def _arrays(self, given: MultiVectorEmbeddings | list[Vector]) -> TokenSide:
+        if isinstance(given, list):
+            ids = pa.array([str(row) for row in range(len(given))], pa.string())
+            given = self._made(ids, list(given))
+        return TokenSide(given, np.arange(len(given)))
+
+    def _scored(
+        self,
+        queries: MultiVectorEmbeddings,
+        query: NDArray[np.int64],
+        held: TokenSide,
+        rows: NDArray[np.int64],
+        settings: Any,
+    ) -> NDArray[np.float32]:
+        first = int(query[0])
+        side = TokenSide(queries, np.arange(first, int(query[-1]) + 1))
+        return score_token_places(side, query - first, held, rows)
+
+    def _width(self) -> int:
+        return 50 * self._like.dimension  # numbers of a document, about
 
 
 def _rows(raw: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:

@@ -5,16 +5,49 @@ from __future__ import annotations
 import contextlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
+from uuid import NAMESPACE_URL, UUID, uuid5
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.records import VectorForm
-from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.settings import place_on_server
+
+SparseVector: TypeAlias = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""Terms, ascending, and their weights."""
+Vector: TypeAlias = NDArray[np.float32] | SparseVector
+"""A dense vector (d,), several of them (n, d), or a sparse one."""
+ID = "id"
+"""The name of a document's id in the payload of a point of Qdrant."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One document in the engine: its id and its vectors by name."""
+
+    id: str
+    vectors: dict[str, Vector]
+
+
+def key_of(id: str) -> UUID:
+    """The point's id in Qdrant: the UUID (version 5, in the namespace of URLs) of "visir:" and the document's id."""
+    return uuid5(NAMESPACE_URL, f"visir:{id}")
+
+
+def id_of(hit: Any) -> str | None:
+    """The document's id, from the payload of a point of Qdrant; None for a point that visir did not put there."""
+    return own_id(str(hit.id), (hit.payload or {}).get(ID))
+
+
+def own_id(key: str, id: object) -> str | None:
+    """The id, if the engine has the document under the key that belongs to it; else None (it is another program's)."""
+    return id if isinstance(id, str) and key.replace("-", "") == key_of(id).hex else None
+
 
 BUILD_ON_SERVER = "build the index again (visir index build), into a new folder"
 """The hint of an `EngineError` that a new build mends."""
@@ -399,15 +432,13 @@ class StepwiseEngine(RemoteEngine):
         self._under_way = False
         with contextlib.suppress(EngineError):
             now = self.read_mark()
-            if now == self._before or self._is_apart(now):
+            # Of another copy's change, all that it has added is there: nothing of it was overwritten from here.
+            is_apart = now.generation == self._before.generation + 1
+            if is_apart:
+                mine, both = self.count_changed(self.number, self.number), self._count_generation()
+                is_apart = both[0] - mine[0] == max(now.documents - self.before, 0)
+            if now == self._before or is_apart:
                 self.take_back(self.number, self.number)
-
-    def _is_apart(self, now: Mark) -> bool:
-        """Whether all documents are there that the change of another copy has added: none was overwritten from here."""
-        if now.generation != self._before.generation + 1:
-            return False
-        mine, both = self.count_changed(self.number, self.number), self._count_generation()
-        return both[0] - mine[0] == max(now.documents - self.before, 0)
 
 
 def first_number(generation: int) -> int:
@@ -418,3 +449,15 @@ def first_number(generation: int) -> int:
 def last_number(generation: int) -> int:
     """The highest number of a generation's changes."""
     return first_number(generation + 1) - 1
+
+
+def hits_of(answer: Iterable[Any], space: str | None = None) -> list[EngineHit]:
+    """The hits of one answer."""
+    return [EngineHit(id_of(hit), hit.score, None if space is None else vector_of(hit.vector[space])) for hit in answer]
+
+
+def vector_of(vector: Any) -> Vector:
+    """A vector, dense (or several) or sparse."""
+    if isinstance(vector, list):
+        return np.array(vector, np.float32)
+    return np.array(vector.indices, np.int32), np.array(vector.values, np.float32)

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest
-from visir.records import (
-    Embeddings,
-    EncoderCard,
-    MultiVectorEmbeddings,
-    Run,
-    SparseEmbeddings,
-    TokenVectors,
-    modality_of,
-)
-from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.depth import check_depth
-from visir.retrieval.multi_vector.pairs import score_token_places
-from visir.retrieval.multi_vector.sides import TokenSide
-from visir.retrieval.parts import DENSE, MULTI, SPARSE
+from visir.records import Embeddings, Run, SparseEmbeddings
+from visir.retrieval.answers import Hits, check_depth, run_of
 from visir.retrieval.remote.addresses import name_address
 from visir.retrieval.remote.dense import (
     MilvusIndex,
@@ -38,79 +24,13 @@ from visir.retrieval.remote.dense import (
     RemoteSparseIndex,
     held_as,
 )
-from visir.retrieval.remote.engine import Engine, Nearest, Space
-from visir.retrieval.remote.id_index import SearchPlaces
-from visir.retrieval.remote.index import VALUES, RemoteIndex
-from visir.retrieval.remote.points import Point, Vector
-from visir.retrieval.remote.settings import SeveralSettings
-from visir.retrieval.remote.storage import RemoteStorage
-from visir.retrieval.rows import check_fits_index
+from visir.retrieval.remote.engine import Engine, Nearest, Point, Space
+from visir.retrieval.remote.index import VALUES
+from visir.retrieval.remote.storage import RemoteStorage, SearchPlaces
+from visir.retrieval.rows import DENSE, SPARSE, check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.stored import read_index
 from visir.retrieval.vectors import in_order
-
-# Several vectors for each document in Qdrant, found by MaxSim: embedded, or on a server.
-
-
-class QdrantMultiIndex(RemoteIndex[MultiVectorEmbeddings]):
-    """Kind "qdrant-multi": several vectors for each document in Qdrant, as they are."""
-
-    # The engine compares the queries with every document, or walks a graph of them (setting `m`), by MaxSim of float32
-    # vectors; what it finds is scored as in every search here.
-
-    kind = "qdrant-multi"
-    form = MULTI
-    settings_type = SeveralSettings
-    space = "multi-vector"
-    vector_form = "multi-vector"
-    _falls_short = True  # among many equal vectors most are out of a graph's reach
-
-    @classmethod
-    def _check(cls, documents: MultiVectorEmbeddings, settings: SeveralSettings) -> None:
-        pass  # vectors are finite, and every document has one, or there were no such embeddings
-
-    @classmethod
-    def _size(cls, documents: MultiVectorEmbeddings) -> int:
-        return len(documents.vectors) * documents.dimension
-
-    @classmethod
-    def _outgoing(cls, documents: MultiVectorEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
-        return [np.asarray(documents.row(at), np.float32) for at in range(start, stop)]
-
-    @classmethod
-    def _sent(cls, documents: MultiVectorEmbeddings, settings: Any) -> MultiVectorEmbeddings:
-        return documents.take(pc.sort_indices(documents.ids).to_numpy().astype(np.int64))
-
-    def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> MultiVectorEmbeddings:
-        if not raw:
-            return replace(self._like, ids=ids)
-        several = TokenVectors.of([np.array(rows, np.float32) for rows in raw])
-        return replace(self._like, ids=ids, offsets=several.offsets, vectors=several.vectors)
-
-    def _arrays(self, given: MultiVectorEmbeddings | list[Vector]) -> TokenSide:
-        if isinstance(given, list):
-            ids = pa.array([str(row) for row in range(len(given))], pa.string())
-            given = self._made(ids, list(given))
-        return TokenSide(given, np.arange(len(given)))
-
-    def _scored(
-        self,
-        queries: MultiVectorEmbeddings,
-        query: NDArray[np.int64],
-        held: TokenSide,
-        rows: NDArray[np.int64],
-        settings: Any,
-    ) -> NDArray[np.float32]:
-        first = int(query[0])
-        side = TokenSide(queries, np.arange(first, int(query[-1]) + 1))
-        return score_token_places(side, query - first, held, rows)
-
-    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: SeveralSettings) -> Nearest:
-        return Nearest(self.space, vector, limit, max(settings.ef_search, limit), exact)
-
-    def _width(self) -> int:
-        return 50 * self._like.dimension  # numbers of a document, about
-
 
 # Reciprocal rank fusion outside of the engine, where it ranks documents of another program among the index's.
 
@@ -126,23 +46,19 @@ def fuse_known(
     """The places and scores of the best `limit` documents, by falling score, ties by place."""
     sums: dict[int, float] = {}
     for search, weight in zip(searches, weights, strict=True):
-        for rank, place in enumerate(_known(engine, search, documents), 1):
+        asked = search.limit
+        while True:  # until there are as many documents that count as are wanted
+            ef = None if search.ef is None else max(search.ef, asked)
+            [answer] = engine.ask([replace(search, limit=asked, ef=ef)], vectors=False)
+            places = documents.places([hit.id for hit in answer])
+            known: list[int] = places[places >= 0][: search.limit].tolist()
+            if len(known) == search.limit or len(answer) < asked:
+                break
+            asked *= 4
+        for rank, place in enumerate(known, 1):
             sums[place] = sums.get(place, 0.0) + weight / (constant + rank)
     best = sorted(sums, key=lambda place: (-sums[place], place))[:limit]
     return np.array(best, np.int64), np.array([sums[place] for place in best], np.float32)
-
-
-def _known(engine: Engine, search: Nearest, documents: SearchPlaces) -> list[int]:
-    """The places of the nearest documents that count; more are asked for until there are as many as wanted."""
-    limit = search.limit
-    while True:
-        ef = None if search.ef is None else max(search.ef, limit)
-        [answer] = engine.ask([replace(search, limit=limit, ef=ef)], vectors=False)
-        places = documents.places([hit.id for hit in answer])
-        known: list[int] = places[places >= 0][: search.limit].tolist()
-        if len(known) == search.limit or len(answer) < limit:
-            return known
-        limit *= 4
 
 
 ENGINES: dict[str, type[RemoteDenseIndex]] = {"qdrant": QdrantIndex, "pgvector": PgvectorIndex, "milvus": MilvusIndex}
@@ -167,7 +83,7 @@ class HybridCollection:
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
-        self._dense, self._sparse = storage.state.own
+        self._dense, self._sparse = storage.state.own["dense"], storage.state.own["sparse"]
 
     @classmethod
     def build(
@@ -186,7 +102,6 @@ class HybridCollection:
         if settings.url:
             name_address(settings.url, getattr(settings, "grpc", 0))
         _check(dense, sparse, settings, ENGINES[engine])
-        like = dense.select([]), sparse.select([])
         facts = {
             "kind": engine + _ENDING,
             "modality": dense.modality,
@@ -194,20 +109,14 @@ class HybridCollection:
             "sparse encoder": sparse.encoder.to_dict(),
         }
 
-        def write_space(folder: Path) -> None:
-            DENSE.write(like[0], folder / "dense")
-            SPARSE.write(like[1], folder / "sparse")
-
         storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,
             settings,
             [Space("dense", dense.dimension), Space("sparse", sparse.dimension, "sparse")],
+            lambda: {"dense": dense.select([]), "sparse": sparse.select([])},
             dense.ids,
-            [*(f"dense/{name}" for name in DENSE.files), *(f"sparse/{name}" for name in SPARSE.files)],
             lambda: _batches(dense, sparse, settings),
-            write_space,
-            _read_space,
         )
         return cls(storage)
 
@@ -222,7 +131,7 @@ class HybridCollection:
                 hint="visir.retrieval.open_index reads it",
                 code="holds-index-kind-no",
             )
-        return cls(RemoteStorage.load(folder, ENGINES[kind.removesuffix(_ENDING)].settings_type, _read_space))
+        return cls(RemoteStorage.load(folder, ENGINES[kind.removesuffix(_ENDING)].settings_type, "dense", "sparse"))
 
     def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
         """Add documents; as `Index.add`."""
@@ -297,19 +206,8 @@ class HybridCollection:
                     scores = np.array([hit.score for hit in fused[at]], np.float32)
                 hits.append(Hits(np.full(len(places), first + at), places, scores))
         about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}
-        by = (ordered.modality, ordered.encoder)
         documents, hits_of_all = answers.finish(Hits.joined(hits))
-        return run_of(hits_of_all, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
-
-
-def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
-    """No vectors, of the two spaces."""
-    return (
-        DENSE.read(path / "dense", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["encoder"])),
-        SPARSE.read(
-            path / "sparse", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["sparse encoder"])
-        ),
-    )
+        return run_of(hits_of_all, ordered, state.documents.gallery, k, self._dense.encoder, about, documents)
 
 
 def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: Any) -> Iterator[list[Point]]:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
 from visir.records import EncoderCard, Gallery, Run, VectorForm, strings
 from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.index import Index, IndexInfo, Vectors
-from visir.retrieval.parts import Form
-from visir.retrieval.remote.engine import Nearest, RemoteEngine, Space
-from visir.retrieval.remote.id_index import Documents
-from visir.retrieval.remote.points import Point, Vector
-from visir.retrieval.remote.storage import RemoteState, RemoteStorage, WriteSpace
-from visir.retrieval.rows import check_fits_index, not_indexed, places_of
+from visir.retrieval.index import Index, IndexInfo
+from visir.retrieval.remote.engine import Nearest, Point, RemoteEngine, Space, Vector
+from visir.retrieval.remote.storage import Keep, RemoteState, RemoteStorage
+from visir.retrieval.rows import Form, Vectors, check_fits_index, not_indexed, places_of
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.vectors import in_order
 
@@ -51,18 +49,16 @@ class RemoteIndex(Index[Vectors]):
 
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
-    space: ClassVar[str]
-    vector_form: ClassVar[VectorForm] = "dense"
+    space: ClassVar[VectorForm]
     exact = False
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
-        self._like: Vectors = storage.state.own.select([])
+        self._like: Vectors = storage.state.own[self.space].select([])
         """No vectors, of the space and encoder of those in the index."""
 
     @property
     def encoder(self) -> EncoderCard:
-        """The card of the model that made the vectors; the engine is not asked."""
         return self._like.encoder
 
     @property
@@ -72,12 +68,10 @@ class RemoteIndex(Index[Vectors]):
 
     @property
     def settings(self) -> Any:
-        """The index's settings."""
         return self._storage.settings
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """Build an index."""
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError(
@@ -90,27 +84,23 @@ class RemoteIndex(Index[Vectors]):
     def _built(cls, documents: Vectors, folder: Path | None, settings: Any, sending: Any) -> Self:
         """A new index; its vectors are sent as an index of the settings `sending` sends them."""
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
-        space = Space(cls.space, documents.dimension, cls.vector_form)
         storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,
             settings,
-            [space],
+            [Space(cls.space, documents.dimension, cls.space)],
+            lambda: {cls.space: documents.select([]) if settings.url else cls._sent(documents, settings)},
             documents.ids,
-            cls.form.files,
             lambda: cls._batches(documents, sending),
-            lambda path: cls.form.write(documents.select([]) if settings.url else cls._sent(documents, settings), path),
-            cls._read,
         )
         return cls(storage)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open the index in a folder."""
-        return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls._read))
+        return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls.space))
 
     def save(self, folder: Path) -> None:
-        """Write a copy into `folder`, which must be new or empty; of an index on a server, with its own collection."""
+        # Of an index on a server, the copy has a collection of its own.
         if self.settings.url:
             settings = replace(self.settings, collection="")
             self._built(self.documents(), Path(folder), settings, self._as_held(settings))
@@ -118,24 +108,15 @@ class RemoteIndex(Index[Vectors]):
             self._storage.save(Path(folder))
 
     def add(self, documents: Vectors) -> None:
-        """Add documents."""
         check_fits_index(self.form, documents, self._like, added=True)
         self._check(documents, self.settings)
         self._storage.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
     def delete(self, ids: object) -> None:
-        """Delete documents by id."""
         self._storage.delete(ids, self._kept_vectors(None))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
-        state = self._storage.state
-        ordered = in_order(self.form, queries, self._like, len(state.documents), k)
-        settings = searching(self.kind, self.settings, options)
-        about = {"search": self.kind, **asdict(settings)}
-        documents, hits = self._find(state, ordered, min(k, len(state.documents)), settings, None)
-        by = (queries.modality, queries.encoder)
-        return run_of(hits, ordered.ids, by, state.documents.gallery, k, self._like.encoder, about, documents)
+        return self._searched(queries, k, options, None)
 
     @property
     def filters_up_to(self) -> int:
@@ -147,17 +128,25 @@ class RemoteIndex(Index[Vectors]):
         """Return the best `k` documents among `allowed` for each query; ids that are not in the index are passed
         over."""
         # The engine itself looks at these documents alone; at every one of them where they are few.
+        return self._searched(queries, k, options, allowed)
+
+    def _searched(self, queries: Vectors, k: int, options: dict[str, Any], allowed: pa.StringArray | None) -> Run:
         state = self._storage.state
         ordered = in_order(self.form, queries, self._like, len(state.documents), k)
         settings = searching(self.kind, self.settings, options)
-        gallery = Gallery.of(self._like.modality, allowed, "documents that pass the filter")
-        about = {"search": self.kind, **asdict(settings), "filtered": len(allowed)}
-        documents, hits = self._find(state, ordered, min(k, len(allowed)), settings, allowed)
-        by = (queries.modality, queries.encoder)
-        return run_of(hits, ordered.ids, by, gallery, k, self._like.encoder, about, documents)
+        about = {"search": self.kind, **asdict(settings)}
+        if allowed is not None:
+            about["filtered"] = len(allowed)
+        wanted = min(k, len(state.documents if allowed is None else allowed))
+        documents, hits = self._find(state, ordered, wanted, settings, allowed)
+        if allowed is None:
+            gallery = state.documents.gallery
+        else:
+            gallery = Gallery.of(self._like.modality, allowed, "documents that pass the filter")
+        return run_of(hits, ordered, gallery, k, self._like.encoder, about, documents)
 
     def info(self) -> IndexInfo:
-        """What the index says of itself; of one on a server, `bytes` are those of the folder."""
+        # Of an index on a server, `bytes` are those of the folder.
         state = self._storage.state
         return IndexInfo(
             kind=self.kind,
@@ -173,20 +162,17 @@ class RemoteIndex(Index[Vectors]):
 
     @property
     def ids(self) -> pa.StringArray:
-        """The ids of all documents, sorted."""
         return self._storage.state.documents.ids
 
     def documents(self) -> Vectors:
-        """Return the vectors of all documents, in order of their ids, as the engine stores them."""
         return self.select(self.ids)
 
     def select(self, ids: object) -> Vectors:
-        """The vectors of these documents, in this order; unknown ids are an error that names them."""
         state = self._storage.state
         wanted = strings(ids)
         if not self.settings.url:
             places_of(wanted, self.ids)
-            held: Vectors = state.own.select(wanted)
+            held: Vectors = state.own[self.space].select(wanted)
             return held
         there: dict[str, Vector | None] = {}
         step = max(1, VALUES // max(self._width(), 1))
@@ -200,9 +186,8 @@ class RemoteIndex(Index[Vectors]):
         return self._made(wanted, [there[id] for id in wanted.to_pylist()])
 
     @classmethod
-    @abstractmethod
     def _check(cls, documents: Vectors, settings: Any) -> None:
-        """Raise `EmbeddingError` for vectors that this index cannot hold."""
+        """Raise `EmbeddingError` for vectors that this index cannot hold, beside those that no embeddings have."""
 
     @classmethod
     def _as_held(cls, settings: Any) -> Any:
@@ -219,9 +204,9 @@ class RemoteIndex(Index[Vectors]):
         """What came back from the engine as vectors of the index."""
 
     @classmethod
-    @abstractmethod
     def _sent(cls, documents: Vectors, settings: Any) -> Vectors:
         """The vectors as the engine gets them, in order of their ids."""
+        return documents.take(pc.sort_indices(documents.ids).to_numpy().astype(np.int64))
 
     @abstractmethod
     def _arrays(self, given: Vectors | list[Vector]) -> Any:
@@ -233,24 +218,19 @@ class RemoteIndex(Index[Vectors]):
     ) -> NDArray[np.float32]:
         """(p,) the score of each pair of a query (its row) and a row of `held`, of `_arrays`."""
 
-    @classmethod
-    def _read(cls, path: Path, manifest: Mapping[str, Any]) -> Vectors:
-        vectors: Vectors = cls.form.read(path, manifest["modality"], EncoderCard.from_dict(manifest["encoder"]))
-        return vectors
-
-    def _kept_vectors(self, added: Vectors | None) -> WriteSpace | None:
-        """How the copy of the vectors is written after documents were added or deleted; None on a server."""
+    def _kept_vectors(self, added: Vectors | None) -> Keep | None:
+        """The copy of the vectors after documents were added or deleted; None on a server."""
         if self.settings.url:
             return None
 
-        def write(documents: Documents, path: Path) -> None:
-            own = self._storage.state.own
+        def kept(ids: pa.StringArray) -> Vectors:
+            own: Vectors = self._storage.state.own[self.space]
             if added is not None:
                 some = [own, self._sent(added, self.settings)]
                 own = self.form.join(some, pa.concat_arrays([part.ids for part in some]))
-            self.form.write(own.select(documents.ids), path)
+            return own.select(ids)
 
-        return write
+        return kept
 
     def _width(self) -> int:
         """Numbers in a vector, about."""
@@ -285,13 +265,15 @@ class RemoteIndex(Index[Vectors]):
         among = None if allowed is None else allowed.to_pylist()
         whole = self._compares_all(settings) or (allowed is not None and len(allowed) <= SCANNED)
         results = state.documents.begin_search()
-        engine, own = state.engine, None if self.settings.url else self._arrays(state.own)
+        engine, own = state.engine, None if self.settings.url else self._arrays(state.own[self.space])
         step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
         hits = []
         for first in range(0, len(queries), step):
             # One more than wanted, to see whether the last ones are equal.
             rows = range(first, min(first + step, len(queries)))
-            waiting = [(at, wanted + 1, whole) for at in rows if _has_values(outgoing[at])]
+            # A query of no terms finds nothing.
+            some = (at for at in rows if not isinstance(outgoing[at], tuple) or len(outgoing[at][0]))
+            waiting = [(at, wanted + 1, whole) for at in some]
             while waiting:
                 sent = [self._nearest(outgoing[at], limit, exact, settings) for at, limit, exact in waiting]
                 answers = engine.ask(sent, vectors=own is None, allowed=among)
@@ -307,17 +289,12 @@ class RemoteIndex(Index[Vectors]):
                     else:
                         query += [at] * len(scores)
                         places.append(place[place >= 0])
-                        raw += [
-                            hit.vector
-                            for hit, known in zip(answer, place >= 0, strict=True)
-                            if known and hit.vector is not None
-                        ]
+                        found = (hit.vector for hit, known in zip(answer, place >= 0, strict=True) if known)
+                        raw += [vector for vector in found if vector is not None]
                 if query:
                     of_query, of_document = np.array(query, np.int64), np.concatenate(places)
-                    if own is None:
-                        scored = self._scored(queries, of_query, self._arrays(raw), np.arange(len(raw)), settings)
-                    else:
-                        scored = self._scored(queries, of_query, own, of_document, settings)
+                    pairs = (self._arrays(raw), np.arange(len(raw))) if own is None else (own, of_document)
+                    scored = self._scored(queries, of_query, *pairs, settings)
                     hits.append(Hits(of_query, of_document, scored))
                 waiting = again
         return results.finish(Hits.joined(hits))
@@ -327,19 +304,15 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def _compares_all(cls, settings: Any) -> bool:
-        """Whether the engine looks at every document in every search."""
-        return False
+        """Whether the engine looks at every document in every search: where it has no graph to walk."""
+        return getattr(settings, "m", 1) == 0
 
     def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:
-        return Nearest(self.space, vector, limit, exact=exact)
+        ef = max(settings.ef_search, limit) if hasattr(settings, "ef_search") else None
+        return Nearest(self.space, vector, limit, ef, exact)
 
 
 def _settled(scores: list[float], last: float, wanted: int) -> bool:
     """Whether nothing beyond the last of an answer can be among the best: it is clearly worse than the `wanted`-th."""
     # The engine's scores are of single precision, so those that are nearly equal are all looked at.
     return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
-
-
-def _has_values(vector: Vector) -> bool:
-    """Whether there is anything to search by."""
-    return not isinstance(vector, tuple) or len(vector[0]) > 0

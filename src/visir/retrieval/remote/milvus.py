@@ -1,7 +1,7 @@
 """A collection of Milvus: a row for each document, and the mark among the collection's properties.
 
 A row has `key_of(id)` as its key, the id beside it, and the numbers of the changes that added and deleted it
-(`stepwise.py`); of a row that is not deleted, the second is one that no change reaches. The collection's consistency
+(`StepwiseEngine`); of a row that is not deleted, the second is one that no change reaches. The collection's consistency
 level is Strong: a search sees every change that was answered before it was sent.
 """
 
@@ -33,14 +33,16 @@ from visir.retrieval.remote.engine import (
     EngineHit,
     Mark,
     Nearest,
+    Point,
     Space,
     StepwiseEngine,
+    Vector,
     alike,
+    key_of,
     last_number,
+    own_id,
 )
-from visir.retrieval.remote.families import MILVUS
-from visir.retrieval.remote.points import Point, Vector, key_of, own_id
-from visir.retrieval.remote.settings import MilvusPlace
+from visir.retrieval.remote.settings import MILVUS, MilvusPlace
 
 # The connection to a Milvus server that the user has named, and what goes wrong with it.
 
@@ -108,7 +110,7 @@ T = TypeVar("T")
 _PAUSE = 0.5
 """Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
-"""Codes of pymilvus ("connect failed") and of the server."""
+"""Codes of pymilvus ("connect failed") and of the server; it has to load a collection before that is searched."""
 _RECENT = (2, 4)
 """The version of Milvus that began to store sparse vectors and to index numbers by inverted lists."""
 _NO_CLIENT = "should create connection first"
@@ -209,8 +211,8 @@ class MilvusConnection:
         if _is_away(fault):
             return EngineError(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
-                hint=f"is the server running, and is this its address? A full Milvus answers {_check(url)} "
-                "(milvus-lite has no such page); for a slow one, a longer wait: "
+                hint="is the server running, and is this its address? A full Milvus answers "
+                f"curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a slow one, a longer wait: "
                 f"timeout={2 * self.place.timeout}",
                 code="no-answer-asked-times",
             )
@@ -237,24 +239,9 @@ def _text(fault: Exception) -> str:
     return str(message or fault)
 
 
-def _check(url: str) -> str:
-    """The command that asks a full server how it is, at the port that it has for that."""
-    return f"curl http://{_host(url)}:9091/healthz"
-
-
 def _host(url: str) -> str:
     host = urlsplit(url).hostname or ""
     return f"[{host}]" if ":" in host else host
-
-
-def is_missing(fault: BaseException | None) -> bool:
-    """Whether the server says that there is no such collection."""
-    return getattr(fault, "code", None) == _NO_COLLECTION
-
-
-def is_not_loaded(fault: BaseException | None) -> bool:
-    """Whether the server says that the collection has to be loaded into its memory before it is searched."""
-    return getattr(fault, "code", None) == _NOT_LOADED
 
 
 def package() -> Any:
@@ -324,7 +311,6 @@ class MilvusEngine(StepwiseEngine):
 
     @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
-        """A new collection, marked as not complete. `EngineError` when there is one of this name."""
         engine = cls(collection, settings)
         engine.check_no_collection()
         if any(space.form == "sparse" for space in spaces):
@@ -366,11 +352,9 @@ class MilvusEngine(StepwiseEngine):
         return engine
 
     def write_mark(self, mark: Mark) -> None:
-        """Write the mark among the collection's properties."""
         self._sent("mark the collection", "alter_collection_properties", properties=_property(mark))
 
     def read_mark(self) -> Mark:
-        """What the collection's properties say of the index."""
         described = self._sent("look at the collection", "describe_collection")
         try:
             return Mark(**json.loads(described["properties"][_MARK]))
@@ -378,11 +362,9 @@ class MilvusEngine(StepwiseEngine):
             return Mark()
 
     def exists(self) -> bool:
-        """Whether there is a collection of this name."""
         return bool(self._sent("look for the collection", "has_collection"))
 
     def put(self, points: Sequence[Point]) -> None:
-        """Put rows in, in the place of those that are there under the same key."""
         numbers = {_ADDED: self.number, _DELETED: _NEVER}
         rows = [
             {_KEY: _key(point.id), _ID: point.id, **numbers, **{name: _given(v) for name, v in point.vectors.items()}}
@@ -391,26 +373,21 @@ class MilvusEngine(StepwiseEngine):
         self._sent("add documents", "upsert", rows)
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Mark rows as deleted."""
         seen = _seen(self._before.generation, ids)
         self._rewrite(f"{seen} and {_DELETED} == {_NEVER}", self.number)
 
     def take_back(self, first: int, last: int) -> None:
-        """Remove the rows that these changes added, and take back what they marked as deleted."""
         self._loaded("delete", filter=_between(_ADDED, first, last))
         self._rewrite(_between(_DELETED, first, last), _NEVER)
 
     def remove_deleted(self, last: int) -> None:
-        """Remove the rows that were marked as deleted up to this number."""
         self._loaded("delete", filter=f"{_DELETED} <= {last}")
 
     def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        """How many rows these changes have added, and marked as deleted."""
         added, deleted = (self._count(_between(name, first, last)) for name in (_ADDED, _DELETED))
         return added, deleted
 
     def ids(self) -> pa.StringArray:
-        """The ids of all rows that are seen, sorted."""
         every = {"filter": _seen(self.seen), "output_fields": [_ID]}
         # Few pages: milvus-lite goes through all rows for each.
         pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
@@ -420,7 +397,6 @@ class MilvusEngine(StepwiseEngine):
         return pa.array(sorted(ids, key=str.encode), pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there as of the last change."""
         generation, there = self.read_mark().generation, set[str]()
         for start in range(0, len(ids), _ROWS):
             some = _seen(generation, ids[start : start + _ROWS].to_pylist())
@@ -428,11 +404,9 @@ class MilvusEngine(StepwiseEngine):
         return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
 
     def count(self, generation: int) -> int:
-        """How many rows this generation has."""
         return self._count(_seen(generation))
 
     def is_empty(self) -> bool:
-        """Whether none of the rows that are seen is there any more."""
         return not self._loaded("query", _seen(self.seen), output_fields=[_KEY], limit=1)
 
     def settle(self) -> None:
@@ -501,7 +475,6 @@ class MilvusEngine(StepwiseEngine):
         return answers
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
-        """The vectors of these documents."""
         vectors: dict[str, Vector | None] = {}
         for start in range(0, len(ids), _ROWS):
             some = _seen(self.seen, ids[start : start + _ROWS])
@@ -510,16 +483,13 @@ class MilvusEngine(StepwiseEngine):
         return vectors
 
     def about(self) -> dict[str, Any]:
-        """What the server says of the collection."""
         version = self._connection.send("look at the server", "get_server_version")
         return {"rows": self._count(""), "server": f"Milvus {version}"}
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def destroy(self) -> None:
-        """Drop the collection."""
         self._sent("drop the collection", "drop_collection")
 
     @classmethod
@@ -554,7 +524,7 @@ class MilvusEngine(StepwiseEngine):
         try:
             return self._connection.send(what, method, self.collection, *given, timeout=timeout, **named)
         except EngineError as fault:
-            if is_missing(fault.__cause__):
+            if getattr(fault.__cause__, "code", None) == _NO_COLLECTION:
                 raise EngineError(
                     f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
                 ) from fault.__cause__
@@ -565,7 +535,7 @@ class MilvusEngine(StepwiseEngine):
         try:
             return self._sent("search", method, *given, **named)
         except EngineError as fault:
-            if not is_not_loaded(fault.__cause__):
+            if getattr(fault.__cause__, "code", None) != _NOT_LOADED:
                 raise
         self._sent("load the collection", "load_collection", timeout=10 * self.place.timeout)
         return self._sent("search", method, *given, **named)

@@ -32,13 +32,13 @@ from visir.retrieval.remote.engine import (
     EngineHit,
     Mark,
     Nearest,
+    Point,
     RemoteEngine,
     Space,
+    Vector,
     alike,
 )
-from visir.retrieval.remote.families import PGVECTOR, host_of
-from visir.retrieval.remote.points import Point, Vector
-from visir.retrieval.remote.settings import DatabasePlace
+from visir.retrieval.remote.settings import PGVECTOR, DatabasePlace, host_of
 
 # Connections to a PostgreSQL server that the user has named, and what goes wrong with them.
 
@@ -252,12 +252,7 @@ def packed(vector: Vector, type_: str, dimension: int) -> bytes:
 
 
 def possible(ids: Iterable[str]) -> list[str]:
-    """Those of these ids that a row can have: PostgreSQL refuses a request with a NUL in a text.
-
-    Example:
-        >>> possible(["a", "b\\0"])
-        ['a']
-    """
+    """Those of these ids that a row can have: PostgreSQL refuses a request with a NUL in a text."""
     return [id for id in ids if "\0" not in id]
 
 
@@ -329,7 +324,6 @@ class PostgresEngine(RemoteEngine):
         return self._client.read("look for the table", self._described) is not None
 
     def read_mark(self) -> Mark:
-        """What the table's comment says of the index."""
         if self._change is not None:
             return self._mark
         described = self._client.read("look at the table", self._described)
@@ -357,7 +351,6 @@ class PostgresEngine(RemoteEngine):
                 stream.write(TRAILER)
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Take documents out."""
         with self._writing("delete documents") as connection:
             self._delete(connection, ids)
 
@@ -378,13 +371,11 @@ class PostgresEngine(RemoteEngine):
             self._execute(connection, "ANALYZE {table}")
 
     def begin(self, mark: Mark, change: str) -> None:
-        """Begin a transaction."""
         self._mark = mark
         with self._writing("begin a change") as connection:
             [self.before] = connection.execute(self._statement("SELECT count(*) FROM {table}")).fetchone()
 
     def mark(self, mark: Mark) -> None:
-        """Write the mark, and make the change visible."""
         comment = json.dumps({"visir": {**asdict(mark), "columns": self._columns}})
         with self._writing("mark the table") as connection:
             self._execute(connection, "COMMENT ON TABLE {table} IS {comment}", comment=comment)
@@ -393,11 +384,9 @@ class PostgresEngine(RemoteEngine):
         self._end(broken=False)
 
     def undo(self) -> None:
-        """Take back what was done since the last mark."""
         self._end(broken=True)
 
     def destroy(self) -> None:
-        """Drop the table."""
         if self._change is not None:  # nobody else has seen it yet
             self._end(broken=True)
             return
@@ -413,14 +402,12 @@ class PostgresEngine(RemoteEngine):
             space = first.space
             type_, size = self._columns[space]
             among = "" if allowed is None else "AND id = ANY(%(allowed)b::text[])"
-            statement = self._statement(
-                f"""
+            statement = f"""
                 SELECT q.n, h.* FROM unnest(%(queries)b::{type_}[]) WITH ORDINALITY AS q(v, n) CROSS JOIN LATERAL (
                     SELECT id, {space} <#> q.v AS s {f", {space}" if vectors else ""} FROM {{table}}
                     WHERE generation <= {self.seen} {among} ORDER BY {space} <#> q.v LIMIT {first.limit}
                 ) h ORDER BY q.n, h.s
-                """
-            )
+            """
             given: dict[str, Any] = {"allowed": None if allowed is None else possible(allowed)}
             given["queries"] = self._array([packed(questions[at].vector, type_, size) for at in places], type_)
             for n, id, distance, *rest in self._found(statement, given, first.ef, first.exact):
@@ -453,52 +440,41 @@ class PostgresEngine(RemoteEngine):
             for name in used
         )
         arrays = ", ".join(f"%({name})b::{self._columns[name][0]}[]" for name in used)
-        statement = self._statement(
-            f"""
+        statement = f"""
             SELECT q.n, h.* FROM unnest({arrays}) WITH ORDINALITY AS q({", ".join(used)}, n) CROSS JOIN LATERAL (
                 SELECT id, sum(w) AS score FROM ({lists}) AS every GROUP BY id ORDER BY score DESC, id LIMIT {limit}
             ) h ORDER BY q.n, h.score DESC, h.id
-            """
-        )
+        """
         given = {name: self._array(vectors[name], self._columns[name][0]) for name in used}
         answers: list[list[EngineHit]] = [[] for _ in questions]
-        for n, id, score in self._found(statement, given, ef, False):
+        for n, id, score in self._found(statement, given, ef):
             answers[n - 1].append(EngineHit(id, score))
         return answers
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
-        """The vectors of these documents."""
         type_ = self._columns[space][0]
         statement = f"SELECT id, {space} FROM {{table}} WHERE id = ANY(%(ids)b::text[]) AND generation <= {self.seen}"
-        rows = self._found(self._statement(statement), {"ids": possible(ids)}, None, False)
-        return {id: unpacked(data, type_) for id, data in rows}
+        return {id: unpacked(data, type_) for id, data in self._found(statement, {"ids": possible(ids)})}
 
     def ids(self) -> pa.StringArray:
-        """The ids of all documents that are seen, sorted."""
-        statement = self._statement(f"SELECT id FROM {{table}} WHERE generation <= {self.seen} ORDER BY id")
-        return pa.array([id for (id,) in self._found(statement, {}, None, False)], pa.string())
+        rows = self._found(f"SELECT id FROM {{table}} WHERE generation <= {self.seen} ORDER BY id")
+        return pa.array([id for (id,) in rows], pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there as of the last change."""
-        statement = self._statement("SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id")
-        rows = self._found(statement, {"ids": possible(ids.to_pylist())}, None, False)
+        statement = "SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id"
+        rows = self._found(statement, {"ids": possible(ids.to_pylist())})
         return pa.array([id for (id,) in rows], pa.string())
 
     def count(self, generation: int) -> int:
-        """How many documents this generation has."""
-        statement = self._statement(f"SELECT count(*) FROM {{table}} WHERE generation <= {generation}")
-        [(count,)] = self._found(statement, {}, None, False)
+        [(count,)] = self._found(f"SELECT count(*) FROM {{table}} WHERE generation <= {generation}")
         return int(count)
 
     def is_empty(self) -> bool:
-        """Whether none of the documents that are seen is there any more."""
-        statement = self._statement(f"SELECT 1 FROM {{table}} WHERE generation <= {self.seen} LIMIT 1")
-        return not self._found(statement, {}, None, False)
+        return not self._found(f"SELECT 1 FROM {{table}} WHERE generation <= {self.seen} LIMIT 1")
 
     def about(self) -> dict[str, Any]:
-        """What the server says of the table."""
-        statement = self._statement("SELECT pg_total_relation_size(oid), version() FROM pg_class WHERE oid = {name}")
-        [(size, version)] = self._found(statement, {}, None, False)
+        statement = "SELECT pg_total_relation_size(oid), version() FROM pg_class WHERE oid = {name}"
+        [(size, version)] = self._found(statement)
         return {"table": f"{self.place.schema}.{self.collection}", "bytes on the server": size, "server": version[:40]}
 
     def close(self) -> None:
@@ -508,7 +484,6 @@ class PostgresEngine(RemoteEngine):
 
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
-        """The command by which a person deletes a table."""
         table = ".".join('"' + name.replace('"', '""') + '"' for name in (settings["schema"], collection))
         return f"psql {shlex.quote(url)} -c {shlex.quote(f'DROP TABLE {table}')}"
 
@@ -595,8 +570,9 @@ class PostgresEngine(RemoteEngine):
         ).fetchone()
         return described
 
-    def _found(self, statement: Any, given: Mapping[str, Any], ef: int | None, exact: bool) -> list[Any]:
-        """The rows that a statement finds."""
+    def _found(self, statement: str, given: Any = None, ef: int | None = None, exact: bool = False) -> list[Any]:
+        """The rows that a statement finds, given what stands in it as `%(name)b`."""
+        named = self._statement(statement)
 
         def ask(connection: Any) -> list[Any]:
             self._client.tune(
@@ -606,7 +582,7 @@ class PostgresEngine(RemoteEngine):
                 ("enable_indexscan", "off" if exact else "on"),
             )
             with connection.cursor(binary=True) as cursor:
-                rows: list[Any] = cursor.execute(statement, given).fetchall()
+                rows: list[Any] = cursor.execute(named, given or {}).fetchall()
             return rows
 
         return self._client.read("search", ask)

@@ -24,18 +24,22 @@ from visir.remote import is_loopback
 from visir.retrieval.remote.addresses import check_named, is_named, key_for, trust, why_no_key
 from visir.retrieval.remote.engine import (
     BUILD_ON_SERVER,
+    ID,
     EngineError,
     EngineHit,
     Mark,
     Nearest,
+    Point,
     Space,
     StepwiseEngine,
+    Vector,
+    hits_of,
+    id_of,
+    key_of,
     last_number,
+    vector_of,
 )
-from visir.retrieval.remote.families import QDRANT
-from visir.retrieval.remote.points import ID, Point, Vector, id_of, key_of
-from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
-from visir.retrieval.remote.settings import Place, grpc_address
+from visir.retrieval.remote.settings import QDRANT, Place, grpc_address
 
 # Vectors on their way to a Qdrant server in binary: its gRPC port, beside the one for HTTP.
 
@@ -174,7 +178,6 @@ class ServerEngine(StepwiseEngine):
 
     @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> ServerEngine:
-        """A new collection, marked as not complete. `EngineError` when there is one of this name."""
         models = _models()
         engine = cls(collection, settings)
         engine.check_no_collection()
@@ -211,12 +214,10 @@ class ServerEngine(StepwiseEngine):
         return engine
 
     def write_mark(self, mark: Mark) -> None:
-        """Write the mark into the collection's metadata."""
         metadata = {"visir": asdict(mark)}
         self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=metadata))
 
     def read_mark(self) -> Mark:
-        """What the collection's metadata says of the index."""
         info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
         try:
             return Mark(**(info.config.metadata or {})["visir"])
@@ -224,11 +225,9 @@ class ServerEngine(StepwiseEngine):
             return Mark()
 
     def exists(self) -> bool:
-        """Whether there is a collection of this name."""
         return bool(self._sent("look for the collection", lambda client: client.collection_exists(self.collection)))
 
     def put(self, points: Sequence[Point]) -> None:
-        """Put points in, and wait until they are there."""
         payloads: list[dict[str, str | int]] = [{ID: point.id, ADDED: self.number} for point in points]
         rows = [(key_of(point.id), point.vectors, payload) for point, payload in zip(points, payloads, strict=True)]
         if self._binary.put(self.collection, rows):
@@ -243,35 +242,29 @@ class ServerEngine(StepwiseEngine):
         self._sent("add points", lambda client: client.upsert(self.collection, made, wait=True))
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Mark points as deleted."""
         gone = self._seen(self._before.generation, ids)
         payload = {DELETED: self.number}
         self._sent("delete points", lambda client: client.set_payload(self.collection, payload, gone, wait=True))
 
     def take_back(self, first: int, last: int) -> None:
-        """Remove the points that these changes added, and take back what they marked as deleted."""
         self._remove("remove points", _range(ADDED, gte=first, lte=last))
         deleted = _models().Filter(must=[_range(DELETED, gte=first, lte=last)])
         request = methodcaller("delete_payload", self.collection, [DELETED], deleted, wait=True)
         self._sent("take back a deletion", request)
 
     def remove_deleted(self, last: int) -> None:
-        """Remove the points that were marked as deleted up to this number."""
         self._remove("delete points", _range(DELETED, lte=last))
 
     def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        """How many points these changes have added, and marked as deleted."""
         among = (_models().Filter(must=[_range(name, gte=first, lte=last)]) for name in (ADDED, DELETED))
         added, deleted = map(self._count, among)
         return added, deleted
 
     def ids(self) -> pa.StringArray:
-        """The ids of all points that are seen, sorted."""
         records = self._records(self._seen(self.seen), with_payload=[ID])
         return pa.array(sorted((id for id in map(id_of, records) if id is not None), key=str.encode), pa.string())
 
     def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there as of the last change."""
         generation, there = self.read_mark().generation, set[str]()
         for start in range(0, len(ids), _PAGE):
             some = self._seen(generation, ids[start : start + _PAGE].to_pylist())
@@ -279,11 +272,9 @@ class ServerEngine(StepwiseEngine):
         return ids.filter(pa.array([str(key_of(id)) in there for id in ids.to_pylist()], pa.bool_()))
 
     def count(self, generation: int) -> int:
-        """How many points this generation has."""
         return self._count(self._seen(generation))
 
     def is_empty(self) -> bool:
-        """Whether none of the points that are seen is there any more."""
         return next(self._records(self._seen(self.seen), with_payload=False), None) is None
 
     def settle(self) -> None:
@@ -292,7 +283,6 @@ class ServerEngine(StepwiseEngine):
     def ask(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
-        """The nearest points, with or without their vectors."""
         models = _models()
         among = self._seen(self.seen, allowed)
         requests = [
@@ -338,7 +328,6 @@ class ServerEngine(StepwiseEngine):
         return [hits_of(answer.points) for answer in answers]
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
-        """The vectors of these points."""
         wanted = {str(key_of(id)): id for id in ids}
         records = self._records(self._seen(self.seen, ids), with_payload=False, with_vectors=[space])
         return {
@@ -347,7 +336,6 @@ class ServerEngine(StepwiseEngine):
         }
 
     def about(self) -> dict[str, Any]:
-        """What the server says of the collection."""
         info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
         return {
             "points": info.points_count,
@@ -357,7 +345,6 @@ class ServerEngine(StepwiseEngine):
         }
 
     def close(self) -> None:
-        """Close the connections."""
         self._binary.close()
         self._client.close()
 
@@ -367,7 +354,6 @@ class ServerEngine(StepwiseEngine):
 
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
-        """The command by which a person deletes a collection."""
         address = f"{url.rstrip('/')}/collections/{quote(collection, safe='')}"
         return f"curl -X DELETE {shlex.quote(address)}"
 

@@ -1,17 +1,4 @@
-"""An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
-
-The folder holds `visir.json`, what a vector of the index is like (`space`), and, if the vectors are there, the embedded
-engine's files, the ids (`id_index.py`) and (in `space`) a copy of the vectors. All that counts is named in
-`visir.json`, which is replaced in one step.
-
-Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
-meanwhile keeps the old one to the end.
-
-On a server, a change becomes visible together with its mark, in one step (`RemoteEngine`): in PostgreSQL by a
-transaction, elsewhere because documents carry the number of the change that added them (`stepwise.py`). The folder
-writes down the number of the change before (`pending`), so that it knows afterwards whether a change that was killed
-was done, and counts it after.
-"""
+"""The folder and the collection of an index in an engine: which documents count, and how both change as one."""
 
 from __future__ import annotations
 
@@ -22,23 +9,51 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, EmbeddingError, require
 from visir.files import next_data
+from visir.parquet import read_table
 from visir.progress import Progress
-from visir.records import modality_of
-from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
-from visir.retrieval.remote.families import family_of
-from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
-from visir.retrieval.remote.points import ID, Point, Vector, key_of
-from visir.retrieval.remote.qdrant_answers import hits_of, vector_of
-from visir.retrieval.remote.settings import Server, name_collection
+from visir.records import EncoderCard, Gallery, Modality, VectorForm, modality_of, strings
+from visir.retrieval.answers import Hits
+from visir.retrieval.remote.engine import (
+    ID,
+    Engine,
+    EngineError,
+    EngineHit,
+    Mark,
+    Nearest,
+    Point,
+    RemoteEngine,
+    Space,
+    Vector,
+    hits_of,
+    key_of,
+    vector_of,
+)
+from visir.retrieval.remote.settings import Server, family_of, name_collection
+from visir.retrieval.rows import (
+    DENSE,
+    MULTI,
+    SPARSE,
+    Form,
+    already_indexed,
+    bisected,
+    check_not_indexed,
+    not_indexed,
+    places_of,
+)
 from visir.retrieval.stored import (
     BUILD_AGAIN,
     INDEX,
@@ -51,6 +66,145 @@ from visir.retrieval.stored import (
 )
 from visir.storage import FolderChange, Manifest, Scratch, scratch
 from visir.storage.disk import below, files_below
+
+LISTED = 50_000
+"""Up to this many documents of a server are listed in the gallery of a run; of more, the number.
+
+Runs can be compared by their galleries where these are listed. Test sets are mostly smaller; the first search of an
+index waits for the list.
+"""
+
+
+class SearchPlaces:
+    """The documents of one search, while it is made."""
+
+    # On a server it is checked in the end that they were the index's. Ids cannot tell: whoever makes a collection anew
+    # often puts the same documents into it, with vectors of another model. The mark can, and it is read after the
+    # answers came.
+
+    def __init__(self, known: pa.StringArray | None, engine: RemoteEngine | None = None) -> None:
+        self._known, self._engine = known, engine
+        self._found: dict[str, int] = {}  # where not all ids are known here: those that came, in this order
+
+    def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
+        """(n,) the place of each document that was found; -1 for one that is not the index's."""
+        if self._known is not None:
+            return bisected(ids, self._known)
+        found = self._found
+        return np.array([-1 if id is None else found.setdefault(id, len(found)) for id in ids], np.int64)
+
+    def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
+        """Ids, sorted, and the hits by their place among them."""
+        if self._engine is not None:
+            self._engine.check_own(any_found=len(hits.places) > 0)
+        if self._known is not None:
+            return self._known, hits
+        ids = sorted(self._found, key=str.encode)
+        place = np.empty(len(ids), np.int64)
+        place[[self._found[id] for id in ids]] = np.arange(len(ids))
+        return pa.array(ids, pa.string()), replace(hits, places=place[hits.places])
+
+
+@dataclass(frozen=True, eq=False)
+class IdIndex:
+    """The ids of the documents, sorted, in a file of the folder."""
+
+    ids: pa.StringArray
+    modality: Modality
+
+    @classmethod
+    def of(cls, ids: object, modality: Modality) -> IdIndex:
+        """The id index of these ids, in any order."""
+        sorted_ids = strings(ids)
+        return cls(sorted_ids.take(pc.sort_indices(sorted_ids)), modality)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def begin_search(self) -> SearchPlaces:
+        """For a search that begins: places are those among all ids."""
+        return SearchPlaces(self.ids)
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """All documents, as the gallery of a search."""
+        return Gallery.of(self.modality, self.ids, f"all indexed {self.modality}s")
+
+    def check_not_indexed(self, ids: pa.StringArray) -> None:
+        """Raise `EmbeddingError` that names those of these ids that are here already."""
+        check_not_indexed(ids, self.ids)
+
+    def add(self, ids: pa.StringArray) -> IdIndex:
+        """With these documents."""
+        return IdIndex.of(pa.concat_arrays([self.ids, ids]), self.modality)
+
+    def delete(self, ids: object) -> tuple[IdIndex, pa.StringArray]:
+        """Without these documents, and their ids, each once. Unknown ids are an error that names them."""
+        gone = self.ids.take(pc.unique(pa.array(places_of(ids, self.ids))))
+        return IdIndex(self.ids.filter(pc.invert(pc.is_in(self.ids, gone))), self.modality), gone
+
+    def write(self, path: Path) -> None:
+        """Write into one file."""
+        pq.write_table(pa.table({"id": self.ids}), path)
+
+    @classmethod
+    def read(cls, path: Path, modality: Modality) -> IdIndex:
+        """Read what `write` wrote."""
+        return cls(strings(read_table(path)["id"]), modality)
+
+
+@dataclass(frozen=True, eq=False)
+class EngineIds:
+    """The documents that a server holds."""
+
+    engine: RemoteEngine
+    modality: Modality
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    @cached_property
+    def ids(self) -> pa.StringArray:
+        """The ids, sorted: all are brought here, once."""
+        ids = self.engine.ids()
+        self.engine.check_own(any_found=len(ids) > 0 or self.size == 0)
+        return ids
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """All documents: listed up to `LISTED`, else stated by their number."""
+        about = f"all indexed {self.modality}s"
+        if self.size > LISTED:
+            return Gallery.stated(self.modality, self.size, about)
+        return Gallery.of(self.modality, self.ids, about)
+
+    def begin_search(self) -> SearchPlaces:
+        """For a search that begins: places are those among all ids where these are listed."""
+        return SearchPlaces(self.ids if self.size <= LISTED else None, self.engine)
+
+    def check_not_indexed(self, ids: pa.StringArray) -> None:
+        """Raise `EmbeddingError` that names those of these ids that are there already."""
+        there = self.engine.held(ids)
+        if len(there):
+            raise already_indexed(there)
+
+    def add(self, ids: pa.StringArray) -> EngineIds:
+        """With these documents."""
+        return replace(self, size=self.size + len(ids))
+
+    def delete(self, ids: object) -> tuple[EngineIds, pa.StringArray]:
+        """Without these documents, and their ids, each once. Unknown ids are an error that names them."""
+        gone = pc.unique(strings(ids))
+        missing = gone.filter(pc.invert(pc.is_in(gone, self.engine.held(gone))))
+        if len(missing):
+            raise not_indexed(missing)
+        return replace(self, size=self.size - len(gone)), gone
+
+
+Documents: TypeAlias = IdIndex | EngineIds
+"""The documents that count. Immutable: every change makes a new one."""
+
 
 # The engine inside this process: a Qdrant shard in a folder, read and written without a server.
 
@@ -81,7 +235,6 @@ class EdgeEngine(Engine):
 
     @classmethod
     def create(cls, folder: Path, spaces: Sequence[Space], settings: Any) -> EdgeEngine:
-        """A new shard in an empty folder."""
         q = _package()
         graph: dict[str, Any] = {}
         if any(space.form != "sparse" for space in spaces):
@@ -139,7 +292,6 @@ class EdgeEngine(Engine):
         return cls(_package().EdgeShard.load(str(inside)), view)
 
     def put(self, points: Sequence[Point]) -> None:
-        """Put points in."""
         q = _package()
         made = [
             q.Point(key_of(point.id), {name: _given(vector) for name, vector in point.vectors.items()}, {ID: point.id})
@@ -148,18 +300,15 @@ class EdgeEngine(Engine):
         self._shard.update(q.UpdateOperation.upsert_points(made))
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Take points out."""
         self._shard.update(_package().UpdateOperation.delete_points(list(map(key_of, ids))))
 
     def settle(self) -> None:
-        """Build the graph and the lists of what was put in, and write everything."""
         self._shard.optimize()
         self._shard.flush()
 
     def ask(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
-        """The nearest points, with or without their vectors."""
         q = _package()
         among = None if allowed is None else q.Filter(must=[q.HasIdCondition(set(map(key_of, allowed)))])
         requests = [
@@ -202,7 +351,6 @@ class EdgeEngine(Engine):
         return [hits_of(answer) for answer in answers]
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
-        """The vectors of these points."""
         wanted = {key_of(id): id for id in ids}
         records = self._shard.retrieve(list(wanted), with_payload=False, with_vector=[space])
         return {
@@ -211,7 +359,6 @@ class EdgeEngine(Engine):
         }
 
     def about(self) -> dict[str, Any]:
-        """What the shard says of itself."""
         shard = self._shard.info()
         return {"points": shard.points_count, "segments": shard.segments_count, "indexed": shard.indexed_vectors_count}
 
@@ -221,7 +368,6 @@ class EdgeEngine(Engine):
         cls.writable(folder).close()  # journals of the last writes are worked in, and removed
 
     def close(self) -> None:
-        """Let go of the files."""
         self._shard.close()
         if self._view is not None:
             self._view.close()
@@ -307,38 +453,25 @@ def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
                 engine.put(batch)
                 advance(len(batch))
         else:
+            waiting: deque[tuple[Future[None], int]] = deque()
             with ThreadPoolExecutor(engine.uploads, "upload") as pool:
-                for size in _sent(pool, engine, batches):
-                    advance(size)
+                for sent in chain(batches, [None] * engine.uploads):  # in the end those that are under way
+                    if waiting and (sent is None or len(waiting) == engine.uploads):
+                        oldest, size = waiting.popleft()
+                        oldest.result()
+                        advance(size)
+                    if sent is not None:
+                        waiting.append((pool.submit(engine.put, sent), len(sent)))
     engine.settle()
-
-
-def _sent(pool: ThreadPoolExecutor, engine: Engine, batches: Iterator[list[Point]]) -> Iterator[int]:
-    """Yield the size of each batch that was sent, oldest first."""
-    waiting: deque[tuple[Future[None], int]] = deque()
-    for batch in batches:
-        if len(waiting) == engine.uploads:
-            yield _finished(waiting)
-        waiting.append((pool.submit(engine.put, batch), len(batch)))
-    while waiting:
-        yield _finished(waiting)
-
-
-def _finished(waiting: deque[tuple[Future[None], int]]) -> int:
-    """Wait for the oldest batch."""
-    under_way, size = waiting.popleft()
-    under_way.result()
-    return size
 
 
 Content = dict[str, Any]
 """What `visir.json` says of the index."""
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
-WriteSpace = Callable[[Documents, Path], None]
-"""Writes what the folder is to keep of the vectors, for these documents, into an empty folder."""
-ReadSpace = Callable[[Path, Mapping[str, Any]], Any]
-"""Reads it back, given the manifest."""
+Keep = Callable[[pa.StringArray], Any]
+"""The vectors that the folder is to keep beside an embedded engine, of the documents of these ids."""
+FORMS: dict[VectorForm, Form[Any]] = {"dense": DENSE, "sparse": SPARSE, "multi-vector": MULTI}
 _AT_ONCE = 1000
 """Points deleted in one request."""
 
@@ -347,12 +480,12 @@ _AT_ONCE = 1000
 class RemoteState:
     """Everything that changes, changed by replacing all of it."""
 
-    # `own`: what the folder keeps of the vectors: all of them in the order of the id index beside an embedded engine,
-    # none of them (but what they are like) on a server.
+    # `own`: what the folder keeps of the vectors of each space: all of them in the order of the id index beside an
+    # embedded engine, none of them (but what they are like) on a server, and of several spaces.
 
     documents: Documents
     engine: Engine
-    own: Any
+    own: dict[VectorForm, Any]
     generation: int
     bytes: int
 
@@ -360,14 +493,11 @@ class RemoteState:
 class RemoteStorage:
     """A folder and its collection. `facts` are what else the manifest says; a folder of None is a temporary one."""
 
-    def __init__(
-        self, folder: Path, content: Mapping[str, Any], settings: Any, state: RemoteState, read_space: ReadSpace
-    ) -> None:
+    def __init__(self, folder: Path, content: Mapping[str, Any], settings: Any, state: RemoteState) -> None:
         self.folder = folder
         self.content = content
         self.settings = settings
         self.state = state
-        self._read_space = read_space
 
     @classmethod
     def create(
@@ -376,11 +506,9 @@ class RemoteStorage:
         facts: Mapping[str, Any],
         settings: Any,
         spaces: Sequence[Space],
+        own: Callable[[], Mapping[VectorForm, Any]],
         ids: pa.StringArray,
-        space_files: Sequence[str],
         batches: Batches,
-        write_space: Callable[[Path], None],
-        read_space: ReadSpace,
     ) -> RemoteStorage:
         """A new one, in a new or empty folder."""
         # Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there,
@@ -394,7 +522,7 @@ class RemoteStorage:
                 )
             scratch = Scratch.temporary("index")
             folder = scratch.made("index")
-            made = cls.create(folder, facts, settings, spaces, ids, space_files, batches, write_space, read_space)
+            made = cls.create(folder, facts, settings, spaces, own, ids, batches)
             scratch.close_with(made)
             return made
         index = uuid4().hex
@@ -404,8 +532,8 @@ class RemoteStorage:
             settings = replace(settings, collection=name_collection(folder.name, index))
         with contextlib.ExitStack() as undone, new_index(folder) as change:
             content: dict[str, Any] = {**facts, "settings": asdict(settings)}
-            content |= {"space": "space-1", "space files": list(space_files)}
-            _write_space(change, content, write_space)
+            content["space"] = "space-1"
+            _write_own(change, content, own())
             if settings.url:
                 content |= {"index": index, "changes": 1}
                 change.note(COLLECTION, fact_of(settings, index))
@@ -425,10 +553,10 @@ class RemoteStorage:
                 change.written("engine-1")
             change.commit(content)
             undone.pop_all()
-        return cls.load(folder, type(settings), read_space)
+        return cls.load(folder, type(settings), *(space.form for space in spaces))
 
     @classmethod
-    def load(cls, folder: Path, settings_type: type[Any], read_space: ReadSpace) -> RemoteStorage:
+    def load(cls, folder: Path, settings_type: type[Any], *forms: VectorForm) -> RemoteStorage:
         """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
         while True:
             manifest = read_index(folder)
@@ -437,10 +565,10 @@ class RemoteStorage:
                 check_files(folder, manifest).settle(wholly=True)
                 with INDEX.reading(folder):
                     settings = settings_type(**content["settings"])
-                    own = read_space(below(folder, content["space"]), content)
+                    own = _read_own(below(folder, content["space"]), content, forms)
                     engine, documents = _opened(folder, manifest, settings)
                 state = RemoteState(documents, engine, own, manifest.generation, bytes_of(manifest))
-                return cls(folder, content, settings, state, read_space)
+                return cls(folder, content, settings, state)
             except (IndexFolderError, EngineError, EmbeddingError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
                 if read_index(folder).generation != manifest.generation:
@@ -459,30 +587,27 @@ class RemoteStorage:
                 copy_with_holes(self.folder / name, change.file(name))
             change.commit(manifest.content)
 
-    def add(self, ids: pa.StringArray, batches: Batches, write_space: WriteSpace | None = None) -> None:
+    def add(self, ids: pa.StringArray, batches: Batches, keep: Keep | None = None) -> None:
         """Add documents; those that are there already are an error that names them."""
-        # `write_space`: where the folder keeps more of the vectors than what they are like.
         if len(ids):
             if self.settings.url:
                 self.settings.family.check_ids(ids)
             self.state.documents.check_not_indexed(ids)
-            self._change(self.state.documents.add(ids), ids, batches, write_space)
+            self._change(self.state.documents.add(ids), ids, batches, keep)
 
-    def delete(self, ids: object, write_space: WriteSpace | None = None) -> None:
+    def delete(self, ids: object, keep: Keep | None = None) -> None:
         """Delete documents; unknown ids are an error that names them."""
         documents, gone = self.state.documents.delete(ids)
         if len(gone):
-            self._change(documents, gone, None, write_space)
+            self._change(documents, gone, None, keep)
 
-    def _change(
-        self, documents: Documents, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
-    ) -> None:
+    def _change(self, documents: Documents, touched: pa.StringArray, put: Batches | None, keep: Keep | None) -> None:
         """Put the points of `put` in, or take those of the touched ids out."""
         with changing_index(self.folder, self.state.generation) as change:
             if isinstance(documents, EngineIds):
                 self._change_server(change, documents, touched, put)
             elif isinstance(documents, IdIndex):
-                self._change_embedded(change, documents, touched, put, write_space)
+                self._change_embedded(change, documents, touched, put, keep)
 
     def _change_server(
         self, change: FolderChange, documents: EngineIds, touched: pa.StringArray, put: Batches | None
@@ -506,19 +631,14 @@ class RemoteStorage:
         self._publish(change, replace(documents, size=size), engine, {**now, "changes": after.generation})
 
     def _change_embedded(
-        self,
-        change: FolderChange,
-        documents: IdIndex,
-        touched: pa.StringArray,
-        put: Batches | None,
-        write_space: WriteSpace | None,
+        self, change: FolderChange, documents: IdIndex, touched: pa.StringArray, put: Batches | None, keep: Keep | None
     ) -> None:
         generation, content = change.manifest.generation + 1, dict(change.content)
         content["ids"] = f"ids-{generation}.parquet"
         documents.write(change.file(content["ids"]))
-        if write_space is not None:
+        if keep is not None:
             content["space"] = f"space-{generation}"
-            _write_space(change, content, lambda folder: write_space(documents, folder))
+            _write_own(change, content, dict.fromkeys(self.state.own, keep(documents.ids)))
         before, after = content["engine"], f"engine-{generation}"
         content["engine"] = after
         folder = change.subfolder(after, *FILES)
@@ -536,17 +656,29 @@ class RemoteStorage:
         change.keep_only(*(content[name] for name in ("ids", "space", "engine") if name in content))
         manifest = change.commit(content)
         self.content = content
-        own = self._read_space(self.folder / content["space"], content)
+        own = _read_own(self.folder / content["space"], content, tuple(self.state.own))
         self.state = RemoteState(documents, engine, own, manifest.generation, bytes_of(manifest))
 
 
-def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
-    """Write what the folder keeps of the vectors, in a folder of its own."""
+def _write_own(change: FolderChange, content: Content, own: Mapping[VectorForm, Any]) -> None:
+    """Write what the folder keeps of the vectors, in a folder of its own; of several spaces, each in one inside it."""
+    inside = {form: f"{form}/" if len(own) > 1 else "" for form in own}
+    content["space files"] = [f"{inside[form]}{name}" for form in own for name in FORMS[form].files]
     folder = change.subfolder(content["space"], *content["space files"])
-    for name in content["space files"]:
-        (folder / name).parent.mkdir(exist_ok=True)
-    write(folder)
+    for form, vectors in own.items():
+        (folder / inside[form]).mkdir(exist_ok=True)
+        FORMS[form].write(vectors, folder / inside[form])
     change.written(content["space"])
+
+
+def _read_own(folder: Path, content: Mapping[str, Any], forms: Sequence[VectorForm]) -> dict[VectorForm, Any]:
+    """Read it back."""
+    own, modality = {}, modality_of(content["modality"])
+    for form in forms:
+        several = len(forms) > 1
+        encoder = EncoderCard.from_dict(content["sparse encoder" if several and form == "sparse" else "encoder"])
+        own[form] = FORMS[form].read(folder / form if several else folder, modality, encoder)
+    return own
 
 
 def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Documents]:

@@ -62,22 +62,17 @@ def write_ciff(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> N
     lists = _lists(vectors, quantised.whole)
     lengths = np.zeros(len(vectors), np.int64)
     np.add.at(lengths, np.repeat(np.arange(len(vectors)), np.diff(vectors.offsets)), quantised.whole)
-    total = int(lengths.sum())
-    header = b"".join(
-        [
-            *(_number(field, value) for field, value in enumerate((_VERSION, len(lists), len(vectors)), 1)),
-            *(_number(field, value) for field, value in enumerate((len(lists), len(vectors), total), 4)),
-            _tag(7, 1) + struct.pack("<d", total / max(len(vectors), 1)),
-            _bytes(8, f"visir: {vectors.encoder.name}; whole = {quantised}".encode()),
-        ]
-    )
+    total, documents = int(lengths.sum()), len(vectors)
+    about = f"visir: {vectors.encoder.name}; whole = {quantised}".encode()
+    header = _message(_VERSION, len(lists), documents, len(lists), documents, total, total / max(documents, 1), about)
     with path.open("wb") as stream:
         stream.write(_delimited(header))
-        for term, documents, weights in lists:
-            stream.write(_delimited(_list(term, documents, weights)))
+        for term, rows, weights in lists:
+            postings = zip(np.diff(rows, prepend=0).tolist(), weights.tolist(), strict=True)
+            about_list = _message(term, len(rows), int(weights.sum()))
+            stream.write(_delimited(about_list + b"".join(_field(4, _message(*posting)) for posting in postings)))
         for number, (identifier, length) in enumerate(zip(vectors.ids.to_pylist(), lengths.tolist(), strict=True)):
-            record = _number(1, number) + _bytes(2, identifier.encode()) + _number(3, length)
-            stream.write(_delimited(record))
+            stream.write(_delimited(_message(number, identifier.encode(), length)))
 
 
 def _lists(
@@ -95,31 +90,22 @@ def _lists(
     return sorted(parts, key=lambda posting_list: posting_list[0])
 
 
-def _list(term: bytes, documents: NDArray[np.int64], weights: NDArray[np.int32]) -> bytes:
-    postings = _postings(np.diff(documents, prepend=0), weights)
-    return b"".join([_bytes(1, term), _number(2, len(documents)), _number(3, int(weights.sum())), *postings])
-
-
-def _postings(gaps: NDArray[np.int64], weights: NDArray[np.int32]) -> Iterator[bytes]:
-    for gap, weight in zip(gaps.tolist(), weights.tolist(), strict=True):
-        yield _bytes(4, _number(1, gap) + _number(2, weight))
-
-
 def _delimited(message: bytes) -> bytes:
     return _varint(len(message)) + message
 
 
-def _tag(field: int, wire: int) -> bytes:
-    return _varint(field << 3 | wire)
+def _message(*values: int | float | bytes) -> bytes:
+    """A message of protobuf with these fields, numbered from 1."""
+    return b"".join(_field(number, value) for number, value in enumerate(values, 1))
 
 
-def _number(field: int, value: int) -> bytes:
-    """A whole number; 0 is what a reader assumes for a field that is not there, so it is left out, as protobuf does."""
-    return _tag(field, 0) + _varint(value) if value else b""
-
-
-def _bytes(field: int, content: bytes) -> bytes:
-    return _tag(field, 2) + _varint(len(content)) + content
+def _field(number: int, value: int | float | bytes) -> bytes:
+    if isinstance(value, bytes):
+        return _varint(number << 3 | 2) + _delimited(value)
+    if isinstance(value, float):
+        return _varint(number << 3 | 1) + struct.pack("<d", value)
+    # 0 is what a reader assumes for a number that is not there, so it is left out.
+    return _varint(number << 3) + _varint(value) if value else b""
 
 
 def _varint(value: int) -> bytes:

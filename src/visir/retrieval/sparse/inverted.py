@@ -17,13 +17,10 @@ from visir.arrays import load_array
 from visir.errors import EmbeddingError, RunError
 from visir.records import EncoderCard, Modality, Run, SparseEmbeddings
 from visir.records.columns import rows_of_spans
-from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.depth import MOST, check_depth
-from visir.retrieval.parts import SPARSE, Sparse
-from visir.retrieval.rows import Rows, check_fits_index
+from visir.retrieval.answers import MOST, Hits, check_depth, run_of
+from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
 from visir.retrieval.settings import searching, setting
 from visir.retrieval.sparse import kernels
-from visir.retrieval.sparse import kernels as layout
 from visir.retrieval.stored import StoredIndex
 from visir.threads import cores
 
@@ -36,7 +33,7 @@ _FILES = ("listed", "maxima", "levels", "postings", "columned", "columns", "gap_
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The T terms that occur in a part of n documents, each with its postings (see `layout_kernels`)."""
+    """The T terms that occur in a part of n documents, each with its postings (see `kernels`)."""
 
     # - `listed`: (T,) int32 the terms, ascending; `maxima`: (T,) float32 the largest weight of each
     # - `levels`: (T, B, 16) uint16 how many postings of each of B blocks are up to each level; `postings`: uint16,
@@ -92,21 +89,21 @@ class Lists:
             )
         vectors = (_plain(part.offsets), _plain(part.terms), _plain(part.values))
         frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
-        layout.count(*vectors[1:], frequency, maxima)
+        kernels.count(*vectors[1:], frequency, maxima)
         listed = np.flatnonzero(frequency).astype(np.int32)
         frequency, maxima, rows = frequency[listed], maxima[listed], _rows(listed, part.dimension)
         blocks = _blocks(len(part))
-        place = np.zeros((len(listed), blocks, layout.GRADES), np.int64)
+        place = np.zeros((len(listed), blocks, kernels.GRADES), np.int64)
         gap_starts = np.zeros(len(part) + 1, np.int64)
-        layout.count_grades(*vectors, rows, maxima, place, gap_starts)
-        levels = np.zeros((len(listed), blocks, layout.LEVELS), np.uint16)
-        postings = np.empty(layout.lay_out(place, levels), np.uint16)
+        kernels.count_grades(*vectors, rows, maxima, place, gap_starts)
+        levels = np.zeros((len(listed), blocks, kernels.LEVELS), np.uint16)
+        postings = np.empty(kernels.lay_out(place, levels), np.uint16)
         columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
         column_of = np.full(len(listed), -1, np.int32)
         column_of[columned] = np.arange(len(columned))
-        columns = np.zeros((len(columned), blocks * (layout.BLOCK + 1)), np.uint8)
+        columns = np.zeros((len(columned), blocks * (kernels.BLOCK + 1)), np.uint8)
         gaps = np.empty(gap_starts[-1], np.uint8)
-        layout.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
+        kernels.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
         return cls(
             listed, maxima, levels, postings, columned, columns, gap_starts, gaps, part.offsets, part.values,
             part.dimension,
@@ -115,20 +112,20 @@ class Lists:
     def terms(self, documents: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the terms of these documents, one after another."""
         terms = np.empty(int((self.offsets[documents + 1] - self.offsets[documents]).sum()), np.int32)
-        layout.decode(documents, self.gap_starts, self.gaps, self.listed, terms)
+        kernels.decode(documents, self.gap_starts, self.gaps, self.listed, terms)
         return terms
 
     def fault(self) -> str:
         """Return what does not fit in the arrays of a file, or nothing."""
         arguments = (self.offsets, self.gap_starts, self.gaps, len(self.listed))
         blocks, end = _blocks(len(self.offsets) - 1), int(self.levels[:, :, -1].sum(dtype=np.int64))
-        if self.levels.shape != (len(self.listed), blocks, layout.LEVELS) or end != len(self.postings):
+        if self.levels.shape != (len(self.listed), blocks, kernels.LEVELS) or end != len(self.postings):
             return f"lists of {end} postings in {len(self.postings)}"
         if (self.levels[:, :, :-1] > self.levels[:, :, 1:]).any() or len(self.maxima) != len(self.listed):
             return "levels out of order"
-        if self.columns.shape != (len(self.columned), blocks * (layout.BLOCK + 1)):
+        if self.columns.shape != (len(self.columned), blocks * (kernels.BLOCK + 1)):
             return "columns of another size"
-        if len(self.gap_starts) != len(self.offsets) or layout.first_fault(*arguments) >= 0:
+        if len(self.gap_starts) != len(self.offsets) or kernels.first_fault(*arguments) >= 0:
             return "terms of another number than weights"
         return ""
 
@@ -142,7 +139,7 @@ class Lists:
         try:
             return self._rooms.pop()
         except IndexError:
-            width, terms = _blocks(len(self.offsets) - 1) * (layout.BLOCK + 1), len(self.listed)
+            width, terms = _blocks(len(self.offsets) - 1) * (kernels.BLOCK + 1), len(self.listed)
             return (
                 np.zeros(width, np.uint16), np.empty(width // kernels.STRIPES, np.uint16), np.empty(width, np.int64),
                 np.empty(width + 1, np.uint64), (np.zeros(terms, np.float64), np.empty(terms + 1, np.uint32)),
@@ -230,7 +227,7 @@ def lists_of(part: SparseEmbeddings) -> Lists:
 
 
 def _blocks(documents: int) -> int:
-    return max(1, -(-documents // layout.BLOCK))
+    return max(1, -(-documents // kernels.BLOCK))
 
 
 def _rows(listed: NDArray[np.int32], dimension: int) -> NDArray[np.int32]:
@@ -273,16 +270,11 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     # scored exactly, so a budget may miss documents but never changes a score. Only documents that share a term with
     # the query are answers; equal scores stand in order of ids. Exact answers do not depend on the parts of the index,
     # on threads, or on the order of documents; answers within a budget depend on the parts, a little.
-    # Measured on 123,000 generated documents of 350 terms (`benchmarks/sparse_search.py`): of the exact best ten,
-    # queries of 150 terms find .958 with a budget of 20,000, .991 with 40,000, .9997 with 80,000, at some 6, 4 and 2.5
-    # times the speed of exact search; queries of 10 terms find .964, .990 and .999, but such short queries are searched
-    # exactly in about the same time.
+    # What a budget finds at what speed is in docs/background/indexes.md.
     # Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another: `search(expanded,
     # first=originals)`. It answers another question than exact search with the expanded queries: documents that share
     # only expansion terms with a query cannot be retrieved, and of those that share original terms only the
-    # `candidates` best *by these* are scored. On the documents above it finds .49 of the exact best ten of the expanded
-    # queries with 100 candidates, .66 with 300, although all ten share original terms: the few original terms rank
-    # others before them. A search within a budget is faster and finds more.
+    # `candidates` best *by these* are scored. A search within a budget is faster and finds more.
     # Memory: the files are memory-mapped and shared between processes; a searching thread adds 19 bytes per document.
 
     kind = "inverted"
@@ -310,10 +302,11 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         check_depth(k)
         wanted = min(max(k, settings.candidates or max(10 * k, 100)), MOST)
         retrieved = super().search(first, wanted, **{**asdict(settings), "candidates": 0})
-        hits = self._scored(rows, queries.select(query_ids), retrieved, settings.threads)
+        ordered = queries.select(query_ids)
+        hits = self._scored(rows, ordered, retrieved, settings.threads)
         held = rows.parts[0].encoder
         about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "candidates": wanted}
-        return run_of(hits, query_ids, (queries.modality, queries.encoder), rows.gallery, k, held, about)
+        return run_of(hits, ordered, rows.gallery, k, held, about)
 
     def compact(self) -> None:
         """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster."""

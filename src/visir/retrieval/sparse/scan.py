@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.progress import Progress
-from visir.records import SparseEmbeddings, Ties
+from visir.records import SparseEmbeddings
 from visir.retrieval.answers import Hits
-from visir.retrieval.parts import SPARSE
-from visir.retrieval.rows import Rows
-from visir.retrieval.scan import TIES, Answers, SearchState
+from visir.retrieval.rows import SPARSE, Rows
+from visir.retrieval.scan import Answers, SearchState
 from visir.retrieval.sparse import scan_kernels as kernels
 from visir.retrieval.stored import StoredIndex
 from visir.threads import Share, cores, piece, spread
@@ -62,6 +61,9 @@ class OracleSettings:
     """This kind has no settings."""
 
 
+SparseRows = Rows[SparseEmbeddings]
+
+
 class OracleIndex(StoredIndex[SparseEmbeddings]):
     """Kind "scipy": the reference. Every other exact index of sparse vectors must return the same answers."""
 
@@ -75,25 +77,20 @@ class OracleIndex(StoredIndex[SparseEmbeddings]):
     form = SPARSE
     settings_type = OracleSettings
 
-    def _construct(self, rows: Rows[SparseEmbeddings]) -> dict[int, Any]:
-        return {}  # the transposed matrix of each part, made when it is first searched
-
-    def _find(
-        self, rows: Rows[SparseEmbeddings], built: dict[int, Any], queries: SparseEmbeddings, k: int, settings: Any
-    ) -> Hits:
+    def _find(self, rows: SparseRows, built: None, queries: SparseEmbeddings, k: int, settings: Any) -> Hits:
         hits = []
         for number, part in enumerate(rows.parts):
-            if number not in built:
-                built[number] = transposed(part)
+            if number not in rows.prepared:
+                rows.prepared[number] = transposed(part)
             places = rows.places[rows.starts[number] : rows.starts[number + 1]]
-            hits.append(best(queries, built[number], places, k))
+            hits.append(best(queries, rows.prepared[number], places, k))
         return Hits.joined(hits)
 
-    def _details(self, rows: Rows[SparseEmbeddings], built: Any) -> dict[str, Any]:
+    def _details(self, rows: SparseRows, built: Any) -> dict[str, Any]:
         return postings(rows)
 
 
-def postings(rows: Rows[SparseEmbeddings]) -> dict[str, Any]:
+def postings(rows: SparseRows) -> dict[str, Any]:
     """Return the number of weights, with those of deleted documents."""
     return {"postings": sum(len(part.terms) for part in rows.parts)}
 
@@ -130,23 +127,22 @@ class SparseSide:
         return offsets, np.asarray(held.terms[flat]), np.asarray(held.values[flat])
 
 
-def scan(
-    rows: SparseSide, columns: SparseSide, forward: SearchState, backward: SearchState | None, ties: Ties
-) -> list[Answers]:
-    """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
-    `backward` (columns ask, rows answer); the answers of each."""
+def scan(states: Sequence[SearchState]) -> list[Answers]:
+    """Score every query with every candidate; with a second task, whose sides are those of the first the other way
+    round, for both at once."""
     # The score of a pair is its dot product summed in float64 in ascending term order, rounded to float32: a function
     # of the two vectors alone. A pair without a common term scores 0 and is ranked like every other, by the tie rule.
     # Memory: one block of scores (12 MiB for each core), one block of vectors of each side with its inverted lists and
     # columns (at most four times the vectors), and the answers.
+    rows: SparseSide = states[0].queries
+    columns: SparseSide = states[0].candidates
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
     buffer = np.empty(height * width, np.float32)
-    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
     with Progress("searching", len(rows) * len(columns), "scores") as advance:
-        for state, queries, candidates in both:
-            _score_positives(state, queries, candidates)
+        for state in states:
+            _score_positives(state)
         for left in range(0, len(columns), width):
             across = columns.part(slice(left, left + width))
             wide = len(across[0]) - 1
@@ -155,14 +151,14 @@ def scan(
                 down = rows.part(slice(top, top + height))
                 tall = len(down[0]) - 1
                 tile = buffer[: tall * wide].reshape(tall, wide)
-                _look(tile, down, top, inverted, left, forward, backward, ties)
+                _look(tile, (down, top), (inverted, left), states)
                 advance(tile.size)
-        return [_answers(state) for state, _, _ in both]
+        return [_answers(state) for state in states]
 
 
-def _score_positives(state: SearchState, queries: SparseSide, candidates: SparseSide) -> None:
+def _score_positives(state: SearchState) -> None:
     """Fill `state.known`."""
-    query = np.repeat(state.row_of, np.diff(state.offsets))
+    query, queries, candidates = state.owners, state.queries, state.candidates
     for start in range(0, len(query), PAIRS):
         some, other = query[start : start + PAIRS], state.documents[start : start + PAIRS]
         left, right, out = queries.part(some), candidates.part(other), state.known[start : start + PAIRS]
@@ -175,38 +171,21 @@ def _score_positives(state: SearchState, queries: SparseSide, candidates: Sparse
         spread(share, len(out))
 
 
-def _look(
-    tile: NDArray[np.float32],
-    down: Part,
-    top: int,
-    inverted: tuple[NDArray[np.int64], ...],
-    left: int,
-    forward: SearchState,
-    backward: SearchState | None,
-    ties: Ties,
-) -> None:
+def _look(tile: NDArray[np.float32], rows: tuple[Part, int], columns: tuple[Any, int], states: Any) -> None:
     """Fill a block with scores; every core takes its share, first of the rows, then of the columns."""
+    (down, top), (inverted, left) = rows, columns
 
-    def across_rows(part: Share) -> None:
-        share, query_of_row = piece(len(tile), part), forward.query_of[top : top + len(tile)]
-        _look_with(forward, ties, kernels.scan_rows, tile, *share, down, inverted, query_of_row, left)
+    def look(state: SearchState, kernel: Any, n: int, part: Share, first: int, other: int, *given: Any) -> None:
+        query_of_row = state.query_of[first : first + n]
+        kernel(
+            tile, *piece(n, part), *given, query_of_row, other, state.depth, state.keys, state.fill, state.floor,
+            *state.positives,
+        )  # fmt: skip
 
-    def down_columns(part: Share) -> None:
-        assert backward is not None, "columns are queries of the backward task"
-        share, query_of_row = piece(tile.shape[1], part), backward.query_of[left : left + tile.shape[1]]
-        _look_with(backward, ties, kernels.scan_columns, tile, *share, query_of_row, top)
-
-    spread(across_rows, len(tile))
-    if backward is not None:
-        spread(down_columns, tile.shape[1])
-
-
-def _look_with(state: SearchState, ties: Ties, kernel: Callable[..., Any], *where: Any) -> None:
-    """Let a kernel look for one task's queries; `where`: the tile, and what in it."""
-    kernel(
-        *where, state.depth, state.keys, state.fill, state.floor,
-        state.offsets, state.documents, state.known, state.better, TIES[ties],
-    )  # fmt: skip
+    tall, wide = tile.shape
+    spread(lambda part: look(states[0], kernels.scan_rows, tall, part, top, left, down, inverted), tall)
+    if len(states) > 1:
+        spread(lambda part: look(states[1], kernels.scan_columns, wide, part, left, top), wide)
 
 
 def _answers(state: SearchState) -> Answers:

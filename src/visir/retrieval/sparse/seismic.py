@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from visir.errors import require
 from visir.records import SparseEmbeddings
 from visir.retrieval.answers import Hits
-from visir.retrieval.parts import SPARSE
-from visir.retrieval.rows import Rows
+from visir.retrieval.rows import SPARSE
 from visir.retrieval.settings import setting
-from visir.retrieval.sparse.scan import best, postings, transposed
+from visir.retrieval.sparse.scan import SparseRows, best, postings, transposed
 from visir.retrieval.sparse.scan_kernels import score_pairs
 from visir.retrieval.stored import StoredIndex
 
@@ -60,8 +59,6 @@ class Blocks:
 
     index: Any  # the Seismic index; None if no row has a term
     covered: int  # the number of rows in the index
-    # The transposed matrix of each part with later rows, by the number of the part.
-    behind: dict[int, Any] = field(default_factory=dict)
 
 
 class SeismicIndex(StoredIndex[SparseEmbeddings]):
@@ -79,7 +76,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
     settings_type = SeismicSettings
     built_suffix = ".index.seismic"
 
-    def _construct(self, rows: Rows[SparseEmbeddings]) -> Blocks:
+    def _construct(self, rows: SparseRows) -> Blocks:
         seismic = _seismic()
         large = rows.parts[0].dimension > _LARGE
         dataset = (seismic.SeismicDatasetLV if large else seismic.SeismicDataset)(dim=rows.parts[0].dimension)
@@ -102,10 +99,10 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
             )
         return Blocks(index, len(rows))
 
-    def _extend(self, built: Blocks, before: Rows[SparseEmbeddings], after: Rows[SparseEmbeddings]) -> Blocks:
+    def _extend(self, built: Blocks, after: SparseRows) -> Blocks:
         if (len(after) - built.covered) * 10 > len(after):
             return self._construct(after)
-        return Blocks(built.index, built.covered)
+        return built
 
     def _has_file(self, built: Blocks) -> bool:
         return built.index is not None
@@ -117,7 +114,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
     def _facts(self, built: Blocks) -> dict[str, Any]:
         return {"covered": built.covered}
 
-    def _read(self, rows: Rows[SparseEmbeddings], path: Path | None, facts: Mapping[str, Any]) -> Blocks:
+    def _read(self, rows: SparseRows, path: Path | None, facts: Mapping[str, Any]) -> Blocks:
         if path is None:
             return Blocks(None, facts["covered"])
         seismic = _seismic()
@@ -125,12 +122,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
         return Blocks(reader.load(str(path)), facts["covered"])
 
     def _find(
-        self,
-        rows: Rows[SparseEmbeddings],
-        built: Blocks,
-        queries: SparseEmbeddings,
-        k: int,
-        settings: SeismicSettings,
+        self, rows: SparseRows, built: Blocks, queries: SparseEmbeddings, k: int, settings: SeismicSettings
     ) -> Hits:
         hits = []
         remaining, wanted = np.flatnonzero(np.diff(queries.offsets)), k
@@ -145,14 +137,14 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
         for at, part in enumerate(rows.parts):
             start, end = rows.starts[at], rows.starts[at + 1]
             if end > built.covered:
-                if at not in built.behind:
-                    built.behind[at] = transposed(part)
+                if at not in rows.prepared:
+                    rows.prepared[at] = transposed(part)
                 places = rows.places[start:end].copy()
                 places[: max(built.covered - start, 0)] = -1
-                hits.append(best(queries, built.behind[at], places, k))
+                hits.append(best(queries, rows.prepared[at], places, k))
         return Hits.joined(hits)
 
-    def _details(self, rows: Rows[SparseEmbeddings], built: Blocks) -> dict[str, Any]:
+    def _details(self, rows: SparseRows, built: Blocks) -> dict[str, Any]:
         return {**postings(rows), "searched exactly": len(rows) - built.covered}
 
 
@@ -160,18 +152,13 @@ def _ask(
     index: Any, queries: SparseEmbeddings, query_rows: NDArray[np.int64], k: int, settings: SeismicSettings
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(query, row) of what Seismic finds for the queries at these places."""
-    text = (
-        _seismic().get_seismic_string()
-    )  # its fixed-width type; documents were added by number, and so "42" is a term
-    terms, weights = [], []
-    for query_row in query_rows:
-        row = queries.row(int(query_row))
-        terms.append(row[0].astype(text))
-        weights.append(np.asarray(row[1], np.float32))
+    # Its fixed-width type of text; documents were added by number, and so "42" is a term.
+    text = _seismic().get_seismic_string()
+    rows = [queries.row(int(query_row)) for query_row in query_rows]
     answers = index.batch_search(
         np.array([str(query_row) for query_row in query_rows], dtype=text),
-        terms,
-        weights,
+        [terms.astype(text) for terms, _ in rows],
+        [np.asarray(weights, np.float32) for _, weights in rows],
         k=k,
         query_cut=settings.query_cut,
         heap_factor=settings.heap_factor,
@@ -181,9 +168,7 @@ def _ask(
     return flat[:, 0], flat[:, 1]
 
 
-def _scored(
-    rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, query: NDArray[np.int64], row: NDArray[np.int64]
-) -> Hits:
+def _scored(rows: SparseRows, queries: SparseEmbeddings, query: NDArray[np.int64], row: NDArray[np.int64]) -> Hits:
     left = (np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values))
     scores = np.empty(len(row), np.float32)
     part_of = np.searchsorted(rows.starts, row, side="right") - 1

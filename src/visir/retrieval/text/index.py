@@ -23,7 +23,7 @@ from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.parquet import read_columns
 from visir.records import Gallery, Run
-from visir.retrieval.depth import depth_fault
+from visir.retrieval.answers import depth_fault
 from visir.retrieval.text import kernels
 from visir.retrieval.text.plan import Lexicon, Plan, plan
 from visir.retrieval.text.words import Language, Spelling, Synonyms, words_of
@@ -31,7 +31,7 @@ from visir.storage import FolderChange, FolderKind, new_folder, read_checked
 from visir.storage.disk import below
 
 if TYPE_CHECKING:
-    from visir.retrieval.text.near_words import NearWords
+    from visir.retrieval.text.plan import NearWords
 
 
 # The settings of BM25F: how fields are weighted and how their lengths count.
@@ -321,17 +321,9 @@ class TextIndex(Displayed):
         ids = self.ids.take(pa.array(rows)).to_pylist()
         return TextAnswer(tuple(ids), tuple(scores.tolist()), total, looked_up.changes, looked_up.corrected)
 
-    def run(
-        self,
-        queries: Mapping[str, str | Plan],
-        k: int = 10,
-        *,
-        name: str = "BM25F",
-        within: NDArray[np.bool_] | None = None,
-        **options: Unpack[QueryOptions],
-    ) -> Run:
+    def run(self, queries: Mapping[str, str | Plan], k: int = 10, **options: Any) -> Run:
         """Return the answers to several queries as a `Run`; a query without a match has no documents."""
-        return self.run_counted(queries, k, name=name, within=within, **options)[0]
+        return self.run_counted(queries, k, **options)[0]
 
     def run_counted(
         self,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,41 +20,8 @@ from visir.retrieval.text import kernels
 OWN = ("plural", "none")
 """Ways to make terms that need no package."""
 STOP_WORDS = frozenset(
-    (
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "for",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "such",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "was",
-        "will",
-        "with",
-    )
+    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "  # noqa: SIM905
+    "to was will with".split()
 )
 """The 33 English stop words of Lucene."""
 _WORD = re.compile(r"[^\W_]+")
@@ -118,7 +84,9 @@ class Language:
             return singular
         if self.name == "none":
             return str
-        snowball = _snowball()
+        require("snowballstemmer", extra="products", purpose="stemming by language (plural and none need no package)")
+        import snowballstemmer as snowball
+
         if self.name not in snowball.algorithms():
             known = (*OWN, *snowball.algorithms())
             raise ConfigurationError(
@@ -126,13 +94,6 @@ class Language:
             )
         stem: Callable[[str], str] = snowball.stemmer(self.name).stemWord
         return stem
-
-
-def _snowball() -> Any:
-    require("snowballstemmer", extra="products", purpose="stemming by language (plural and none need no package)")
-    import snowballstemmer
-
-    return snowballstemmer
 
 
 # Synonyms from a file: words and phrases that mean the same.
@@ -185,7 +146,8 @@ class Synonyms:
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             left, arrow, right = line.partition("=>")
-            sides = [_phrases(side) for side in ([left, right] if arrow else [left])]
+            given = [left, right] if arrow else [left]
+            sides = [[tuple(words_of(part)) for part in side.split(",")] for side in given]
             pairs += len(sides[0]) * len(sides[-1])
             if pairs > MOST_PAIRS:
                 raise ConfigurationError(
@@ -234,10 +196,6 @@ class Synonyms:
                 for rules, is_instead in ((self.instead, True), (self.same, False)):
                     if phrase in rules:
                         yield at, length, is_instead, rules[phrase]
-
-
-def _phrases(side: str) -> list[Phrase]:
-    return [tuple(words_of(part)) for part in side.split(",")]
 
 
 # Words near a misspelt word: by edit distance against the words of an index, and by splitting.

@@ -1,11 +1,11 @@
-"""Approximate dense search with short codes in memory: codes find candidates, the vectors on disk decide."""
+"""Dense indexes: exact, a graph of near neighbours (HNSW), and short codes in lists (IVF)."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -18,17 +18,214 @@ from visir.errors import EmbeddingError
 from visir.files import expect_single_rows, release
 from visir.fingerprint import hash_columns, hash_json
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval import kernels
 from visir.retrieval.answers import Hits
-from visir.retrieval.best import best_of
 from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroids
-from visir.retrieval.parts import DENSE
-from visir.retrieval.rows import LARGEST, Rows
+from visir.retrieval.kernels import score_pairs
+from visir.retrieval.rows import DENSE, LARGEST, Rows
+from visir.retrieval.scan import best_of
 from visir.retrieval.settings import setting, settings_of
 from visir.retrieval.stored import INDEX, IndexState, StoredIndex, check_new_index
 from visir.retrieval.vectors import BLOCK, Side
 from visir.storage import FolderChange, changing
 from visir.threads import Share, cores, piece, spread
+
+
+@dataclass(frozen=True)
+class FlatSettings:
+    """The settings of an exact index."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+    device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
+
+
+DenseRows = Rows[Embeddings]
+
+
+class DenseIndex(StoredIndex[Embeddings]):
+    """An index of dense vectors, with a setting `similarity`."""
+
+    form = DENSE
+
+    def _vectors(self, rows: DenseRows, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
+        vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
+        edges = np.searchsorted(wanted, rows.starts)
+        for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
+            for begin in range(first, last, BLOCK):
+                end = min(begin + BLOCK, last)
+                side = Side(part, wanted[begin:end] - start, self.settings.similarity)
+                vectors[begin:end] = side.block(0, len(side))
+        return vectors
+
+    def _blocks(self, rows: DenseRows, first: int) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of the rows from `first` on, as they are compared."""
+        for start in range(first, len(rows), BLOCK):
+            yield self._vectors(rows, np.arange(start, min(start + BLOCK, len(rows))))
+
+    def _asking(self, queries: Embeddings) -> Side:
+        return Side(queries, np.arange(len(queries)), self.settings.similarity)
+
+    def _details(self, rows: DenseRows, built: Any) -> dict[str, Any]:
+        return {"dtype": str(rows.parts[0].vectors.dtype)}
+
+
+class FlatIndex(DenseIndex):
+    """Kind "exact": the vectors without a further structure."""
+
+    # Its answers are those of `visir.retrieval.exact.search` over the same documents, bit by bit, in whatever order
+    # documents were added and deleted. The score of a pair depends on its two vectors alone, so the parts can be
+    # searched one by one. Parts of up to 1 GiB as float32 stay in memory after the first search; larger parts are read
+    # block by block. With `device` they are searched on a GPU, to the same answers; what fits into half of its free
+    # memory stays there after the first search.
+
+    kind = "exact"
+    exact = True
+    settings_type = FlatSettings
+
+    @classmethod
+    def _as_stored(cls, documents: Embeddings, held: Embeddings | None, settings: FlatSettings) -> Embeddings:
+        check_no_zero_vectors(documents, settings.similarity)
+        return documents
+
+    def _find(self, rows: DenseRows, built: None, queries: Embeddings, k: int, settings: FlatSettings) -> Hits:
+        asking, hits = self._asking(queries), []
+        for part in range(len(rows.parts)):
+            if part not in rows.prepared:
+                rows.prepared[part] = Side(rows.parts[part], rows.part_rows(part), self.settings.similarity)
+            side = rows.prepared[part]
+            if len(side):
+                depth = min(k, len(side))
+                indices, scores = best_of(asking, side, depth, settings.device)
+                row = side.rows[indices.ravel()] + rows.starts[part]
+                hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[row], scores.ravel()))
+        return Hits.joined(hits)
+
+
+def check_no_zero_vectors(vectors: Embeddings, similarity: Any) -> None:
+    """Check, before vectors are added, that they can be scored."""
+    for start in range(0, len(vectors), BLOCK):
+        Side(vectors, np.arange(start, min(start + BLOCK, len(vectors))), similarity)
+
+
+@dataclass(frozen=True)
+class HnswSettings:
+    """The settings of a graph: its cost and its quality (Malkov and Yashunin, 2018: arXiv:1603.09320)."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+    m: int = setting(
+        32, "neighbours of a vector (twice as many in the lowest layer): more find better, 8 bytes each", least=2
+    )
+    ef_construction: int = setting(
+        200, "candidates looked at when a vector is put in: more build slower and find better", least=1
+    )
+    ef_search: int = setting(
+        64, "candidates kept while searching: more find better, time grows about in step", least=1, search=True
+    )
+    threads: int = setting(
+        1, "threads that build; with more than one the graph depends a little on their timing", least=1
+    )
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A FAISS graph over all rows."""
+
+    index: Any  # the FAISS index
+    # (rows, d) float32, the vectors that it compares, divided by their lengths for cosine; a view of the memory of
+    # FAISS.
+    vectors: NDArray[np.float32]
+
+
+class HnswIndex(DenseIndex):
+    """Kind "hnsw": FAISS finds candidates, visir scores them."""
+
+    # The graph decides only *which* documents are scored: all `max(k, ef_search)` candidates are scored as in exact
+    # search and ordered by that score, ties by id. So a pair has the same score as in every search of visir, and a run
+    # differs from the exact one only by documents that the graph did not find. If the graph finds fewer than `k`
+    # documents (it cannot reach most of many equal vectors, and some near many deleted ones), the query is answered
+    # exactly, so an answer is never short.
+    # Deleted documents stay in the graph as nodes of its paths, but not in answers. When they are more than half, the
+    # graph is built again. The disk has the graph without vectors, and the vectors; memory has both.
+    # Under similarity "dot" the graph is over inner products, which are not distances: at the same settings, vectors of
+    # very unequal lengths are found less well than under cosine.
+
+    kind = "hnsw"
+    exact = False
+    settings_type = HnswSettings
+    built_suffix = ""
+
+    def _construct(self, rows: DenseRows) -> Graph:
+        faiss = _faiss()
+        index = faiss.IndexHNSWFlat(rows.parts[0].dimension, self.settings.m, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = self.settings.ef_construction
+        return self._grown(index, rows)
+
+    def _extend(self, built: Graph, after: DenseRows) -> Graph:
+        return self._grown(_faiss().clone_index(built.index), after)
+
+    def _grown(self, index: Any, rows: DenseRows) -> Graph:
+        """Add all rows to the graph that are not in it."""
+        faiss = _faiss()
+        # Levels are drawn from the number of rows, not from what this process drew before: the same steps give the
+        # same graph, whether the index was loaded in between or not.
+        index.hnsw.rng = faiss.RandomGenerator(12345 + index.ntotal)
+        with faiss_threads(faiss, self.settings.threads):
+            for block in self._blocks(rows, index.ntotal):
+                index.add(block)
+        return _graph(index)
+
+    def _write(self, built: Graph, path: Path) -> None:
+        faiss = _faiss()
+        faiss.write_index(built.index, str(path), faiss.IO_FLAG_SKIP_STORAGE)
+
+    def _read(self, rows: DenseRows, path: Path | None, facts: Mapping[str, Any]) -> Graph:
+        faiss = _faiss()
+        index = faiss.read_index(str(path))
+        if index.ntotal != len(rows):
+            raise ValueError(f"a graph of {index.ntotal} vectors for {len(rows)} rows")
+        storage = faiss.IndexFlatIP(rows.parts[0].dimension)
+        for block in self._blocks(rows, 0):
+            storage.add(block)
+        storage.this.disown()  # the graph frees it
+        index.storage, index.own_fields = storage, True
+        return _graph(index)
+
+    def _find(self, rows: DenseRows, built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Hits:
+        faiss, asking = _faiss(), self._asking(queries).block(0, len(queries))
+        candidates = min(max(k, settings.ef_search), len(rows))
+        parameters = faiss.SearchParametersHNSW(efSearch=candidates)
+        if rows.dead.any():
+            alive = np.packbits(~rows.dead, bitorder="little")
+            selector = faiss.IDSelectorBitmap(alive)
+            parameters.sel = selector
+        _, labels = built.index.search(asking, candidates, params=parameters)
+        query, rank = np.nonzero(labels >= 0)
+        row = labels[query, rank]
+        short = np.bincount(query, minlength=len(queries)) < min(k, len(rows.live))
+        answered = ~short[query]
+        pairs = [(query[answered], row[answered])]
+        pairs += [(np.full(len(rows.live), unanswered), rows.live) for unanswered in np.flatnonzero(short)]
+        hits = []
+        for of_query, of_row in pairs:
+            scores = np.empty(len(of_query), np.float32)
+            score_pairs(asking, of_query, built.vectors, of_row, scores)
+            hits.append(Hits(of_query, rows.places[of_row], scores))
+        return Hits.joined(hits)
+
+    def _details(self, rows: DenseRows, built: Graph) -> dict[str, Any]:
+        return {"layers": int(built.index.hnsw.max_level) + 1}
+
+
+def _graph(index: Any) -> Graph:
+    faiss = _faiss()
+    storage = faiss.downcast_index(index.storage)
+    vectors = faiss.rev_swig_ptr(storage.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d)
+    return Graph(index, vectors)
+
+
+def _faiss() -> Any:
+    return load_faiss("an index of kind 'hnsw'")
+
 
 # Short codes of vectors in lists of near vectors (IVF), in memory: trained, filled and searched by FAISS.
 
@@ -91,11 +288,6 @@ def append(codes: Any, vectors: NDArray[np.float32]) -> None:
         codes.add(_padded(vectors, codes.d))
 
 
-def copied(codes: Any) -> Any:
-    """Return a copy, to be changed."""
-    return load_faiss(PURPOSE).clone_index(codes)
-
-
 def write_sealed(codes: Any, path: Path) -> None:
     """Write codes into a file that ends in a checksum of all before it, which FAISS does not read."""
     load_faiss(PURPOSE).write_index(codes, str(path))
@@ -122,12 +314,6 @@ def _checksum(path: Path, size: int) -> bytes:
         for start in range(0, size, _READ):
             digest.update(stream.read(min(_READ, size - start)))
     return digest.digest()
-
-
-def centroids_of(codes: Any) -> NDArray[np.float32]:
-    """Return the (lists, d) centroids, with zeros at the end as `codes` has them."""
-    centroids: NDArray[np.float32] = codes.quantizer.reconstruct_n(0, codes.nlist)
-    return centroids
 
 
 def nearest_codes(
@@ -209,10 +395,10 @@ class CodedRows:
     @cached_property
     def centroids(self) -> Side:
         """The centroid of each list, for exact search."""
-        return _side(centroids_of(self.codes))
+        return _side(self.codes.quantizer.reconstruct_n(0, self.codes.nlist))
 
 
-class IvfIndex(StoredIndex[Embeddings]):
+class IvfIndex(DenseIndex):
     """Kind "ivf": for many vectors in little memory. Codes in memory find candidates, vectors on disk score them."""
 
     # Memory holds a short code of each vector (128 bytes for 512 dimensions), sorted into lists of near vectors. A
@@ -232,8 +418,8 @@ class IvfIndex(StoredIndex[Embeddings]):
 
     kind = "ivf"
     exact = False
-    form = DENSE
     settings_type = IvfSettings
+    built_suffix = ""
 
     @classmethod
     def build(cls, documents: Embeddings, folder: Path | None = None, **options: Any) -> Self:
@@ -291,18 +477,15 @@ class IvfIndex(StoredIndex[Embeddings]):
         rows = Rows(self.form, tuple(parts), np.zeros(len(documents), np.bool_))
         return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
 
-    def _construct(self, rows: Rows[Embeddings]) -> CodedRows:
-        codes = self._trained(self._sample(rows), len(rows))
-        return self._grown(codes, rows, len(rows))
+    def _construct(self, rows: DenseRows) -> CodedRows:
+        return self._grown(self._trained(self._sample(rows), len(rows)), rows, len(rows))
 
-    def _extend(self, built: CodedRows, before: Rows[Embeddings], after: Rows[Embeddings]) -> CodedRows:
-        if len(after) == len(before):
-            return built
+    def _extend(self, built: CodedRows, after: DenseRows) -> CodedRows:
         if len(after) >= _GROWTH * built.rows:
             return self._construct(after)
-        return self._grown(copied(built.codes), after, built.rows)
+        return self._grown(load_faiss(PURPOSE).clone_index(built.codes), after, built.rows)
 
-    def _grown(self, codes: Any, rows: Rows[Embeddings], trained_rows: int) -> CodedRows:
+    def _grown(self, codes: Any, rows: DenseRows, trained_rows: int) -> CodedRows:
         """Add all rows to the codes that are not in them."""
         for block in self._blocks(rows, codes.ntotal):
             append(codes, block)
@@ -312,7 +495,7 @@ class IvfIndex(StoredIndex[Embeddings]):
         lists = min(self.settings.lists or usual_lists(rows), len(sample))
         return trained(sample, lists, self.settings.piece, unit=self.settings.similarity == "cosine")
 
-    def _sample(self, rows: Rows[Embeddings]) -> NDArray[np.float32]:
+    def _sample(self, rows: DenseRows) -> NDArray[np.float32]:
         """Return the vectors that the quantiser is trained with, as they are compared."""
         size = max(SAMPLE * (self.settings.lists or usual_lists(len(rows))), 4096)
         chosen = np.arange(len(rows))
@@ -320,32 +503,13 @@ class IvfIndex(StoredIndex[Embeddings]):
             chosen = np.sort(np.random.default_rng(0).choice(len(rows), size, replace=False))
         return self._vectors(rows, chosen)
 
-    def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of the rows from `first` on, as they are compared."""
-        for start in range(first, len(rows), BLOCK):
-            yield self._vectors(rows, np.arange(start, min(start + BLOCK, len(rows))))
-
-    def _vectors(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
-        vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
-        edges = np.searchsorted(wanted, rows.starts)
-        for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
-            for begin in range(first, last, BLOCK):
-                end = min(begin + BLOCK, last)
-                side = Side(part, wanted[begin:end] - start, self.settings.similarity)
-                vectors[begin:end] = side.block(0, len(side))
-        return vectors
-
-    def _has_file(self, built: CodedRows) -> bool:
-        return True
-
     def _write(self, built: CodedRows, path: Path) -> None:
         load_faiss(PURPOSE).write_index(built.codes, str(path))
 
     def _facts(self, built: CodedRows) -> dict[str, Any]:
         return {"trained": built.rows}
 
-    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> CodedRows:
+    def _read(self, rows: DenseRows, path: Path | None, facts: Mapping[str, Any]) -> CodedRows:
         codes = load_faiss(PURPOSE).read_index(str(path))
         if codes.ntotal != len(rows):
             raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
@@ -353,10 +517,8 @@ class IvfIndex(StoredIndex[Embeddings]):
             expect_single_rows(part.vectors)
         return CodedRows(codes, int(facts["trained"]))
 
-    def _find(
-        self, rows: Rows[Embeddings], built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings
-    ) -> Hits:
-        asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
+    def _find(self, rows: DenseRows, built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings) -> Hits:
+        asking = self._asking(queries).block(0, len(queries))
         wanted = max(k, settings.rescore)
         if wanted >= len(rows.live):
             query = np.repeat(np.arange(len(queries)), len(rows.live))
@@ -386,23 +548,23 @@ class IvfIndex(StoredIndex[Embeddings]):
         return nearest_codes(built.codes, asking, lists, products, wanted, dead)
 
     def _scored(
-        self, rows: Rows[Embeddings], asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
+        self, rows: DenseRows, asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
     ) -> Hits:
         """Score pairs of a query and a row exactly."""
         scores = np.empty(len(query), np.float32)
         for start in range(0, len(query), _PAIRS):
             some = slice(start, start + _PAIRS)
             needed, place = np.unique(row[some], return_inverse=True)
-            kernels.score_pairs(asking, query[some], self._vectors(rows, needed), place, scores[some])
+            score_pairs(asking, query[some], self._vectors(rows, needed), place, scores[some])
         return Hits(query, rows.places[row], scores)
 
-    def _details(self, rows: Rows[Embeddings], built: CodedRows) -> dict[str, Any]:
+    def _details(self, rows: DenseRows, built: CodedRows) -> dict[str, Any]:
         codes = built.codes
         lists = int(codes.nlist)
         return {
             "lists": lists,
             "probes": min(self.settings.probes or usual_probes(lists), lists),
-            "dtype": str(rows.parts[0].vectors.dtype),
+            **super()._details(rows, built),
             "bytes_in_memory": int(codes.code_size) * len(rows) + 8 * len(rows) + 4 * lists * codes.d,
         }
 
@@ -414,10 +576,7 @@ def _side(vectors: NDArray[np.float32]) -> Side:
 
 
 def _slice(documents: Embeddings, start: int, end: int) -> Embeddings:
-    return Embeddings(
-        documents.modality, documents.ids.slice(start, end - start), documents.vectors[start:end], documents.encoder,
-        documents.normalised,
-    )  # fmt: skip
+    return replace(documents, ids=documents.ids.slice(start, end - start), vectors=documents.vectors[start:end])
 
 
 def _is_written(change: FolderChange, name: str, part: Embeddings) -> bool:

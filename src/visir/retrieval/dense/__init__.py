@@ -1,1 +1,0 @@
-"""Indexes over dense vectors: exact, and an HNSW graph."""
