@@ -14,7 +14,6 @@ import visir
 
 KNOWN_CIRCLES: set[frozenset[str]] = {
     frozenset({"visir.collections.archives", "visir.collections.images", "visir.collections.inspect"}),
-    frozenset({"visir.encoders.models.compiled", "visir.encoders.models.text_network"}),
     frozenset(
         {
             "visir.library.categories",

@@ -17,8 +17,8 @@ from PIL import Image
 from refusals import refused
 from visir.collections import open_collection
 from visir.collections.portable import load, save
+from visir.encoders.compute import load_images
 from visir.encoders.content import content_fingerprint
-from visir.encoders.loader import load_images
 from visir.encoders.loading import load as load_encoder
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.records import Collection

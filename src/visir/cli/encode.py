@@ -339,8 +339,8 @@ def encode(
     """
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
-    from visir.encoders.exported import check_new_place, export
     from visir.encoders.forms import as_exportable
+    from visir.encoders.models.vector_files import check_new_place, export
     from visir.encoders.shards import Shard
     from visir.errors import VisirError
 

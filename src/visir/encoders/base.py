@@ -6,20 +6,19 @@ import dis
 import hashlib
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.encoders.families import where_to_begin
-from visir.encoders.forms import as_dense, joined
-from visir.encoders.inputs import Pixels, valid_pictures
-from visir.encoders.intake import EMBEDDING, Embedded, checked, faults_named
-from visir.encoders.item_parts import ReadsWhole, how_to_compose
+from visir.encoders.forms import ReadsWhole, as_dense, how_to_compose, joined
+from visir.encoders.intake import EMBEDDING, Embedded, Pixels, checked, faults_named, valid_pictures
 from visir.errors import EmbeddingError, EncoderError, nearest
 from visir.records import (
     Embeddings,
@@ -269,6 +268,7 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
     """Whether PyTorch computes it on the CPU, in float32, where OpenVINO may be faster (`--device openvino`)."""
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
+    _role: Role = "document"
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -425,7 +425,11 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
 
     def for_role(self, role: Role) -> Encoder:
         """This encoder, as it embeds queries or documents; itself where it makes no difference."""
-        return self
+        if not self.distinguishes_roles or role == self._role:
+            return self
+        encoder = copy(self)
+        encoder._role = role
+        return encoder
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
@@ -435,7 +439,8 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         Raises:
             EncoderError: Not even the ending alone fits.
         """
-        return list(texts)
+        limit = self.text_limit()
+        return list(texts) if limit is None else limit.truncate(texts, ending)
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens of a text it reads; None for all, or where it cannot tell."""
@@ -542,6 +547,80 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         return EncoderError(
             f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint, code="encodes-no"
         )
+
+
+E = TypeVar("E", bound=Encoder)
+
+
+def in_role(encoder: E, role: Role, *names: str) -> E:
+    """A copy of an encoder over others, which these of its attributes hold (one, several, or by name), in a role."""
+    if not encoder.distinguishes_roles:
+        return encoder
+    in_this_role = copy(encoder)
+    for name in names:
+        held = getattr(encoder, name)
+        if isinstance(held, Mapping):
+            held = {key: each and each.for_role(role) for key, each in held.items()}
+        elif isinstance(held, tuple):
+            held = tuple(each.for_role(role) for each in held)
+        else:
+            held = held.for_role(role)
+        setattr(in_this_role, name, held)
+    return in_this_role
+
+
+class EncoderOver(Encoder):
+    """An encoder whose vectors are made of those of others: what it does not say itself, the one below it says."""
+
+    over: ClassVar[tuple[str, ...]]
+    """The attributes that hold the encoders below."""
+
+    def below(self, modality: Modality) -> Encoder:
+        """The encoder that reads inputs of a modality."""
+        if modality not in self.modalities:
+            raise self.cannot(modality)
+        encoder: Encoder = getattr(self, self.over[0])
+        return encoder
+
+    def made_of(self, modality: Modality, vectors: Embedded) -> Embedded:
+        """Its vectors from those of the encoder below."""
+        return vectors
+
+    def for_role(self, role: Role) -> Self:
+        """The same over encoders in this role."""
+        return in_role(self, role, *self.over)
+
+    def preprocess(self, image: Image) -> Pixels:
+        """What the encoder of images takes."""
+        return self.below("image" if "image" in self.modalities else "text+image").preprocess(image)
+
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
+        """Made of those of the encoder of images."""
+        return self.made_of("image", self.below("image").embed_images(batch))
+
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
+        """Made of those of the encoder of texts."""
+        return self.made_of("text", self.below("text").embed_texts(texts))
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
+        """Made of those of the encoder of texts."""
+        return self.made_of("text", self.below("text").embed_texts_alike(texts))
+
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
+        """Made of those of the encoder of both together."""
+        return self.made_of("text+image", self.below("text+image").embed_texts_with_images(texts, batch))
+
+    def text_limit(self) -> TextLimit | None:
+        """As the encoder of texts reads."""
+        return self.below("text").text_limit() if "text" in self.modalities else None
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the encoder of texts does it."""
+        return self.below("text").truncate(texts, ending)
+
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """As the encoder of texts counts them."""
+        return self.below("text").text_lengths(texts)
 
 
 class _Wrapped(Encoder):

@@ -12,15 +12,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from visir.display import Displayed
-from visir.encoders.accepted import check_accepted
-from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
 from visir.encoders.content import image_marks
-from visir.encoders.forms import as_dense, taken
-from visir.encoders.item_parts import ItemPart, shared_part
+from visir.encoders.forms import ItemPart, as_dense, shared_part, taken
 from visir.encoders.loading import load
-from visir.encoders.sources import items_of
+from visir.encoders.sources import check_accepted, items_of, order_named
 from visir.encoders.store import (
     Entry,
     Journal,

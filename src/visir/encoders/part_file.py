@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from visir.collections.images import opened
 from visir.collections.streams import StreamedPicture
 from visir.encoders.base import Encoder, finite
-from visir.encoders.compute import ForwardOptions, computed
+from visir.encoders.compute import ForwardOptions, computed, prepared_ahead, preprocessed, sorted_out
 from visir.encoders.forms import one_each
-from visir.encoders.inputs import Pixels
-from visir.encoders.loader import prepared_ahead, preprocessed, sorted_out
+from visir.encoders.intake import Pixels
 from visir.errors import EmbeddingError, ImageError
 from visir.parquet import open_stream
 from visir.records import Embeddings, EncoderCard, strings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,140 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.models.grey_levels import GreyLevels, ramp
 from visir.encoders.models.hub import only_errors
-from visir.encoders.models.patch_images import NaFlexProcessor
-from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.errors import EncoderError, ImageError
 
 if TYPE_CHECKING:
+    import torch
     from PIL.Image import Image
+    from torch import Tensor
+
+
+_PREFIXES = ("do_", "rescale_", "image_", "crop_", "include_", "patch_", "temporal_", "merge_", "min_", "max_")
+
+
+def backend_of(processor: Any) -> str:
+    """The implementation of an image processor: "pil" or "torchvision"."""
+    if hasattr(processor, "backend"):
+        return str(processor.backend)
+    return "torchvision" if type(processor).__name__.endswith("Fast") else "pil"
+
+
+def processor_values(processor: Any, backend: str | None = None) -> dict[str, Any]:
+    """Every setting of an image processor that changes its pixels, as plain values."""
+    from PIL.Image import Resampling
+
+    data = getattr(processor, "data_config", None)  # timm's
+    settings = {
+        key: _plain(value)
+        for key, value in (processor.to_dict() if data is None else data).items()
+        if data is not None or key.startswith(_PREFIXES) or key in ("size", "resample")
+    }
+    settings.pop("image_processor_type", None)
+    if isinstance(settings.get("resample"), int):
+        settings["resample"] = Resampling(settings["resample"]).name.lower()
+    name = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
+    return {"class": name, "backend": backend or backend_of(processor), **settings}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "items"):
+        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
+    return str(value)
+
+
+class GreyLevels:
+    """The numbers that a preprocessing makes of each grey level of each channel, once a picture has its size."""
+
+    # Rescaling and normalising look at one value at a time, so a table says all that they do. Looking up gives the same
+    # bits as computing, on the CPU and on a GPU alike, and costs a fraction of it; and a picture of bytes is a quarter
+    # of one of float32, where it waits, is stacked and is copied to a GPU.
+
+    def __init__(self, table: NDArray[np.float32]) -> None:
+        self._table = table
+
+    @classmethod
+    def of(
+        cls, sized: Callable[[Image], NDArray[Any]], answer: NDArray[Any], whole: Callable[[Image], NDArray[np.float32]]
+    ) -> GreyLevels | None:
+        """The levels of a preprocessing; None when it does more to values than a table can say."""
+        # sized: Its first half: from an upright RGB image to bytes (3, H, W) in the model's size.
+        from PIL import Image
+
+        trial = Image.fromarray(np.random.default_rng(0).integers(0, 256, (41, 67, 3), dtype=np.uint8))
+        levels = sized(trial)
+        if answer.shape != (3, 16, 16) or levels.dtype != np.uint8:
+            return None
+        made = cls(answer.reshape(3, 256).astype(np.float32))
+        return made if np.array_equal(made.pixels(levels), whole(trial)) else None
+
+    def pixels(self, levels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(3, H, W) float32 of one picture's levels."""
+        result = np.empty(levels.shape, np.float32)
+        for channel, table in enumerate(self._table):
+            np.take(table, levels[channel], out=result[channel], mode="clip")
+        return result
+
+    def on_device(self, levels: Tensor) -> Tensor:
+        """(n, 3, H, W) float32 of a batch of levels, on their device: the bits that `pixels` gives."""
+        import torch
+
+        table = torch.from_numpy(self._table).to(levels.device, non_blocking=True)
+        first = torch.arange(0, 768, 256, dtype=torch.int32, device=levels.device).view(3, 1, 1)
+        return table.flatten()[levels.int() + first]
+
+
+def ramp() -> Image:
+    """16 × 16 pixels with every grey level once."""
+    from PIL import Image
+
+    return Image.fromarray(np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2))
+
+
+class NaFlexProcessor:
+    """A picture to a grid of patches: float32 (rows, columns, values of a patch)."""
+
+    # The picture is scaled to the largest grid of its own proportions that has at most so many patches (Dehghani et al.
+    # 2023). The library pads every picture to the most; here a batch is padded to its largest, and the rest is masked
+    # either way.
+
+    def __init__(self, processor: Any, backend: str, patches: int | None = None) -> None:
+        self._processor, self.backend = processor, backend
+        self.patches = patches or int(processor.max_num_patches)
+
+    def pixels(self, image: Image) -> NDArray[np.float32]:
+        """One RGB image as the model wants it."""
+        made = self._processor(images=image, max_num_patches=self.patches, return_tensors="np")
+        rows, columns = (int(number) for number in made["spatial_shapes"][0])
+        patches = np.asarray(made["pixel_values"][0][: rows * columns], np.float32)
+        return patches.reshape(rows, columns, -1)
+
+    def values(self) -> dict[str, Any]:
+        """Every setting as plain values, for the card."""
+        return {**processor_values(self._processor, self.backend), "max_num_patches": self.patches}
+
+
+def collate_patches(grids: Sequence[NDArray[np.float32]]) -> dict[str, torch.Tensor]:
+    """The inputs of a NaFlex model: patches (n, most, values), their mask, and the shapes of the grids (n, 2)."""
+    import torch
+
+    shapes = np.array([grid.shape[:2] for grid in grids], np.int64)
+    counts = shapes.prod(axis=1)
+    values = np.zeros((len(grids), counts.max(), grids[0].shape[2]), np.float32)
+    mask = np.zeros(values.shape[:2], np.int64)
+    for row, (grid, count) in enumerate(zip(grids, counts.tolist(), strict=True)):
+        values[row, :count], mask[row, :count] = grid.reshape(count, -1), 1
+    return {
+        "pixel_values": torch.from_numpy(values),
+        "pixel_attention_mask": torch.from_numpy(mask),
+        "spatial_shapes": torch.from_numpy(shapes),
+    }
 
 
 # Pictures scaled before an image processor of `transformers` sees them: the same bits, large ones in half the time.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from visir.encoders.base import Encoder
+from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.forms import one_each
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Embedded
 from visir.encoders.models import sentence_cross_encoder
 from visir.encoders.models.hub import ModelFiles, find_model, positive_number, read_configuration, trusted_code
 from visir.encoders.models.precision import inference, to_vectors
@@ -29,7 +28,6 @@ from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, mod
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
 from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.encoders.models.transformers_kinds import is_native, kind_of, model_type_of
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, nearest
 from visir.files import user_path
 from visir.fingerprint import hash_json
@@ -37,8 +35,6 @@ from visir.options import split_mark, split_options
 from visir.records import EncoderCard, Modality, Role, TokenVectors
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from visir.encoders.models.text_side import TextSide
 
 
@@ -48,13 +44,14 @@ VECTORS = ("tokens", "tokens+words")
 """What `vectors` may be: what the transformer makes of each token in its text; beside it, the token's own embedding."""
 
 
-class SentenceTokens(Encoder):
+class SentenceTokens(EncoderOver):
     """`st:NAME?vectors=tokens`: what a sentence encoder pools, a vector for each token, those of start and end too."""
 
     # With "tokens+words" each is joined with the embedding of the token before the first layer. A sentence encoder is
     # made to forget the wording, and this is nothing but the wording. Both parts have length 1.
 
     form = "multi-vector"
+    over = ("sentences",)
     modalities: frozenset[Modality] = frozenset({"text"})
 
     def __init__(self, sentences: SentenceEncoder, vectors: str, name: str) -> None:
@@ -77,14 +74,6 @@ class SentenceTokens(Encoder):
                 hint="leave out vectors=",
             ) from fault
 
-    def for_role(self, role: Role) -> SentenceTokens:
-        """The same with its prompt for queries, or for documents."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.sentences = self.sentences.for_role(role)
-        return encoder
-
     def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
         """The vectors of the tokens of n texts."""
         if not len(texts):
@@ -104,18 +93,6 @@ class SentenceTokens(Encoder):
         features = self.for_role(role).sentences.features(texts)
         pieces = zip(features["input_ids"], features["attention_mask"].bool(), strict=True)
         return [self.sentences.tokenizer.convert_ids_to_tokens(ids[present].tolist()) for ids, present in pieces]
-
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """As the encoder of sentences counts them."""
-        return self.sentences.text_lengths(texts)
-
-    def text_limit(self) -> TextLimit | None:
-        """As the encoder of sentences reads."""
-        return self.sentences.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the encoder of sentences does it."""
-        return self.sentences.truncate(texts, ending)
 
 
 def load(sentences: Encoder, vectors: str, name: str) -> SentenceTokens:
@@ -140,7 +117,7 @@ QUANTISED: dict[str, str] = {
 LEVELS = 255
 
 
-class ReducedEncoder(Encoder):
+class ReducedEncoder(EncoderOver):
     """The first `dimension` values of an encoder's vectors (Matryoshka embeddings, Kusupati et al. 2022), quantised."""
 
     # **dimension.** As `SentenceTransformer(truncate_dim=…)`: the values are cut and not normalised again. Search by
@@ -152,6 +129,8 @@ class ReducedEncoder(Encoder):
     # - "int8": the codes of `quantize_embeddings(…, "int8", ranges=[−m, m])`, m being the largest absolute value of the
     #   vector itself; a code stands for the middle of its step. (The library takes the ranges of all vectors of a call.
     #   Then the vector of an item changes with its company, and one query alone has no range.)
+
+    over = ("whole",)
 
     def __init__(
         self, encoder: Encoder, *, name: str, dimension: int | None = None, quantise: Quantisation | None = None
@@ -191,33 +170,9 @@ class ReducedEncoder(Encoder):
             return np.where(cut > 0, np.float32(1), np.float32(-1))
         return int8_values(cut) if self.quantise == "int8" else np.ascontiguousarray(cut)
 
-    def for_role(self, role: Role) -> ReducedEncoder:
-        """The same of the encoder in this role."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.whole = self.whole.for_role(role)
-        return encoder
-
-    def preprocess(self, image: Image) -> Pixels:
-        """What the encoder takes."""
-        return self.whole.preprocess(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n preprocessed images."""
-        return self.project("image", one_each(self.whole.embed_images(batch), self.whole.label))
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts."""
-        return self.project("text", one_each(self.whole.embed_texts(texts), self.whole.label))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts of one length."""
-        return self.project("text", one_each(self.whole.embed_texts_alike(texts), self.whole.label))
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts with their pictures."""
-        return self.project("text+image", one_each(self.whole.embed_texts_with_images(texts, batch), self.whole.label))
+    def made_of(self, modality: Modality, vectors: Embedded) -> NDArray[np.float32]:
+        """(n, dimension) vectors from whole ones."""
+        return self.project(modality, one_each(vectors, self.whole.label))
 
     def text_side(self) -> TextSide | None:
         """See `visir.encoders.models.text_side`; None for quantised vectors: a last bit decides there."""
@@ -225,18 +180,6 @@ class ReducedEncoder(Encoder):
 
         side = None if self.quantise is not None else text_side_of(self.whole)
         return None if side is None else side.then(FirstValues(self.dimension))
-
-    def text_limit(self) -> TextLimit | None:
-        """As the encoder reads."""
-        return self.whole.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the encoder does it."""
-        return self.whole.truncate(texts, ending)
-
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """As the encoder counts them."""
-        return self.whole.text_lengths(texts)
 
 
 def int8_codes(vectors: NDArray[np.float32]) -> NDArray[np.int8]:

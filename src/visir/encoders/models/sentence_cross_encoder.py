@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import CODE_OPTIONS, loading
 from visir.encoders.models.precision import inference
 from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, check_marks, modalities_of, takes_messages

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,8 @@ from torch import Tensor, nn
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED, NotCompiledError
 from visir.encoders.forms import one_each
-from visir.encoders.inputs import Pixels
-from visir.encoders.intake import Embedded
-from visir.encoders.models.compiled_towers import CompiledTowers
+from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.models.compiled import CompiledTowers
 from visir.encoders.models.hub import loading
 from visir.encoders.models.precision import inference, no_vectors, to_vectors
 from visir.encoders.models.sentence_inputs import (
@@ -36,7 +34,6 @@ from visir.encoders.models.sentence_tower import (
     limit_of,
     sentence_inputs_of,
     sentence_limit,
-    sentence_room,
 )
 from visir.encoders.models.text_side import TextSide
 from visir.encoders.models.tokens import token_counts
@@ -65,7 +62,7 @@ class SentencePart:
         features: Callable[[Sequence[Any]], Features],
         sample: Features,
     ) -> None:
-        self.modality, self.prepare, self._name, self._features = modality, prepare, name, features
+        self.modality, self.prepare_all, self._name, self._features = modality, prepare, name, features
         self._ignored = () if leaves_out_prompts(model) else ("prompt_length",)
         self.network = _Modules(model, self._constant(sample), outputs)
 
@@ -159,7 +156,6 @@ class SentenceEncoder(Encoder):
         self.is_slow_here = not compiled and model.device.type == "cpu" and card.dtype == "float32"
         self._template = str(card.text_preprocessing.get("template", "{}"))
         self._prompts = dict(prompts)
-        self._role: Role = "document"
         self.distinguishes_roles = prompts["query"] != prompts["document"] or has_routes(model)
         self._pictures = pictures
         if pictures is not None and not pictures.one_by_one:
@@ -174,14 +170,6 @@ class SentenceEncoder(Encoder):
             mixed = takes_messages(model) or "text+image" in self.modalities or of_any_size
             check_compilable(card.name, model, prompts, routes=has_routes(model), mixed=mixed)
             self._parts |= self._found_parts()
-
-    def for_role(self, role: Role) -> SentenceEncoder:
-        """The same model as it embeds queries, or documents."""
-        if not self.distinguishes_roles or role == self._role:
-            return self
-        encoder = copy(self)
-        encoder._role = role
-        return encoder
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image: pixels of the model's size, or the bytes of the picture (`SentencePictures`)."""
@@ -218,11 +206,16 @@ class SentenceEncoder(Encoder):
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens are read, those of prompt and template counted; None for models of chats."""
-        return None if takes_messages(self._model) else sentence_limit(self._model, self._prompt, self._template)
+        return (
+            None
+            if takes_messages(self._model)
+            else sentence_limit(self._model, self._prompt, self._template, self._lock)
+        )
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; as they are where the model has no limit."""
-        return sentence_room(self._model, self._prompt, self._template, texts, ending)
+        limit = sentence_limit(self._model, self._prompt, self._template, self._lock)  # of models of chats too
+        return list(texts) if limit is None else limit.truncate(texts, ending)
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit."""

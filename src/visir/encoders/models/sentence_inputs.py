@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.inputs import Pixels
-from visir.encoders.models.image_processors import check_sliver
+from visir.encoders.intake import Pixels
+from visir.encoders.models.image_processors import check_sliver, processor_values
 from visir.encoders.models.late_interaction import check_no_marks
-from visir.encoders.models.processor_values import processor_values
 from visir.errors import ImageError
 from visir.records import Modality
 

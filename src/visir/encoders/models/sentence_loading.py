@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from visir.encoders.devices import dtype_on_card, of_torch
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
     ModelFiles,
@@ -18,11 +19,10 @@ from visir.encoders.models.hub import (
     refuse_code,
     template_of,
 )
-from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
 from visir.encoders.models.sentence_inputs import message_values, takes_messages
 from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
 from visir.encoders.models.tokens import check_saved_tokenizer, check_vocabulary
-from visir.encoders.models.towers import positions
+from visir.encoders.models.transformers_kinds import positions
 from visir.errors import EncoderError, nearest
 from visir.options import with_option
 from visir.records import EncoderCard, Role

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.base import Encoder
-from visir.encoders.inputs import Pixels
+from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.models.hub import loading
 from visir.encoders.models.precision import inference
 from visir.encoders.models.sentence_encoder import SentenceEncoder
 from visir.encoders.models.sentence_inputs import SentencePictures
 from visir.encoders.models.sentence_loading import SentenceRequest
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import (
     EncoderCard,
@@ -32,7 +29,7 @@ from visir.records import (
 )
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    pass
 
 _EXACT = 1 << 24
 """Whole numbers below it are exact in float32."""
@@ -90,13 +87,14 @@ class WeightedTerms(SentenceEncoder):
         return self._taken(weights)
 
 
-class SentenceSparseEncoder(Encoder):
+class SentenceSparseEncoder(EncoderOver):
     """Exactly `SparseEncoder.encode_query` and `.encode_document`: weighted words, compared by dot product."""
 
     # `visir.encode` gives `SparseEmbeddings`. The interface of every encoder is there too, for a handful of inputs:
     # rows of |V| numbers.
 
     form: VectorForm = "sparse"
+    over = ("_terms",)
 
     def __init__(self, terms: WeightedTerms, vocabulary: Vocabulary) -> None:
         self._terms, self.vocabulary = terms, vocabulary
@@ -117,39 +115,12 @@ class SentenceSparseEncoder(Encoder):
         """The weighted words of a handful of texts ("text") or PIL images ("image") by id."""
         return self._words(self._terms.encode_inputs(modality, inputs, role))
 
-    def for_role(self, role: Role) -> SentenceSparseEncoder:
-        """The same model as it reads queries, or documents."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        terms = self._terms.for_role(role)
-        assert isinstance(terms, WeightedTerms), "a copy of itself"
-        encoder._terms = terms
-        return encoder
-
-    def preprocess(self, image: Image) -> Pixels:
-        """What the model takes."""
-        return self._terms.preprocess(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, |V|) weights of n preprocessed images."""
-        return self._full(self._terms.embed_images(batch))
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, |V|) weights of n texts."""
-        return self._full(self._terms.embed_texts(texts))
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, |V|) weights of n texts with their pictures."""
-        return self._full(self._terms.embed_texts_with_images(texts, batch))
-
-    def text_limit(self) -> TextLimit | None:
-        """As the model reads."""
-        return self._terms.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the model cuts them."""
-        return self._terms.truncate(texts, ending)
+    def made_of(self, modality: Modality, vectors: Any) -> NDArray[np.float32]:
+        """(n, |V|) weights."""
+        full = np.zeros((len(vectors), self.dimension), np.float32)
+        rows = np.repeat(np.arange(len(full)), np.diff(vectors.offsets))
+        full[rows, vectors.vectors[:, 0].astype(np.int64)] = vectors.vectors[:, 1]
+        return full
 
     def _words(self, pairs: Vectors) -> SparseEmbeddings:
         assert isinstance(pairs, MultiVectorEmbeddings), "pairs of term and weight"
@@ -165,12 +136,6 @@ class SentenceSparseEncoder(Encoder):
             self.card,
             pairs.origin,
         )
-
-    def _full(self, pairs: Any) -> NDArray[np.float32]:
-        full = np.zeros((len(pairs), self.dimension), np.float32)
-        rows = np.repeat(np.arange(len(full)), np.diff(pairs.offsets))
-        full[rows, pairs.vectors[:, 0].astype(np.int64)] = pairs.vectors[:, 1]
-        return full
 
 
 def load(request: SentenceRequest) -> SentenceSparseEncoder:

@@ -20,14 +20,17 @@ from visir.encoders.models.hub import (
     no_progress_bar,
     read_small_files,
 )
-from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
 from visir.encoders.models.sentence_inputs import as_texts
-from visir.encoders.models.text_inputs import TextInputs
-from visir.encoders.models.text_tokens import TokenRules
+from visir.encoders.models.text_inputs import TextInputs, TokenRules
 from visir.encoders.models.tokens import inputs_of_tokenizer, pad, token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.pretrained_backbone import PretrainedTower
-from visir.encoders.truncation import TextLimit, truncate_texts
+from visir.encoders.towers.pretrained_backbone import (
+    PretrainedBackbone,
+    part,
+    random_weights,
+    recompute_activations,
+)
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.files import read_json
 from visir.records import Modality, Role
@@ -38,7 +41,7 @@ UNLIMITED = 10**9
 """From here on a number of tokens is no limit: transformers writes 10**30 for a tokenizer without one."""
 
 
-class SentenceTower(PretrainedTower):
+class SentenceTower(PretrainedBackbone):
     """Texts through a `SentenceTransformer` that begins with a transformer; dropout is on in training."""
 
     # A model that ends in a normalisation gives unit vectors here too.
@@ -48,6 +51,7 @@ class SentenceTower(PretrainedTower):
     network: _SentenceNetwork
 
     def __init__(self, model: Any, folder: Path, *, outputs: int, template: str, max_length: int | None) -> None:
+        super().__init__()
         self.folder, self.outputs = folder, outputs
         self._template, self._max_length, self._lock = template, max_length, threading.Lock()
         # A BERT here has a pooler that the library's own pooling takes no notice of.
@@ -64,7 +68,7 @@ class SentenceTower(PretrainedTower):
             )
         self.network.constant = {name: value for name, value in tried.items() if not isinstance(value, Tensor)}
 
-    def prepare(self, items: Sequence[Any]) -> list[Any]:
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
         """int32 token ids of each text: prompt and template included, cut, not padded."""
         encoded = self._tokenise(items)
         masks = encoded["attention_mask"].numpy().astype(bool)
@@ -72,13 +76,8 @@ class SentenceTower(PretrainedTower):
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens are read, those of prompt and template counted."""
-        return sentence_limit(self.network.model, default_prompt(self.network.model), self._template)
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would be truncated."""
         model = self.network.model
-        with self._lock:
-            return sentence_room(model, default_prompt(model), self._template, texts, ending)
+        return sentence_limit(model, default_prompt(model), self._template, self._lock)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """ "input_ids" and "attention_mask", padded to the longest."""
@@ -90,11 +89,11 @@ class SentenceTower(PretrainedTower):
         model = self.network.model
         return sentence_inputs_of(model, default_prompt(model), self._template, ("input_ids", "attention_mask"))
 
-    def values(self) -> dict[str, Any]:
+    def preprocessing(self) -> dict[str, Any]:
         """The tokenizer's settings, and the names of the modules."""
         return sentence_values(self.network.model, self._template, default_prompt(self.network.model))
 
-    def spec(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """Width, template and limit."""
         return {"outputs": self.outputs, "template": self._template, "max_length": self._max_length}
 
@@ -191,13 +190,7 @@ def sentence_inputs_of(model: Any, prompt: str, template: str, names: tuple[str,
     return inputs_of_tokenizer(tokenizer, rules)
 
 
-def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], ending: str) -> list[str]:
-    """The texts, cut where f"{text} {ending}" under prompt and template would be truncated."""
-    limit = sentence_limit(model, prompt, template)
-    return list(texts) if limit is None else truncate_texts(texts, ending, limit.fits, limit=limit.tokens)
-
-
-def sentence_limit(model: Any, prompt: str, template: str) -> TextLimit | None:
+def sentence_limit(model: Any, prompt: str, template: str, lock: threading.Lock) -> TextLimit | None:
     """How many tokens the model reads, those of prompt and template counted; None where it reads all."""
     limit, tokenizer = limit_of(model), model.tokenizer
     if limit is None:
@@ -205,9 +198,10 @@ def sentence_limit(model: Any, prompt: str, template: str) -> TextLimit | None:
 
     def count(texts: Sequence[str]) -> list[int]:
         filled = [prompt + template.replace("{}", text) for text in texts]
-        # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
-        own = not callable(tokenizer)
-        return [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
+        with lock:  # a fast tokenizer changes its state in place
+            # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
+            own = not callable(tokenizer)
+            return [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
 
     return TextLimit(limit, count)
 
@@ -218,7 +212,7 @@ def limit_of(model: Any) -> int | None:
     return None if limit is None or limit >= UNLIMITED else int(limit)
 
 
-def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
     """The text tower with random weights, from the `files` of a tower that lie in `folder`."""
     from sentence_transformers import SentenceTransformer
 

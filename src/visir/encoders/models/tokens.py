@@ -12,10 +12,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from visir.encoders.models.text_inputs import TextInputs
-from visir.encoders.models.text_pieces import SiglipPieces
-from visir.encoders.models.text_tokens import FastTokens, TokenRules, padded_rows
-from visir.encoders.truncation import TextLimit, truncate_texts
+from visir.encoders.models.text_inputs import FastTokens, SiglipPieces, TextInputs, TokenRules, padded_rows
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -87,10 +85,6 @@ class Tokens:
     def text_limit(self) -> TextLimit:
         """The limit, and how many tokens a text has."""
         return TextLimit(self.limit, self._counts)
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut word by word from their end where f"{text} {ending}" would be truncated. Thread-safe."""
-        return truncate_texts(texts, ending, self.text_limit().fits, limit=self.limit)
 
     def collate(self, ids: Sequence[NDArray[np.int32]]) -> dict[str, torch.Tensor]:
         """`inputs` of texts given by their ids, each (n, length) int64 on the CPU, padded."""

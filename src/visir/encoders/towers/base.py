@@ -207,7 +207,7 @@ class Backbone(nn.Module, ABC):
     the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
 
     Attributes:
-        kind: Its key in `visir.encoders.models.trained_tower.BACKBONES`.
+        kind: Its key in `visir.encoders.towers.pretrained_backbone.BACKBONES`.
         modality: What it reads.
         outputs: The width of its features.
     """
@@ -233,7 +233,8 @@ class Backbone(nn.Module, ABC):
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
-        return list(texts)
+        limit = self.text_limit()
+        return list(texts) if limit is None else limit.truncate(texts, ending)
 
     @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:
