@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,6 @@ from visir.records import (
     Items,
     Modality,
     MultiVectorEmbeddings,
-    Role,
     SparseEmbeddings,
     TokenVectors,
     Vectors,
@@ -147,39 +145,6 @@ class ItemPart:
         """(n,) whether the item has a text or an image of which there is no vector."""
         owned: NDArray[np.bool_] = self.owners.is_valid().to_numpy(zero_copy_only=False)
         return owned & (self.rows(vectors) < 0)
-
-
-class ReadsWhole:
-    """The part of an encoder that reads items as they are; one that reads texts and images apart overrides it."""
-
-    # Of a side of which some items are texts, some images and some both, each kind goes through the encoder by itself.
-    # So the vector of an item does not depend on what the other items hold.
-
-    def encoder_of(self, part: Modality) -> Any:
-        """The encoder of one of the `parts` of items."""
-        return self
-
-    def parts(self, items: Items) -> Mapping[Modality, ItemPart] | None:
-        """The parts of items of which this encoder makes their vectors (`join_parts`): each goes to its
-        `encoder_of`."""
-        # These are the items of each kind; of an encoder that reads a text and an image apart, the texts and the
-        # images. None where items are encoded as they are: all of them hold the same.
-        if not items.is_mixed:
-            return None
-        parts: dict[Modality, ItemPart] = {}
-        for kind, rows in items.kinds.items():
-            own = np.zeros(len(items), bool)
-            own[rows] = True
-            parts[kind] = ItemPart(
-                items.of_kind(kind), pc.if_else(pa.array(own), items.ids, pa.scalar(None, pa.string()))
-            )
-        return parts
-
-    def join_parts(
-        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
-    ) -> Vectors:
-        """The vectors of items from those of their parts."""
-        return replace(joined_vectors(items.ids, list(vectors.values())), modality=items.modality)
 
 
 def how_to_compose(modalities: Collection[Modality], name: str) -> str:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from visir.collections.images import opened
 from visir.collections.streams import StreamedPicture
 from visir.encoders.base import Encoder, finite
-from visir.encoders.compute import ForwardOptions, computed, prepared_ahead, preprocessed, sorted_out
+from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed, sorted_out
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Pixels
 from visir.errors import EmbeddingError, ImageError

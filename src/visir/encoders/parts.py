@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.display import counted, named
 from visir.encoders.base import Encoder
-from visir.encoders.compute import ForwardOptions
+from visir.encoders.encoding import ForwardOptions
 from visir.encoders.loading import load
 from visir.encoders.part_file import LostError, write_part
 from visir.encoders.part_list import (

@@ -9,47 +9,32 @@ for each of its query tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
+from visir.encoders.cross_encoder import Tokens, of_one_image
 from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import ModelFiles
 from visir.encoders.models.precision import inference, to_tensor, to_vectors
-from visir.encoders.models.towers import PretrainedTowersEncoder
+from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder
 from visir.encoders.models.transformers_kinds import ModelKind
-from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, load_towers
-from visir.records import EncoderCard, VectorForm
+from visir.encoders.models.transformers_towers import load_towers
+from visir.records import VectorForm
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    pass
 
 
-class BlipCrossEncoder(CrossEncoder):
-    """BLIP's image–text matching head: the logit of "match", unbounded, higher is better."""
+class BlipCrossEncoder(MatchingHead):
+    """BLIP's image–text matching head."""
 
-    # That is the second of the head's two outputs, as in BLIP's own evaluation (which then adds the cosine of the first
-    # stage: `rerank(…, fusion="sum")`). The other common reading, the softmax probability of "match", saturates towards
-    # 1.0, where float32 has few steps left to rank by.
+    # BLIP's own evaluation then adds the cosine of the first stage (`rerank(…, fusion="sum")`).
     # Every layer of BLIP's text tower looks at the image, so a text's tokens are its ids, and an image's its patches.
     # In BLIP's own evaluation a token [ENC] stands in place of [CLS] before this head; the implementation in
     # `transformers` (the reference here) has no such step.
-
-    def __init__(
-        self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str
-    ) -> None:
-        self.card = replace(card, family=f"{card.family}-itm")
-        self._model, self._image, self._text, self._device = model, image, text, device
-        self._dtype = next(model.parameters()).dtype
-
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image, float32 (3, H, W), as for the vectors."""
-        pixels: Pixels = self._image.prepare(image)
-        return pixels
 
     def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
         """(1 + patches, width) of each image, behind the last layer of the vision tower."""
@@ -72,10 +57,6 @@ class BlipCrossEncoder(CrossEncoder):
                 states = self._model.text_encoder(**words, encoder_hidden_states=image[None]).last_hidden_state
                 scores[pairs] = to_vectors(self._model.itm_head(states[:, 0, :])[:, 1])
         return scores
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As for the vectors."""
-        return self._text.truncate(texts, ending)
 
 
 class Blip2CrossEncoder(BlipCrossEncoder):
@@ -105,27 +86,10 @@ class Blip2CrossEncoder(BlipCrossEncoder):
         return scores
 
 
-class BlipEncoder(PretrainedTowersEncoder):
-    """BLIP for retrieval."""
-
-    # Vectors are the projections of the first token of either tower before normalisation; their cosine is what
-    # `BlipForImageTextRetrieval` gives with `use_itm_head=False`. `cross_encoder` is its second stage.
-    # Texts are cut at the 512 positions that the text tower has. BLIP's own evaluation cuts at 35 tokens: ask for that
-    # with `?max_length=35`.
-
-    matching: ClassVar[type[BlipCrossEncoder]] = BlipCrossEncoder
-
-    def __init__(
-        self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str
-    ) -> None:
-        super().__init__(card, {"image": image, "text": text}, device=device)
-        self.cross_encoder = self.matching(card, model, image, text, device=device)
-
-
 VectorLists = list[NDArray[np.float32]]
 
 
-class Blip2Encoder(BlipEncoder):
+class Blip2Encoder(PretrainedTowersEncoder):
     """BLIP-2's first stage (ITC): 32 unit vectors for an image, one for a text."""
 
     # The score of a pair is the greatest cosine between the text and a vector of the image. With a text as query, that
@@ -135,7 +99,6 @@ class Blip2Encoder(BlipEncoder):
 
     form: VectorForm = "multi-vector"
     batch_size = 16
-    matching = Blip2CrossEncoder
 
     def embed_images(self, batch: Sequence[Pixels]) -> VectorLists:  # type: ignore[override]
         """(32, dimension) unit vectors of each preprocessed image."""
@@ -153,12 +116,16 @@ class Blip2Encoder(BlipEncoder):
 
 def load(
     name: str, kind: ModelKind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
-) -> BlipEncoder:
+) -> PretrainedTowersEncoder:
     """Load the retrieval model of BLIP, or BLIP-2, that lies in `files`."""
+    # Vectors of BLIP are the projections of the first token of either tower before normalisation; their cosine is what
+    # `BlipForImageTextRetrieval` gives with `use_itm_head=False`. Texts are cut at the 512 positions that the text
+    # tower has. BLIP's own evaluation cuts at 35 tokens: ask for that with `?max_length=35`.
     # Captioning and question-answering checkpoints have neither projections nor a matching head and are refused
     # (`load_model` names the weights that are missing).
     card, model, towers, device = load_towers(name, kind, files, options, device=device, dtype=dtype)
-    image, text = towers["image"], towers["text"]
-    assert isinstance(image, DualImageTower) and isinstance(text, DualTextTower)
-    encoder = Blip2Encoder if kind.class_name.startswith("Blip2") else BlipEncoder
-    return encoder(card, model, image, text, device=device)
+    is_second = kind.class_name.startswith("Blip2")
+    encoder = (Blip2Encoder if is_second else PretrainedTowersEncoder)(card, towers, device=device)
+    head = Blip2CrossEncoder if is_second else BlipCrossEncoder
+    encoder.cross_encoder = head(card, model, towers["image"], towers["text"], device=device)
+    return encoder

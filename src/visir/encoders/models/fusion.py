@@ -12,7 +12,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from pickle import UnpicklingError
@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
+from visir.encoders.cross_encoder import Tokens, of_one_image
 from visir.encoders.devices import pick_device
 from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import loading, positive_number, read_small_files, template_of
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.small import CaptionTokens, find_vocabulary
-from visir.encoders.models.towers import PretrainedTowersEncoder
+from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder
 from visir.encoders.towers.base import Inputs, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
@@ -47,7 +47,7 @@ from visir.options import split_options
 from visir.records import EncoderCard, Modality
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    pass
 
 
 BERT: Mapping[str, Any] = {
@@ -451,33 +451,20 @@ def _refused(fault: UnpicklingError) -> str:
 # The matching head of X-VLM and ALBEF, as the second stage of a search.
 
 
-class FusionCrossEncoder(CrossEncoder):
-    """The logit of "match", unbounded, higher is better: the second of the matching head's two outputs."""
+class FusionCrossEncoder(MatchingHead):
+    """The matching head of X-VLM and ALBEF."""
 
-    # It is what the authors' evaluation ranks by: the `k_test` candidates of the first stage (128 on Flickr30k, 256 on
-    # COCO) by this logit alone, every other candidate behind them (it scores them −100). The other common reading, the
-    # softmax probability of "match", saturates towards 1.0, where float32 has few steps left to rank by.
+    # The authors' evaluation ranks by it: the `k_test` candidates of the first stage (128 on Flickr30k, 256 on COCO) by
+    # this logit alone, every other candidate behind them (it scores them −100).
     # The text layers do not look at the image, so a text's tokens are what leaves them: they are computed once, and a
     # pair costs the fusion layers only.
 
-    def __init__(
-        self, card: EncoderCard, model: FusionModel, image: FusionImageTower, text: FusionTextTower, *, device: str
-    ) -> None:
-        self.card = replace(card, family=f"{card.family}-itm")
-        self._model, self._image, self._text, self._device = model, image, text, device
-        self._dtype = next(model.parameters()).dtype
-
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image, uint8 (H, W, 3), as for the vectors."""
-        pixels: Pixels = self._image.prepare(image)
-        return pixels
-
     def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
         """(1 + patches, width) of each image, behind the last layer of the image tower."""
-        pixels = self._image.collate(batch)
-        assert isinstance(pixels, Tensor)
+        image, pixels = self._image, self._image.collate(batch)
+        assert isinstance(image, FusionImageTower) and isinstance(pixels, Tensor)
         with inference():
-            return list(self._image.network.tokens(pixels.to(self._device, self._dtype)))
+            return list(image.network.tokens(pixels.to(self._device, self._dtype)))
 
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """(length, width) of each text, behind the last of the text layers."""
@@ -498,34 +485,10 @@ class FusionCrossEncoder(CrossEncoder):
                 scores[pairs] = to_vectors(self._model.match(words, mask, image))
         return scores
 
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As for the vectors."""
-        return self._text.truncate(texts, ending)
-
 
 OPTIONS = ("config", "tokenizer", "max_length", "max_words", "template")
 MAX_WORDS = 30
 """Both authors' evaluations cut captions to 30 words."""
-
-
-class FusionEncoder(PretrainedTowersEncoder):
-    """X-VLM or ALBEF for retrieval."""
-
-    # Vectors are the projections of the first token of either tower before normalisation; their cosine is what the
-    # authors' evaluation orders the first stage by. `cross_encoder` is its second stage.
-
-    def __init__(
-        self,
-        card: EncoderCard,
-        model: FusionModel,
-        image: FusionImageTower,
-        text: FusionTextTower,
-        *,
-        device: str,
-        temperature: float | None,
-    ) -> None:
-        super().__init__(card, {"image": image, "text": text}, device=device, temperature=temperature)
-        self.cross_encoder = FusionCrossEncoder(card, model.eval(), image, text, device=device)
 
 
 @dataclass(frozen=True)
@@ -539,7 +502,7 @@ class FusionSource:
     options: dict[str, str]  # those in the encoder's name
 
 
-def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> FusionEncoder:
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> PretrainedTowersEncoder:
     """Load `xvlm:FILE` or `albef:FILE`, a checkpoint of the authors' code."""
     # Options in the name: `config` (the configuration it was trained with, YAML or JSON, where sizes differ from the
     # published models'), `tokenizer` (vocab.txt of bert-base-uncased or its folder; beside the checkpoint otherwise),
@@ -575,7 +538,11 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             dtype=dtype,
         )
     temperature = float(source.state["temp"]) if "temp" in source.state else None
-    return FusionEncoder(card, model, image, text, device=device, temperature=temperature)
+    # Vectors are the projections of the first token of either tower before normalisation; their cosine is what the
+    # authors' evaluation orders the first stage by, and the matching head is its second stage.
+    encoder = PretrainedTowersEncoder(card, {"image": image, "text": text}, device=device, temperature=temperature)
+    encoder.cross_encoder = FusionCrossEncoder(card, model.eval(), image, text, device=device)
+    return encoder
 
 
 def build(family: FusionFamily, source: FusionSource, sizes: Sizes) -> FusionModel:

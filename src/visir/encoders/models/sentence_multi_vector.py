@@ -33,8 +33,7 @@ from visir.encoders.models.hub import (
 from visir.encoders.models.image_processors import processor_values
 from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
 from visir.encoders.models.precision import inference
-from visir.encoders.models.sentence_inputs import PictureShapes, as_texts, check_marks
-from visir.encoders.models.sentence_tower import UNLIMITED
+from visir.encoders.models.sentence_loading import UNLIMITED, PictureShapes, as_texts, check_marks
 from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError

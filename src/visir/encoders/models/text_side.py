@@ -68,7 +68,7 @@ def side_of_tower(tower: PretrainedBackbone) -> TextSide | None:
         return {name: batch} if isinstance(batch, Tensor) else batch
 
     takes_tensor = not more and isinstance(tower.collate(tower.prepare_all(["a"])), Tensor)
-    return TextSide(_OfOne(tower.network, name) if takes_tensor else tower.network, reader, inputs)
+    return TextSide(nn.Sequential(OneInput(name), tower.network) if takes_tensor else tower.network, reader, inputs)
 
 
 def joined_sides(sides: Sequence[TextSide]) -> TextSide:
@@ -85,9 +85,9 @@ def joined_sides(sides: Sequence[TextSide]) -> TextSide:
 
 
 class FirstValues(nn.Module):
-    """The first values of each vector; all, when `outputs` is None."""
+    """The first values of each vector."""
 
-    def __init__(self, outputs: int | None = None) -> None:
+    def __init__(self, outputs: int) -> None:
         super().__init__()
         self._outputs = outputs
 
@@ -106,18 +106,6 @@ class OneInput(nn.Module):
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """(n, d), as given."""
         return inputs[self._name]
-
-
-class _OfOne(nn.Module):
-    """A network that takes one tensor, given by name."""
-
-    def __init__(self, network: nn.Module, name: str) -> None:
-        super().__init__()
-        self.network, self._name = network, name
-
-    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        vectors: Tensor = self.network(inputs[self._name])
-        return vectors
 
 
 class _Joined(nn.Module):

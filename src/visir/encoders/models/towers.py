@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from visir.encoders.base import Encoder, in_role
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import one_each
@@ -140,6 +142,31 @@ class PretrainedTowersEncoder(Encoder):
         inputs = stacked(prepared, pin=self.computes_ahead) if as_bytes else tower.collate(prepared)
         features: Tensor = tower(to_device(inputs, self._device))
         return features
+
+
+class MatchingHead(CrossEncoder):
+    """The matching head of a model with two towers: the logit of "match", unbounded, higher is better."""
+
+    # That is the second of the head's two outputs, as in the authors' own evaluations. The other common reading, the
+    # softmax probability of "match", saturates towards 1.0, where float32 has few steps left to rank by.
+
+    def __init__(
+        self, card: EncoderCard, model: Any, image: PretrainedBackbone, text: PretrainedBackbone, *, device: str
+    ) -> None:
+        self.card = replace(card, family=f"{card.family}-itm")
+        self._model, self._image, self._device = model, image, device
+        self._text: Any = text
+        self._dtype = next(model.parameters()).dtype
+
+    def preprocess(self, image: Image) -> Pixels:
+        """One RGB image, as for the vectors."""
+        pixels: Pixels = self._image.prepare(image)
+        return pixels
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As for the vectors."""
+        cut: list[str] = self._text.truncate(texts, ending)
+        return cut
 
 
 def check_pictures(

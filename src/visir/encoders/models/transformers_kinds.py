@@ -221,34 +221,15 @@ POOLINGS = ("pooler", "cls", "mean")
 """What is read: the model's own pooled vector, its first token, or the mean of the tokens that stand for patches."""
 
 
-@dataclass(frozen=True)
-class TowerFamily:
-    """What one family of vision towers does its own way."""
-
-    pooling: str = "pooler"  # what is read unless the name says otherwise; one of `POOLINGS`
-    # Whether the model's own pooled vector means something: some have one that no checkpoint trained.
-    pooler: bool = True
-    reason: str = ""  # why this, in words
-
-
-_FIRST = TowerFamily("cls", pooler=False, reason="its pooler is in few checkpoints; classifiers read the first token")
-_PATCHES = TowerFamily("mean", pooler=False, reason="it has no first token and no pooler")
-
-TOWER_FAMILIES: Mapping[str, TowerFamily] = {
-    "vit": _FIRST,
-    "deit": _FIRST,
-    "vit_msn": TowerFamily("cls", pooler=False, reason="it has no pooler; its classifier reads the first token"),
-    "ijepa": _PATCHES,
-    "flava_image_model": _FIRST,
+TOWER_POOLINGS: Mapping[str, str] = {
+    # The pooler of these is in few checkpoints, or there is none; classifiers read the first token.
+    **dict.fromkeys(("vit", "deit", "vit_msn", "flava_image_model"), "cls"),
+    "ijepa": "mean",  # it has no first token and no pooler
 }
-"""By the model type in `config.json`. Every other vision tower is read by its own pooled vector: DINOv2 and DINOv3
-(the first token behind the last norm), SigLIP and AIMv2 (attention pooling), CLIP (the first token behind a norm; its
-projection, where it has one), ConvNeXt, Swin, ResNet (the mean of the last map)."""
-
-
-def tower_family_of(model_type: str) -> TowerFamily:
-    """What is known of a type of vision tower."""
-    return TOWER_FAMILIES.get(model_type, TowerFamily())
+"""By the model type in `config.json`, of vision towers whose own pooled vector means nothing: what is read unless the
+name says otherwise. Every other one is read by its own pooled vector: DINOv2 and DINOv3 (the first token behind the
+last norm), SigLIP and AIMv2 (attention pooling), CLIP (the first token behind a norm; its projection, where it has
+one), ConvNeXt, Swin, ResNet (the mean of the last map)."""
 
 
 def pooled_image(model: Any, pixels: PixelInputs, pooling: str) -> Tensor:
@@ -416,7 +397,7 @@ def _tower_modality(name: str, model_class: type[Any], model_type: str) -> Modal
     takes = inspect.signature(model_class.forward).parameters
     whole = name.endswith(("Model", "WithProjection"))  # not ForImageClassification and the like
     pooled = "pooler_output" in source or "image_embeds=" in source or "text_embeds=" in source
-    if not whole or not (pooled or model_type in TOWER_FAMILIES):
+    if not whole or not (pooled or model_type in TOWER_POOLINGS):
         return None
     if "pixel_values" in takes and "input_ids" not in takes:
         return None if "pixel_values_videos" in takes else "image"

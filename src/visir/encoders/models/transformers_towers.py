@@ -40,13 +40,13 @@ from visir.encoders.models.tokens import Tokens
 from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check_pictures
 from visir.encoders.models.transformers_kinds import (
     POOLINGS,
+    TOWER_POOLINGS,
     ModelKind,
     dual_class_of,
     family_of_class,
     has_first_token,
     pooled_image,
     pooled_text,
-    tower_family_of,
 )
 from visir.encoders.towers.base import Inputs, to_device
 from visir.encoders.towers.pretrained_backbone import (
@@ -76,11 +76,9 @@ def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | 
     if len(kind.modalities) == 1 and modality == "text":
         return TowerReading(pooled_text)
     if len(kind.modalities) == 1:
-        known = tower_family_of(kind.model_type)
-        chosen = pooling or known.pooling
-        unused = (
-            ("embeddings.mask_token",) if known.pooler or chosen == "pooler" else ("embeddings.mask_token", "pooler")
-        )
+        own = TOWER_POOLINGS.get(kind.model_type)
+        chosen = pooling or own or "pooler"
+        unused = ("embeddings.mask_token", *(("pooler",) if own and chosen != "pooler" else ()))
         return TowerReading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
     family = family_of_class(kind.class_name)
     facts = () if family.described else (("read_by", "get_image_features and get_text_features, as they are"),)

@@ -39,7 +39,7 @@ line here."""
 
 PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_towers:load_tower")
 PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip:load_tower")
-PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_tower:load_tower")
+PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_loading:load_tower")
 PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion:load_tower")
 PRETRAINED_TOWERS.add("towers", "visir.encoders.towers.pretrained_backbone:load_tower")
 
