@@ -56,7 +56,7 @@ import visir.training.training as training_module
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
-from visir.encoders.models.image_input import NORMALISATIONS
+from visir.encoders.models.image_processors import NORMALISATIONS
 from visir.encoders.models.joined import ImageViews
 from visir.encoders.towers.base import Tower
 from visir.files import data_directory

@@ -22,7 +22,7 @@ from torch.nn import functional
 from visir.arrays import ArrayArchive
 from visir.encoders.base import Encoder
 from visir.encoders.intake import Pixels
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.models.onnx_image import INPUT
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError

@@ -12,7 +12,7 @@ from test_onnx import graph, pictures
 
 from refusals import refused
 from visir.encoders import encode, load
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.models.joined import ImageViews
 from visir.encoders.models.onnx_image import Grid
 from visir.errors import EncoderError

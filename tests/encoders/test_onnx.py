@@ -19,7 +19,7 @@ from refusals import refused
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.models.image_processors import ImageInput
 from visir.errors import EncoderError
 
 RNG = np.random.default_rng(0)

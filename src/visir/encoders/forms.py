@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -165,8 +165,11 @@ def part_of_items(items: Items, modality: Modality, *, precomputed: bool = False
     apart = precomputed or items.injected is not None
     held = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
     first = held if apart else _first_rows(keys, held)
-    alone: Callable[[Items], Items] = _texts_only if modality == "text" else _images_only
-    part = alone(items.take(first))
+    part = items.take(first)
+    if modality == "text":
+        part = replace(part, places=None, corrupted=None, title=f"texts of {part.title}")
+    else:
+        part = replace(part, texts=None, title=f"images of {part.title}")
     if apart:
         return ItemPart(part, pc.if_else(keys.is_valid(), items.ids, pa.scalar(None, pa.string())))
     distinct = keys.take(pa.array(first))
@@ -201,11 +204,3 @@ def _places(items: Items) -> pa.StringArray | None:
     path, archive = (items.places[name].combine_chunks() for name in ("path", "archive"))
     keys = pc.binary_join_element_wise(pc.fill_null(archive, ""), path, "\0")
     return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-
-
-def _texts_only(items: Items) -> Items:
-    return replace(items, places=None, corrupted=None, title=f"texts of {items.title}")
-
-
-def _images_only(items: Items) -> Items:
-    return replace(items, texts=None, title=f"images of {items.title}")

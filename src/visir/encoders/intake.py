@@ -173,13 +173,17 @@ def _axes(values: Any) -> int | None:
     return None if shape is None else len(shape)
 
 
+def _float32(values: Any) -> NDArray[np.float32]:
+    array = as_array(values)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"values of the type {array.dtype}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its id
+        return np.ascontiguousarray(array, np.float32)
+
+
 def _number_array(values: Any, title: str, given: str) -> NDArray[np.float32]:
     try:
-        array = as_array(values)
-        if array.dtype.kind not in "fiub":
-            raise ValueError(f"values of the type {array.dtype}")
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its id
-            return np.ascontiguousarray(array, np.float32)
+        return _float32(values)
     except (TypeError, ValueError, RuntimeError) as fault:
         raise _no_vectors(values, title, given, str(fault)) from fault
 
@@ -282,11 +286,7 @@ def no_gradients() -> AbstractContextManager[Any]:
 
 def _numbers(returned: Any, count: int, modality: Modality, label: str) -> NDArray[np.float32]:
     try:
-        values = as_array(returned)
-        if values.dtype.kind not in "fiub":
-            raise ValueError(f"values of the type {values.dtype}")
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its id
-            return np.ascontiguousarray(values, np.float32)
+        return _float32(returned)
     except (TypeError, ValueError, RuntimeError) as fault:
         inside = f" of {type(returned[0]).__name__}" if isinstance(returned, list | tuple) and returned else ""
         hint = "return one row of numbers for each input, e.g. np.stack(vectors)"

@@ -87,7 +87,10 @@ def load(
         (1, 64)
     """
     if isinstance(name, Encoder):
-        return _as_it_is(name, device, dtype, revision)
+        given = {"device": device, "dtype": None if dtype == "float32" else dtype, "revision": revision}
+        faults = [f"{option}={value!r}: it is loaded already" for option, value in given.items() if value is not None]
+        raise_faults(EncoderError, f"{name.card.name} (an encoder)", faults, hint="leave these options out")
+        return name
     text = _text_of(name)
     if not _BEING_LOADED.get():
         name_model(text)
@@ -161,13 +164,6 @@ def family_named(name: str) -> Family:
             raise
         hint = f"did you mean {', '.join(meant[:3])}? visir models {name} lists all that have this word"
         raise EncoderError(error.message, hint=hint) from None
-
-
-def _as_it_is(encoder: Encoder, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    given = {"device": device, "dtype": None if dtype == "float32" else dtype, "revision": revision}
-    faults = [f"{option}={value!r}: it is loaded already" for option, value in given.items() if value is not None]
-    raise_faults(EncoderError, f"{encoder.card.name} (an encoder)", faults, hint="leave these options out")
-    return encoder
 
 
 def _text_of(name: object) -> str:

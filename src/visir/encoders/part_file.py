@@ -83,7 +83,8 @@ def write_part(
                     raise LostError
                 ids = [prefix + picture.id for picture in batch]
                 pixels, faults = sorted_out(ids, results, options.skip_broken)
-                yield _Prepared(ids if not faults else _usable(ids, results), pixels, faults)
+                usable = [name for name, result in zip(ids, results, strict=True) if not isinstance(result, ImageError)]
+                yield _Prepared(usable, pixels, faults)
 
     def begin(batch: _Prepared) -> Callable[[], Any]:
         return root.begin_images(batch.pixels) if batch.pixels else lambda: np.zeros((0, 0), np.float32)
@@ -150,10 +151,6 @@ def _card_of(parquet: pq.ParquetFile, place: str) -> dict[str, Any]:
         raise EmbeddingError(f"{place}: no part that visir wrote.", hint="leave the folder of parts to visir")
     check_version(card.get("version"), FORMAT, place, what="part", remedy=_AGAIN, error=EmbeddingError)
     return card
-
-
-def _usable(ids: list[str], results: list[Pixels | ImageError]) -> list[str]:
-    return [name for name, result in zip(ids, results, strict=True) if not isinstance(result, ImageError)]
 
 
 def _heads(encoder: Encoder) -> list[Encoder]:

@@ -116,19 +116,15 @@ def _kind(value: Any) -> str:
 
 
 def _opened(source: Any, split: str | None, images: object) -> Collection | TaskFile | TaskSet:
+    is_single = is_picture(source) and (not isinstance(source, str | Path) or Path(source).is_file())
     try:
-        return open_source([source] if _is_single(source) else source, split=split, images=images)
+        return open_source([source] if is_single else source, split=split, images=images)
     except CollectionError as fault:
         if isinstance(source, str) and " " in source.strip():
             raise EncoderError(
                 f"{source!r} is no collection ({fault.message})", hint=f"a text goes in a list: [{source!r}]"
             ) from fault
         raise
-
-
-def _is_single(source: Any) -> bool:
-    """Whether it is one picture."""
-    return is_picture(source) and (not isinstance(source, str | Path) or Path(source).is_file())
 
 
 _GIVE = "give each a text or an image, or leave them out"
@@ -146,7 +142,8 @@ def check_accepted(encoder: Encoder, sides: Iterable[Items]) -> None:
     refused: dict[Modality, Items] = {}
     faults, empty = [], []
     for items in distinct:
-        for kind in _kinds(items):
+        # Of a side without any items what its columns say.
+        for kind in list(items.kinds) or ([] if len(items) else [items.modality]):
             if kind not in encoder.modalities:
                 refused[kind] = items
                 faults.append(_refused(items, kind))
@@ -162,11 +159,6 @@ def check_accepted(encoder: Encoder, sides: Iterable[Items]) -> None:
     if len(empty) == 1:
         raise CollectionError(f"{empty[0]}.", hint=_GIVE)
     raise_faults(CollectionError, f"items for {encoder.card.name}", empty, hint=_GIVE)
-
-
-def _kinds(items: Items) -> list[Modality]:
-    """What items hold; of a side without any items what its columns say."""
-    return list(items.kinds) or ([] if len(items) else [items.modality])
 
 
 def _refused(items: Items, kind: Modality) -> str:

@@ -49,7 +49,9 @@ def write_adapter(folder: Path, backbones: Sequence[PretrainedBackbone]) -> None
     base, config = backbones[0].adapter
     card = base.card
     names = [name for backbone in backbones for name in _adapted_names(backbone)]
-    content = json.loads(json.dumps(config.to_dict(), default=_plain))
+    content = json.loads(
+        json.dumps(config.to_dict(), default=lambda value: sorted(value) if isinstance(value, set) else str(value))
+    )
     content |= {
         "base_model_name_or_path": card.name,
         "revision": card.revision,
@@ -189,10 +191,6 @@ def _adapted_names(backbone: PretrainedBackbone) -> list[str]:
         for name, module in backbone.base_module().named_modules()
         if isinstance(module, BaseTunerLayer) and ".base_layer" not in name
     ]
-
-
-def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, set) else str(value)
 
 
 KIND = "adapters"

@@ -29,7 +29,7 @@ from visir.encoders.cross_encoder import Tokens, of_one_image
 from visir.encoders.devices import pick_device
 from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import loading, positive_number, read_small_files, template_of
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.small import CaptionTokens, find_vocabulary
 from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder

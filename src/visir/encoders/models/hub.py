@@ -494,13 +494,12 @@ def _fetch(name: str, revision: str | None, *, parts: bool, code: bool) -> None:
         snapshot(name, revision, [*patterns, TORCH_BIN])
 
 
-def _is_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
 _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "model_type": (lambda value: isinstance(value, str), "a text is wanted"),
-    "architectures": (_is_names, "a list of texts is wanted"),
+    "architectures": (
+        lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+        "a list of texts is wanted",
+    ),
     "types": (lambda value: isinstance(value, dict | list), "names with values are wanted"),
 }
 """What is read of a configuration before a library checks it."""

@@ -24,7 +24,7 @@ from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import ModelFiles, load_model, loading, one_of, positive_number, template_of
 from visir.encoders.models.image_processors import backend_of, processor_values
 from visir.encoders.models.precision import inference, to_vectors
-from visir.encoders.models.tokens import token_counts, vocabulary_hash
+from visir.encoders.models.text_inputs import token_counts, vocabulary_hash
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, ImageError, TextError, VisirError
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
@@ -183,7 +183,7 @@ class RetrievalProcessor:
         self.has_roles = not hasattr(self._processor, "process_queries")
         # A fast tokenizer changes its state in place, and fails when two threads do so.
         self._lock = threading.Lock()
-        room = positions - max(self._prompt_length(role) for role in ("query", "document"))
+        room = positions - max(self._texts([""], role)["input_ids"].shape[1] for role in ("query", "document"))
         if max_length is not None and max_length > room:
             raise EncoderError(
                 f"{folder}: max_length={max_length} is more than the {room} tokens that this model has room for.",
@@ -280,7 +280,10 @@ class RetrievalProcessor:
 
     def text_values(self) -> dict[str, Any]:
         """Everything that is done to a text, as plain values, for the card. `{}` is its place in the prompt."""
-        prompts = {role: self._rendered("{}", role) for role in ("query", "document")}
+        prompts = {
+            role: str(self.tokenizer.decode(self._texts(["{}"], role)["input_ids"][0]))
+            for role in ("query", "document")
+        }
         return {
             "tokenizer": type(self.tokenizer).__name__.removesuffix("Fast"),
             "vocabulary": vocabulary_hash(self.tokenizer),
@@ -315,12 +318,6 @@ class RetrievalProcessor:
         filled = [self.template.replace("{}", text) for text in texts]
         with self._lock:
             return token_counts(self.tokenizer, filled, special=False)
-
-    def _prompt_length(self, role: Role) -> int:
-        return int(self._texts([""], role)["input_ids"].shape[1])
-
-    def _rendered(self, text: str, role: Role) -> str:
-        return str(self.tokenizer.decode(self._texts([text], role)["input_ids"][0]))
 
 
 def check_no_marks(texts: Sequence[str], mark: str, kind: str = "picture") -> None:

@@ -21,7 +21,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.families import FAMILIES
 from visir.encoders.intake import Pixels
 from visir.encoders.loading import require_packages
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, nearest
 from visir.files import data_directory, read_json
@@ -157,7 +157,7 @@ class OnnxImageEncoder(Encoder):
     """An image backbone run by onnxruntime; its vector is `tensor`, an (n, d) tensor anywhere in the graph."""
 
     # A tensor inside the graph is added as an output in memory, and what comes after it is cut off; the file stays as
-    # it is. `options` are those of `ImageInput` (`visir.encoders.models.image_input`).
+    # it is. `options` are those of `ImageInput` (`visir.encoders.models.image_processors`).
     # With a `grid`, the tensor is a feature map, (n, d, h, w) as convolutions have it, and each of its places is a
     # vector: the encoder is of form "multi-vector".
 

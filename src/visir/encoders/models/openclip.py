@@ -22,8 +22,15 @@ from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.foreign import check_configurations, check_openclip
 from visir.encoders.models.hub import loading, template_of
 from visir.encoders.models.image_processors import GreyLevels, check_sliver, ramp
-from visir.encoders.models.text_inputs import FastTokens, TextInputs, TokenRules
-from visir.encoders.models.tokens import check_vocabulary, inputs_of_tokenizer, token_counts, vocabulary_hash
+from visir.encoders.models.text_inputs import (
+    FastTokens,
+    TextInputs,
+    TokenRules,
+    check_vocabulary,
+    inputs_of_tokenizer,
+    token_counts,
+    vocabulary_hash,
+)
 from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check_pictures, temperature
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_backbone import (
@@ -372,9 +379,8 @@ def find_source(name: str) -> OpenClipSource:
         )
     tags = open_clip.list_pretrained_tags_by_model(architecture)
     if not pretrained:
-        raise EncoderError(
-            f"{name}: which weights?", hint=f"openclip:{architecture}/TAG, where TAG is {_listing(tags)}"
-        )
+        listing = f"one of {', '.join(tags)}" if tags else "a file of weights (none are published for it)"
+        raise EncoderError(f"{name}: which weights?", hint=f"openclip:{architecture}/TAG, where TAG is {listing}")
     if Path(pretrained).is_file():
         return OpenClipSource(architecture, pretrained)
     trained = open_clip.get_pretrained_cfg(architecture, pretrained)
@@ -418,7 +424,9 @@ def _load(
     model, _ = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
     )
-    weights = _hash_model(model, configuration)
+    # Neither the activation nor the number of heads shows in the weights.
+    content = f"{hash_state(model.state_dict())} {json.dumps(configuration, sort_keys=True)}"
+    weights = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
     tokenizer = open_clip.get_tokenizer(source.model)
     if hasattr(tokenizer, "tokenizer"):  # of transformers
         rows = getattr(getattr(model, "text", None), "vocab_size", None) or getattr(model, "vocab_size", None)
@@ -473,12 +481,6 @@ def _fetch(name: str, source: OpenClipSource) -> None:
         raise hub_unreachable(name, fault) from fault
 
 
-def _hash_model(model: Any, configuration: dict[str, Any]) -> str:
-    """Over weights and architecture: neither the activation nor the number of heads shows in the weights."""
-    content = f"{hash_state(model.state_dict())} {json.dumps(configuration, sort_keys=True)}"
-    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-
-
 def _configuration(source: OpenClipSource) -> dict[str, Any]:
     """The architecture as open_clip's plain values."""
     import open_clip
@@ -495,7 +497,3 @@ def _configuration(source: OpenClipSource) -> dict[str, Any]:
     check_openclip(path, content)
     check_configurations([path.parent])  # transformers reads those of a tokenizer
     return dict(content["model_cfg"])
-
-
-def _listing(tags: Sequence[str]) -> str:
-    return f"one of {', '.join(tags)}" if tags else "a file of weights (none are published for it)"

@@ -33,8 +33,8 @@ from visir.encoders.models.sentence_loading import (
     takes_messages,
     to_model,
 )
+from visir.encoders.models.text_inputs import token_counts
 from visir.encoders.models.text_side import TextSide
-from visir.encoders.models.tokens import token_counts
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import (
@@ -397,15 +397,11 @@ def load(request: SentenceRequest) -> SentenceEncoder:
             compiled=request.device == COMPILED,
         )
         if pictures is not None and not pictures.any_resolution:
-            _try_pictures(encoder)
+            from PIL import Image as images
+
+            # An error where the pictures of the processor are none that the model takes: before any work.
+            encoder.encode_images([images.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
         return encoder
-
-
-def _try_pictures(encoder: SentenceEncoder) -> None:
-    """Raise `EncoderError` where the pictures of the processor are none that the model takes: before any work."""
-    from PIL import Image as images
-
-    encoder.encode_images([images.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
 
 
 def has_routes(model: Any) -> bool:

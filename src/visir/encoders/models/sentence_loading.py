@@ -35,8 +35,9 @@ from visir.encoders.models.hub import (
 )
 from visir.encoders.models.image_processors import check_sliver, processor_values
 from visir.encoders.models.late_interaction import check_no_marks
-from visir.encoders.models.text_inputs import TextInputs, TokenRules
-from visir.encoders.models.tokens import (
+from visir.encoders.models.text_inputs import (
+    TextInputs,
+    TokenRules,
     check_saved_tokenizer,
     check_vocabulary,
     inputs_of_tokenizer,

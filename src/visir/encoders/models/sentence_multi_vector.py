@@ -34,7 +34,7 @@ from visir.encoders.models.image_processors import processor_values
 from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
 from visir.encoders.models.precision import inference
 from visir.encoders.models.sentence_loading import UNLIMITED, PictureShapes, as_texts, check_marks
-from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vocabulary_hash
+from visir.encoders.models.text_inputs import check_saved_tokenizer, token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.options import split_options
@@ -200,7 +200,7 @@ def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> Sen
             family="sentence-transformers-multi-vector",
             revision=files.revision,
             weights=files.fingerprint,
-            image_preprocessing=_image_values(model),
+            image_preprocessing=processor_values(model.processor.image_processor) if model.supports("image") else {},
             text_preprocessing={"template": template, **_text_values(model)},
             dtype=dtype,
             code_revisions=files.code_revisions,
@@ -267,9 +267,3 @@ def _text_values(model: Any) -> dict[str, Any]:
     }
     plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
     return plain
-
-
-def _image_values(model: Any) -> dict[str, Any]:
-    if not model.supports("image"):
-        return {}
-    return processor_values(model.processor.image_processor)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from visir.encoders.models.hub import ModelFiles
-from visir.encoders.models.tokens import Padding
+from visir.encoders.models.text_inputs import Padding
 from visir.encoders.models.towers import temperature
 from visir.errors import EncoderError
 from visir.records import Modality

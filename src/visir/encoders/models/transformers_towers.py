@@ -35,8 +35,7 @@ from visir.encoders.models.image_processors import (
     image_processor,
     processor_file,
 )
-from visir.encoders.models.text_inputs import TextInputs
-from visir.encoders.models.tokens import Tokens
+from visir.encoders.models.text_inputs import TextInputs, Tokens
 from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check_pictures
 from visir.encoders.models.transformers_kinds import (
     POOLINGS,

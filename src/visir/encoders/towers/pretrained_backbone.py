@@ -30,7 +30,7 @@ from visir.storage import Scratch
 from visir.storage.removal import files_below
 
 if TYPE_CHECKING:
-    from visir.encoders.models.tokens import Tokens
+    from visir.encoders.models.text_inputs import Tokens
 
 PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers")
 """Family to "module:function"; the function takes (folder, modality, spec) and gives the backbone whose `files` lie in
@@ -135,25 +135,13 @@ class PretrainedBackbone(Backbone):
     def prepare_all(self, items: Sequence[Any]) -> list[Any]:
         """Upright RGB images to pixels, or texts to int32 token ids, one entry each. Thread-safe."""
 
-    def prepare_all_sized(self, items: Sequence[Any]) -> list[Any]:
-        """As `prepare_all`, for pictures that a random crop has brought to the input's size."""
-        return self.prepare_all(items)
-
     def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
         """Upright RGB images as bytes (3, H, W), for towers that have `levels`. Thread-safe."""
         raise NotImplementedError
 
     def prepare(self, item: Any) -> Any:
         """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
-        return (self.prepare_levels if self._takes_bytes else self.prepare_all)([item])[0]
-
-    def prepare_sized(self, item: Any) -> Any:
-        """An image that a random crop has brought to the input's size, where the tower can take it as it is."""
-        return (self.prepare_levels if self._takes_bytes else self.prepare_all_sized)([item])[0]
-
-    @property
-    def _takes_bytes(self) -> bool:
-        return self.as_bytes and self.levels is not None
+        return (self.prepare_levels if self.as_bytes and self.levels else self.prepare_all)([item])[0]
 
     def text_inputs(self) -> TextInputs | None:
         """What `prepare` and `collate` make of texts, made without PyTorch; None where only PyTorch's libraries can."""
@@ -272,9 +260,9 @@ class TrainedTower(PretrainedBackbone):
         """As the backbone does it."""
         return [self._backbone.prepare(item) for item in items]
 
-    def prepare_all_sized(self, items: Sequence[Any]) -> list[Any]:
+    def prepare_sized(self, item: Any) -> Any:
         """As the backbone does it."""
-        return [self._backbone.prepare_sized(item) for item in items]
+        return self._backbone.prepare_sized(item)
 
     def text_limit(self) -> TextLimit | None:
         """As the backbone reads."""
