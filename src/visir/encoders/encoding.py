@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 Input = TypeVar("Input")
-Group = TypeVar("Batch", bound=Sequence[Any])
+Group = TypeVar("Group", bound=Sequence[Any])
 _BATCHES_AHEAD = 3
 _AT_ONCE = 16
 """Pictures that a thread gets at once, at most."""

@@ -44,7 +44,8 @@ class BlipCrossEncoder(MatchingHead):
 
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """(length,) int32 token ids of each text."""
-        return self._text.prepare_all(texts)
+        ids: list[Tokens] = self._text.prepare_all(texts)
+        return ids
 
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
         """(n,) logits of "match"."""

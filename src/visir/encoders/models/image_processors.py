@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image as images
 
 from visir.encoders.models.hub import only_errors
 from visir.errors import EncoderError, ImageError, nearest, raise_faults
@@ -33,9 +33,9 @@ NORMALISATIONS: dict[str, tuple[tuple[float, float, float], tuple[float, float, 
 """Named (mean, standard deviation) per channel: the input is (pixel/255 - mean) / deviation."""
 RESIZES = ("squash", "crop", "pad")
 INTERPOLATIONS = {
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
+    "bilinear": images.Resampling.BILINEAR,
+    "bicubic": images.Resampling.BICUBIC,
+    "lanczos": images.Resampling.LANCZOS,
 }
 LAYOUTS = ("NCHW", "NHWC")
 CHANNELS = ("RGB", "BGR")
@@ -100,7 +100,7 @@ class ImageInput:
         """Plain values for a card."""
         return {**asdict(self), "size": list(self.size)}
 
-    def prepare(self, image: Image.Image) -> NDArray[np.uint8]:
+    def prepare(self, image: Image) -> NDArray[np.uint8]:
         """One RGB image to (height, width, 3) bytes: the part that threads do ahead of the model."""
         height, width = self.size
         filter_ = INTERPOLATIONS[self.interpolation]
@@ -111,7 +111,7 @@ class ImageInput:
         if self.resize == "pad":
             scale = min(height / image.height, width / image.width)
             scaled = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))), filter_)
-            canvas = Image.new("RGB", (width, height), (127, 127, 127))
+            canvas = images.new("RGB", (width, height), (127, 127, 127))
             canvas.paste(scaled, ((width - scaled.width) // 2, (height - scaled.height) // 2))
             return np.asarray(canvas)
         # As torchvision's Resize + CenterCrop: the longer side is truncated, the crop's corner is rounded.
@@ -187,8 +187,6 @@ def backend_of(processor: Any) -> str:
 
 def processor_values(processor: Any, backend: str | None = None) -> dict[str, Any]:
     """Every setting of an image processor that changes its pixels, as plain values."""
-    from PIL.Image import Resampling
-
     data = getattr(processor, "data_config", None)  # timm's
     settings = {
         key: _plain(value)
@@ -197,7 +195,7 @@ def processor_values(processor: Any, backend: str | None = None) -> dict[str, An
     }
     settings.pop("image_processor_type", None)
     if isinstance(settings.get("resample"), int):
-        settings["resample"] = Resampling(settings["resample"]).name.lower()
+        settings["resample"] = images.Resampling(settings["resample"]).name.lower()
     name = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
     return {"class": name, "backend": backend or backend_of(processor), **settings}
 
@@ -230,9 +228,7 @@ class GreyLevels:
     ) -> GreyLevels | None:
         """The levels of a preprocessing; None when it does more to values than a table can say."""
         # sized: Its first half: from an upright RGB image to bytes (3, H, W) in the model's size.
-        from PIL import Image
-
-        trial = Image.fromarray(np.random.default_rng(0).integers(0, 256, (41, 67, 3), dtype=np.uint8))
+        trial = images.fromarray(np.random.default_rng(0).integers(0, 256, (41, 67, 3), dtype=np.uint8))
         levels = sized(trial)
         if answer.shape != (3, 16, 16) or levels.dtype != np.uint8:
             return None
@@ -257,9 +253,7 @@ class GreyLevels:
 
 def ramp() -> Image:
     """16 × 16 pixels with every grey level once."""
-    from PIL import Image
-
-    return Image.fromarray(np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2))
+    return images.fromarray(np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2))
 
 
 class NaFlexProcessor:
@@ -318,8 +312,6 @@ class ResizedFirst:
     def of(cls, processor: Any, levels: Callable[..., NDArray[Any]]) -> ResizedFirst | None:
         """That of a processor; None where it scales in another way, or where trial pictures come out otherwise."""
         # levels: From an upright RGB image, and settings of the processor, to bytes (3, H, W) in the model's size.
-        from PIL import Image
-
         settings = processor.to_dict()
         size, resample = dict(settings.get("size") or {}), settings.get("resample")
         if not settings.get("do_resize") or resample is None:
@@ -332,7 +324,7 @@ class ResizedFirst:
             return None
         random = np.random.default_rng(0)
         for width, height in _TRIALS:
-            trial = Image.fromarray(random.integers(0, 256, (height, width, 3), np.uint8))
+            trial = images.fromarray(random.integers(0, 256, (height, width, 3), np.uint8))
             if not np.array_equal(levels(made.resize(trial), do_resize=False), levels(trial)):
                 return None
         return made

@@ -397,10 +397,10 @@ def load(request: SentenceRequest) -> SentenceEncoder:
             compiled=request.device == COMPILED,
         )
         if pictures is not None and not pictures.any_resolution:
-            from PIL import Image as images
+            from PIL import Image as pil
 
             # An error where the pictures of the processor are none that the model takes: before any work.
-            encoder.encode_images([images.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
+            encoder.encode_images([pil.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
         return encoder
 
 

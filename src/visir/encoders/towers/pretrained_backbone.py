@@ -194,7 +194,7 @@ class PretrainedBackbone(Backbone):
             (folder / name).write_bytes(content)
 
     @classmethod
-    def load(cls, folder: Path, spec: Mapping[str, Any]) -> PretrainedBackbone:  # type: ignore[override]
+    def load(cls, folder: Path, spec: Mapping[str, Any]) -> PretrainedBackbone:
         """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked."""
         module, _, function = PRETRAINED_TOWERS.get(spec["family"]).partition(":")
         backbone: PretrainedBackbone = getattr(import_module(module), function)(folder, spec["modality"], spec)
