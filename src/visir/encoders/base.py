@@ -164,7 +164,87 @@ def _globals(code: CodeType) -> set[str]:
     return names.union(*(_globals(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
 
 
-class Encoder(ABC):
+class _OfPipeline:
+    """What the pipeline asks of an encoder: how long its vectors are, and of which parts it makes those of items."""
+
+    dimension: int
+
+    @property
+    def label(self) -> str:
+        """What error messages call it."""
+        return type(self).__name__
+
+    def dimension_of(self, modality: Modality) -> int | None:
+        """The length of its vectors of a modality; None while nobody knows it."""
+        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
+        return (self.dimension if self._states_dimension else 0) or learnt.get(modality)
+
+    def learn_dimension(self, modality: Modality, vectors: Embedded) -> None:
+        """Note the length of vectors that were just computed."""
+        several, known = isinstance(vectors, TokenVectors), self.dimension_of(modality)
+        size = vectors.dimension if isinstance(vectors, TokenVectors) else vectors.shape[1]
+        if known is None and len(vectors):
+            vars(self).setdefault("_learnt", {})[modality] = size
+        elif known != size and len(vectors):
+            raise EncoderError(
+                f"{self.label}: its {modality} vectors have {size} values, and {known} were expected.",
+                hint=f"let all vectors have the same length{'' if several else ': pool or pad them'}"
+                f"{'; or change the dimension that it states' if self._states_dimension else ''}",
+                code="vectors-values-expected",
+            )
+
+    @property
+    def _states_dimension(self) -> bool:
+        return "dimension" in vars(self) or hasattr(type(self), "dimension")
+
+    def _learnt_dimension(self) -> int:
+        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
+        if len(set(learnt.values())) == 1:
+            return next(iter(learnt.values()))
+        if not learnt:
+            raise EncoderError(
+                f"{self.label}: the length of its vectors is not known before it has encoded something.",
+                hint="encode something first, or say it: dimension = 512",
+                code="length-vectors-not-known",
+            )
+        stated = ", ".join(f"{modality} vectors have {size} values" for modality, size in sorted(learnt.items()))
+        raise EncoderError(
+            f"{self.label}: {stated}: they cannot be compared with one another.",
+            hint="let both functions end in vectors of one space, or wrap them as two encoders",
+        )
+
+    # Of a side of which some items are texts, some images and some both, each kind goes through the encoder by itself.
+    # So the vector of an item does not depend on what the other items hold. An encoder that reads texts and images
+    # apart overrides these three.
+
+    def encoder_of(self, part: Modality) -> Any:
+        """The encoder of one of the `parts` of items."""
+        return self
+
+    def parts(self, items: Items) -> Mapping[Modality, ItemPart] | None:
+        """The parts of items of which this encoder makes their vectors (`join_parts`): each goes to its
+        `encoder_of`."""
+        # These are the items of each kind; of an encoder that reads a text and an image apart, the texts and the
+        # images. None where items are encoded as they are: all of them hold the same.
+        if not items.is_mixed:
+            return None
+        parts: dict[Modality, ItemPart] = {}
+        for kind, rows in items.kinds.items():
+            own = np.zeros(len(items), bool)
+            own[rows] = True
+            parts[kind] = ItemPart(
+                items.of_kind(kind), pc.if_else(pa.array(own), items.ids, pa.scalar(None, pa.string()))
+            )
+        return parts
+
+    def join_parts(
+        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
+    ) -> Vectors:
+        """The vectors of items from those of their parts."""
+        return replace(joined_vectors(items.ids, list(vectors.values())), modality=items.modality)
+
+
+class Encoder(_OfPipeline, ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
     `visir.load(name)` gives one, `Encoder.wrap` makes one of two functions. A subclass of your own needs `embed_images`
@@ -200,7 +280,6 @@ class Encoder(ABC):
 
     card: EncoderCard
     modalities: frozenset[Modality]
-    dimension: int
     batch_size: int = 64
     """Inputs per forward pass when nobody says otherwise."""
     cross_encoder: CrossEncoder | None = None
@@ -477,75 +556,6 @@ class Encoder(ABC):
             return MultiVectorEmbeddings(modality, ids, embeddings.offsets, flat, self.card, origin)
         vectors = self.project(modality, as_dense(embeddings).vectors)
         return Embeddings(modality, ids, vectors, self.card, origin=origin)
-
-    def dimension_of(self, modality: Modality) -> int | None:
-        """The length of its vectors of a modality; None while nobody knows it."""
-        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
-        return (self.dimension if self._states_dimension else 0) or learnt.get(modality)
-
-    def learn_dimension(self, modality: Modality, vectors: Embedded) -> None:
-        """Note the length of vectors that were just computed."""
-        several, known = isinstance(vectors, TokenVectors), self.dimension_of(modality)
-        size = vectors.dimension if isinstance(vectors, TokenVectors) else vectors.shape[1]
-        if known is None and len(vectors):
-            vars(self).setdefault("_learnt", {})[modality] = size
-        elif known != size and len(vectors):
-            raise EncoderError(
-                f"{self.label}: its {modality} vectors have {size} values, and {known} were expected.",
-                hint=f"let all vectors have the same length{'' if several else ': pool or pad them'}"
-                f"{'; or change the dimension that it states' if self._states_dimension else ''}",
-                code="vectors-values-expected",
-            )
-
-    @property
-    def _states_dimension(self) -> bool:
-        return "dimension" in vars(self) or hasattr(type(self), "dimension")
-
-    def _learnt_dimension(self) -> int:
-        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
-        if len(set(learnt.values())) == 1:
-            return next(iter(learnt.values()))
-        if not learnt:
-            raise EncoderError(
-                f"{self.label}: the length of its vectors is not known before it has encoded something.",
-                hint="encode something first, or say it: dimension = 512",
-                code="length-vectors-not-known",
-            )
-        stated = ", ".join(f"{modality} vectors have {size} values" for modality, size in sorted(learnt.items()))
-        raise EncoderError(
-            f"{self.label}: {stated}: they cannot be compared with one another.",
-            hint="let both functions end in vectors of one space, or wrap them as two encoders",
-        )
-
-    # Of a side of which some items are texts, some images and some both, each kind goes through the encoder by itself.
-    # So the vector of an item does not depend on what the other items hold. An encoder that reads texts and images
-    # apart overrides these three.
-
-    def encoder_of(self, part: Modality) -> Encoder:
-        """The encoder of one of the `parts` of items."""
-        return self
-
-    def parts(self, items: Items) -> Mapping[Modality, ItemPart] | None:
-        """The parts of items of which this encoder makes their vectors (`join_parts`): each goes to its
-        `encoder_of`."""
-        # These are the items of each kind; of an encoder that reads a text and an image apart, the texts and the
-        # images. None where items are encoded as they are: all of them hold the same.
-        if not items.is_mixed:
-            return None
-        parts: dict[Modality, ItemPart] = {}
-        for kind, rows in items.kinds.items():
-            own = np.zeros(len(items), bool)
-            own[rows] = True
-            parts[kind] = ItemPart(
-                items.of_kind(kind), pc.if_else(pa.array(own), items.ids, pa.scalar(None, pa.string()))
-            )
-        return parts
-
-    def join_parts(
-        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
-    ) -> Vectors:
-        """The vectors of items from those of their parts."""
-        return replace(joined_vectors(items.ids, list(vectors.values())), modality=items.modality)
 
     def check_versioned(self, why: str) -> None:
         """Raise `EncoderError` unless vectors of this encoder may outlive the process."""

@@ -217,6 +217,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     known, encoder = ("colours", ColourNames) if name.startswith("colours") else ("pixels", PixelStatistics)
     if name != known:
         raise EncoderError(
-            f"{name}: {known} takes no options.", hint=f"its name is just: {known}", code=f"{known}-takes-no-options"
+            f"{name}: {known} takes no options.",
+            hint=f"its name is just: {known}",
+            code="colours-takes-no-options" if known == "colours" else "pixels-takes-no-options",
         )
     return encoder()
