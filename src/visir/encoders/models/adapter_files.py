@@ -20,7 +20,7 @@ from visir.encoders.loading import load
 from visir.encoders.models import towers as tower_files
 from visir.encoders.models.foreign import check_configurations
 from visir.encoders.models.hub import ModelFiles
-from visir.encoders.models.towers import SIDES, TowersEncoder, check_base_encoder
+from visir.encoders.models.towers import SIDES, TowersEncoder, check_base_encoder, encoder_of
 from visir.encoders.models.transformers_kinds import COLPALI_ENGINE
 from visir.encoders.places import check_code
 from visir.encoders.towers.adapters import adapter_state, inject, load_adapter_state, other_model, own_part, pattern_of
@@ -263,24 +263,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
     # The settings count too: the same weights under another alpha are another adapter.
     files = [HEADS_FILE, *(f"{name}/{file}" for name in sorted(names) for file in (WEIGHTS_FILE, ADAPTER_FILE))]
     shapes = {side: [description[side]["head"], description[side]["card"]] for side in SIDES}
-    objective = description["facts"].get("objective", {})
-    return TowersEncoder(
-        towers,
-        base_encoders,
-        name=str(folder),
-        device=device,
-        dtype=dtype,
-        weights=hash_json(
-            {
-                "files": {name: hash_file(folder / name) for name in files},
-                "shapes": shapes,
-                "prompts": description.get("prompts", ()),
-            }
-        ),
-        temperature=objective.get("temperature"),
-        bias=objective.get("bias"),
-        prompts=description.get("prompts", ()),
-    )
+    return encoder_of(folder, description, towers, base_encoders, files, shapes, device, dtype)
 
 
 def _adapted(towers: Mapping[Modality, Tower]) -> dict[Modality, PretrainedBackbone]:

@@ -504,16 +504,37 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
                 hint=_AGAIN,
                 code="not-fit",
             ) from fault
+    # Words and shapes count too: the same weights under another pooling or activation are another model.
+    folders = [_backbone_folder(folder, side) for side in SIDES]
+    words = [file for part in folders for file in sorted(part.rglob("*")) if file.is_file()]
+    files = [WEIGHTS_FILE, *(file.relative_to(folder).as_posix() for file in words)]
+    shapes = {side: [description[side].get(part) for part in ("head", "whole", "backbone")] for side in SIDES}
+    return encoder_of(folder, description, towers, base_encoders, files, shapes, device, dtype)
+
+
+def encoder_of(
+    folder: Path,
+    description: Mapping[str, Any],
+    towers: Mapping[Modality, Tower],
+    base_encoders: Mapping[Modality, Encoder | None],
+    files: Sequence[str],
+    shapes: Mapping[str, Any],
+    device: str | None,
+    dtype: str,
+) -> TowersEncoder:
+    """The encoder of a checkpoint whose towers are read; a hash over `files` and `shapes` tells it from others."""
+    objective, prompts = description["facts"].get("objective", {}), description.get("prompts", ())
+    hashes = {name: hash_file(folder / name) for name in files}
     return TowersEncoder(
         towers,
         base_encoders,
         name=str(folder),
         device=device,
         dtype=dtype,
-        weights=_hash(folder, description),
-        temperature=description["facts"].get("objective", {}).get("temperature"),
-        bias=description["facts"].get("objective", {}).get("bias"),
-        prompts=description.get("prompts", ()),
+        weights=hash_json({"files": hashes, "shapes": shapes, "prompts": prompts}),
+        temperature=objective.get("temperature"),
+        bias=objective.get("bias"),
+        prompts=prompts,
     )
 
 
@@ -528,21 +549,6 @@ def _build(
     head = Head(HeadSpec.from_dict(entry["head"]))
     whole = Head(HeadSpec.from_dict(entry["whole"])) if "whole" in entry else None
     return SetTower(head, whole) if base_encoder.form == "multi-vector" else Tower(None, head), base_encoder
-
-
-def _hash(folder: Path, description: Mapping[str, Any]) -> str:
-    """Over weights, words and shapes: the same weights under another pooling or activation are another model."""
-    files = [folder / WEIGHTS_FILE]
-    for side in SIDES:
-        files += sorted(file for file in _backbone_folder(folder, side).rglob("*") if file.is_file())
-    shapes = {side: [description[side].get(part) for part in ("head", "whole", "backbone")] for side in SIDES}
-    return hash_json(
-        {
-            "files": {file.relative_to(folder).as_posix(): hash_file(file) for file in files},
-            "shapes": shapes,
-            "prompts": description.get("prompts", ()),
-        }
-    )
 
 
 def _backbone_folder(folder: Path, side: Modality) -> Path:
