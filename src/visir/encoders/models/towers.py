@@ -518,7 +518,7 @@ def encoder_of(
     towers: Mapping[Modality, Tower],
     base_encoders: Mapping[Modality, Encoder | None],
     files: Sequence[str],
-    shapes: Mapping[str, Any],
+    shapes: Mapping[Modality, Any],
     device: str | None,
     dtype: str,
 ) -> TowersEncoder:
