@@ -387,6 +387,10 @@ class Tokens:
         padded = pad(ids, token=int(self._tokenizer.pad_token_id), side=self._tokenizer.padding_side, length=length)
         return {name: padded[name] for name in self.inputs}
 
+    def __call__(self, texts: Sequence[str], device: str) -> dict[str, torch.Tensor]:
+        """`inputs` of the texts, each (n, length) on `device`."""
+        return {name: value.to(device) for name, value in self.collate(self.ids(texts)).items()}
+
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card; "vocabulary" is a hash over what decides the token ids."""
         return {
