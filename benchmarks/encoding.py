@@ -33,7 +33,7 @@ from torchvision import transforms
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import Encoder, Store, encode, load
-from visir.encoders.models.mobilenet import INPUT, ONNX_FILE, ONNX_TENSOR
+from visir.encoders.models.onnx_image import INPUT, ONNX_FILE, ONNX_TENSOR
 from visir.files import data_directory
 from visir.records import Collection
 

@@ -22,7 +22,7 @@ import numpy as np
 
 import visir
 from visir.collections.images import ImageReader
-from visir.encoders import encode_items, item_parts
+from visir.encoders import encode_items, forms
 from visir.records import Items
 
 WORDS = ["a", "red", "green", "blue", "yellow", "box", "dog", "boat", "left", "right", "near", "two", "three", "small"]
@@ -75,13 +75,13 @@ def choices(folder: Path, pictures: int, items: int) -> Any:
 
 def encoded(model: Any, items: Items, few: int, store: Path) -> tuple[np.ndarray, float]:
     """The vectors of items, and the seconds that they take."""
-    before, item_parts._FEW = item_parts._FEW, few
+    before, forms._FEW = forms._FEW, few
     try:
         started = time.process_time()
         vectors = encode_items(model, items, store=store)
         return np.array(vectors.vectors), time.process_time() - started  # type: ignore[union-attr]
     finally:
-        item_parts._FEW = before
+        forms._FEW = before
 
 
 def main() -> None:

@@ -56,8 +56,8 @@ import visir.training.training as training_module
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
-from visir.encoders.models.image_input import NORMALISATIONS
-from visir.encoders.models.views import ImageViews
+from visir.encoders.models.image_processors import NORMALISATIONS
+from visir.encoders.models.joined import ImageViews
 from visir.encoders.towers.base import Tower
 from visir.files import data_directory
 from visir.records import Collection
@@ -76,7 +76,7 @@ CROP = 0.6
 HEAD = {"hidden": [512], "activation": "relu", "layer_norm": False}
 IMAGE_SIDES: dict[str, dict[str, Any]] = {
     "cnn": {"tower": "small-cnn", "size": 64, "width": 24, "cache": 128, "augment": {"crop": CROP, "flip": True}},
-    "frozen": {"tower": "frozen", "encoder": "mobilenet_v2_int8", "views": ["whole", "mirrored", "centre"],
+    "frozen": {"tower": "frozen", "encoder": "mobilenet_v2", "views": ["whole", "mirrored", "centre"],
                "head": HEAD},
     "resnet18": {"tower": "resnet", "depth": 18, "weights": "random", "size": 112, "cache": 128,
                  "augment": {"crop": CROP, "flip": True}},

@@ -146,7 +146,7 @@ def _read_collection(path: Path) -> None:
 
 
 def _write_embeddings(path: Path) -> None:
-    from visir.encoders.exported import export
+    from visir.encoders.models.vector_files import export
 
     export(path, _embeddings())
 

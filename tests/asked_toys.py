@@ -9,8 +9,7 @@ from tokenizers import Tokenizer as Tokens
 from tokenizers import models, normalizers, pre_tokenizers
 
 from visir.encoders import load
-from visir.encoders.models.tower_files import write_towers
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.library.updating import update

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.records import Collection, EncoderCard
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import FAMILIES, Family
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.records import EncoderCard, MultiVectorEmbeddings, TokenVectors
 
 COLOURS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}

@@ -13,7 +13,6 @@ from scipy.sparse.csgraph import connected_components
 import visir
 
 KNOWN_CIRCLES: set[frozenset[str]] = {
-    frozenset({"visir.encoders.models.compiled", "visir.encoders.models.text_network"}),
     frozenset(
         {
             "visir.library.categories",

@@ -20,7 +20,7 @@ from s3_server import s3_server
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import Store, encode, encode_detailed, load
-from visir.encoders.exported import export
+from visir.encoders.models.vector_files import export
 from visir.encoders.shards import Shard, encode_shard, join_shards
 from visir.errors import EmbeddingError, VisirError
 from visir.files import cache_directory

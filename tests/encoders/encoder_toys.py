@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.encoders.base import Encoder
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.records import Collection, EncoderCard
 
 

@@ -16,8 +16,8 @@ import visir
 from manifests import seal
 from refusals import refused
 from visir.encoders.checkpoints import read_description
-from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.adapters import AdapterSpec
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.errors import ConfigurationError, EncoderError
 from visir.storage.claims import Claims
 from visir.storage.disk import files_below
@@ -93,7 +93,7 @@ def test_loaded_merged_and_by_peft_the_vectors_are_the_same(
     whole = peft.PeftModel.from_pretrained(model, trained.path / "adapter").eval()
     tower = base.pretrained_tower("text")
     with torch.no_grad():
-        output = whole.get_text_features(**tower.collate(tower.prepare(TEXTS)))
+        output = whole.get_text_features(**tower.collate(tower.prepare_all(TEXTS)))
     features = getattr(output, "pooler_output", output)
     np.testing.assert_allclose(features.numpy(), expected[: len(TEXTS)], rtol=0, atol=1e-5)
 
@@ -120,11 +120,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_models_are_read(
 
 def test_gradients_are_those_of_peft(models: Path) -> None:
     encoder = visir.load(str(models / "clip"))
-    backbone = AdaptedBackbone(encoder, "image", AdapterSpec("lora", rank=3, modules=("q_proj", "fc1"))).train()
+    backbone = PretrainedBackbone.of(encoder, "image", AdapterSpec("lora", rank=3, modules=("q_proj", "fc1"))).train()
     model = transformers.CLIPModel.from_pretrained(models / "clip")
     config = peft.LoraConfig(r=3, target_modules=r"vision_model.*\.(q_proj|fc1)")
     theirs = peft.get_peft_model(model, config).train()
-    own = {name: weight for name, weight in backbone.root.named_parameters() if weight.requires_grad}
+    own = {name: weight for name, weight in backbone.base_module().named_parameters() if weight.requires_grad}
     other = {
         name.removeprefix("base_model.model."): weight
         for name, weight in theirs.named_parameters()
@@ -148,7 +148,7 @@ def test_gradients_are_those_of_peft(models: Path) -> None:
 def test_every_kind_is_merged_to_the_same_vectors(kind: str, models: Path) -> None:
     # SigLIP's image tower ends in torch's own attention, which peft adapts as a whole, with "lora" alone.
     encoder = visir.load(str(models / "siglip"))
-    backbone = AdaptedBackbone(encoder, "image", AdapterSpec(kind)).eval()
+    backbone = PretrainedBackbone.of(encoder, "image", AdapterSpec(kind)).eval()
     for name, weight in backbone.named_parameters():
         if weight.requires_grad:
             torch.nn.init.normal_(weight, std=0.3, generator=torch.Generator().manual_seed(len(name)))

@@ -94,7 +94,7 @@ def test_it_searches_and_is_not_tuned(saved: tuple[Path, Any]) -> None:
     vectors = visir.encode(model, "scenes:3?size=64")
     assert [len(vectors.row(i)) for i in range(3)] == [6, 6, 6]
     with refused(EncoderError, code="model-several-vectors-each"):
-        PretrainedBackbone(model, "image")
+        PretrainedBackbone.of(model, "image")
 
 
 def test_a_model_that_writes_is_refused_from_its_configuration(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from PIL import Image
 
 import visir
 from refusals import refused
-from visir.encoders.models.colours import COLOURS
+from visir.encoders.models.pixels import COLOURS
 from visir.errors import EncoderError
 
 PAINTS = {

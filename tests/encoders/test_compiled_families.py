@@ -24,8 +24,7 @@ from refusals import refused
 from visir.encoders import load
 from visir.encoders.models import sentence
 from visir.encoders.models.compiled import COMPILED
-from visir.encoders.models.tower_files import write_towers
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
@@ -253,9 +252,9 @@ def test_tuned_towers_and_heads_over_frozen_encoders(tmp_path: Path) -> None:
     tiny.save("clip", tmp_path / "clip")
     clip = load(tmp_path / "clip", device="cpu")
     sentences = load(tiny_sentence.save(tmp_path / "sentence"), device="cpu")
-    tuned = written(tmp_path / "tuned", PretrainedBackbone(clip, "image"), PretrainedBackbone(sentences, "text"))
+    tuned = written(tmp_path / "tuned", PretrainedBackbone.of(clip, "image"), PretrainedBackbone.of(sentences, "text"))
     heads = written(tmp_path / "heads", None, None, {"image": clip, "text": sentences})
-    half = written(tmp_path / "half", None, PretrainedBackbone(sentences, "text"), {"image": load("pixels")})
+    half = written(tmp_path / "half", None, PretrainedBackbone.of(sentences, "text"), {"image": load("pixels")})
     for folder, networks in ((tuned, 2), (heads, 4), (half, 5)):
         reference, encoder = both(folder)
         assert agree(encoder.encode_images(tiny.photos()), reference.encode_images(tiny.photos()))

@@ -17,7 +17,7 @@ from PIL import Image
 from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
-from visir.encoders.models import towers
+from visir.encoders.models import transformers_kinds
 from visir.errors import EncoderError
 
 # How each model's documentation calls its processor. Where it does not cut, the cut of its training is named.
@@ -108,10 +108,10 @@ def test_the_towers_are_tuned_where_pictures_have_one_size(saved: tuple[str, Pat
     ):
         if kind == "siglip2" and modality == "image":
             with refused(EncoderError, code="tower-whose-pictures-shape") as caught:
-                PretrainedBackbone(encoder, modality)
+                PretrainedBackbone.of(encoder, modality)
             assert "frozen" in caught.value.hint
             continue
-        tower = PretrainedBackbone(encoder, modality)
+        tower = PretrainedBackbone.of(encoder, modality)
         place = tmp_path / modality
         place.mkdir()
         tower.save(place)
@@ -129,9 +129,8 @@ def test_a_class_that_nobody_described(tmp_path: Path, monkeypatch: pytest.Monke
     """A new class with image and text features loads by itself, and its card says how it was read."""
     model = tiny.save("clip", tmp_path)
     expected = load(tmp_path, device="cpu")
-    left = {name: family for name, family in towers.FAMILIES.items() if name != "CLIPModel"}
-    for module in ("towers", "transformers_kinds"):
-        monkeypatch.setattr(f"visir.encoders.models.{module}.FAMILIES", left)
+    left = {name: family for name, family in transformers_kinds.DUAL_FAMILIES.items() if name != "CLIPModel"}
+    monkeypatch.setattr(transformers_kinds, "DUAL_FAMILIES", left)
     encoder = load(tmp_path, device="cpu")
     assert np.array_equal(encoder.encode_texts(["a dog"]), expected.encode_texts(["a dog"]))
     assert np.array_equal(encoder.encode_images(tiny.photos()[:2]), expected.encode_images(tiny.photos()[:2]))

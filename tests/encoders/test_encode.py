@@ -15,7 +15,7 @@ from refusals import refused
 from visir.collections import open_collection
 from visir.encoders import Store, encode, encode_detailed, load
 from visir.encoders.base import Encoder
-from visir.encoders.loader import load_images
+from visir.encoders.encoding import load_images
 from visir.errors import EncoderError, ImageError
 from visir.records import Collection
 

@@ -41,8 +41,8 @@ from visir.collections import open_collection, streams
 from visir.collections.streams import InputFiles
 from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, part_list
 from visir.encoders import parts as working
-from visir.encoders.leases import LeaseState, PartLease, SharedPlace, lease_states, open_place
 from visir.encoders.part_file import read_card, read_part
+from visir.encoders.part_list import LeaseState, PartLease, SharedPlace, lease_states, open_place
 from visir.encoders.parts import waiting_line
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import EncoderCard

@@ -157,7 +157,7 @@ def test_gradients_of_tuned_towers_stay_on_their_device(tmp_path: Path, kind: st
     else:
         tiny.save(kind, tmp_path)
         name = str(tmp_path)
-    backbone = PretrainedBackbone(load(name, device="cpu"), side).to("meta").train()
+    backbone = PretrainedBackbone.of(load(name, device="cpu"), side).to("meta").train()
     items: list[Any] = [Image.new("RGB", (70, 60))] * 2 if side == "image" else ["a dog", "two dogs run"]
     batch = backbone.collate([backbone.prepare(item) for item in items])
     with fake_cuda.Answers():

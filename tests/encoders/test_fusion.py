@@ -48,7 +48,7 @@ def rewritten(name: str, folder: Path, change: Any) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_equal_the_authors_code(names: dict[str, str], kind: str) -> None:
     encoder, reference = load(names[kind], device="cpu"), tiny.REFERENCE[kind]
-    assert [list(one) for one in encoder.pretrained_tower("text").prepare(tiny.CAPTIONS)] == reference["ids"]  # type: ignore[attr-defined]
+    assert [list(one) for one in encoder.pretrained_tower("text").prepare_all(tiny.CAPTIONS)] == reference["ids"]  # type: ignore[attr-defined]
     images, texts = encoder.encode_images(tiny.photos()), encoder.encode_texts(tiny.CAPTIONS)
     difference = max(
         np.abs(images - np.array(reference["image"])).max(), np.abs(texts - np.array(reference["text"])).max()
@@ -239,10 +239,10 @@ def test_an_ending_is_read_whole(names: dict[str, str], kind: str) -> None:
     ending = "3 1 4 1 5 9"
     texts = [*tiny.CAPTIONS, "", "dog " * 23, "dog " * 24, "dog - dog " * 20, "dogs, " * 20]
     pretrained_tower = encoder.pretrained_tower("text")
-    last = [int(one) for one in pretrained_tower.prepare([ending])[0][1:]]
+    last = [int(one) for one in pretrained_tower.prepare_all([ending])[0][1:]]
     for before, text in zip(texts, encoder.truncate(texts, ending), strict=True):
         assert before.startswith(text)
-        assert list(pretrained_tower.prepare([f"{text} {ending}"])[0][-6:]) == last
+        assert list(pretrained_tower.prepare_all([f"{text} {ending}"])[0][-6:]) == last
     # 23 words and six are 29, 24 are 30: read whole by X-VLM; ALBEF has [CLS] and 29 tokens.
     whole, cut = encoder.truncate(["dog " * 24, "dog " * 25], ending)
     assert (whole.count("dog"), cut.count("dog")) == {"xvlm": (24, 24), "albef": (23, 23)}[kind]
@@ -266,14 +266,14 @@ def test_a_half_is_built_again_from_its_own_files(
     again.network.eval()
     items = tiny.photos() if modality == "image" else tiny.CAPTIONS
     with torch.no_grad():
-        one, other = (each.network(each.collate(each.prepare(items))) for each in (pretrained_tower, again))
-    assert torch.equal(one, other) and again.values() == pretrained_tower.values()
+        one, other = (each.network(each.collate(each.prepare_all(items))) for each in (pretrained_tower, again))
+    assert torch.equal(one, other) and again.preprocessing() == pretrained_tower.preprocessing()
     assert not {id(one) for one in encoder.pretrained_tower("image").network.parameters()} & {
         id(one) for one in encoder.pretrained_tower("text").network.parameters()
     }
     pretrained_tower.network.train()
     pretrained_tower.checkpoint_gradients()
-    pretrained_tower.network(pretrained_tower.collate(pretrained_tower.prepare(items))).sum().backward()
+    pretrained_tower.network(pretrained_tower.collate(pretrained_tower.prepare_all(items))).sum().backward()
     assert all(one.grad is not None for one in pretrained_tower.network.parameters())
 
 
@@ -317,7 +317,7 @@ def test_images_are_squeezed_not_cut(names: dict[str, str]) -> None:
     """Resizing to 64 × 64 whatever the sides, then (value / 255 − mean) / deviation with CLIP's numbers."""
     pretrained_tower = load(names["xvlm"], device="cpu").pretrained_tower("image")  # type: ignore[attr-defined]
     photo = Image.new("RGB", (300, 20), (255, 0, 51))
-    pixels = pretrained_tower.collate(pretrained_tower.prepare([photo])).numpy()
+    pixels = pretrained_tower.collate(pretrained_tower.prepare_all([photo])).numpy()
     # (1 − 0.48145466) / 0.26862954; (0 − 0.4578275) / 0.26130258; (0.2 − 0.40821073) / 0.27577711
     assert pixels.shape == (1, 3, 64, 64)
     assert np.allclose(pixels[0, :, 0, 0], [1.93033625, -1.75209713, -0.75499641], atol=1e-6)

@@ -15,7 +15,7 @@ from PIL import Image
 from visir.collections import open_collection
 from visir.collections.images import to_rgb
 from visir.encoders import load
-from visir.encoders.models.grey_levels import GreyLevels, ramp
+from visir.encoders.models.image_processors import GreyLevels, ramp
 from visir.encoders.towers.base import own_backbone
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.training.build import build_model
@@ -34,7 +34,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def test_bytes_become_the_very_same_numbers_and_vectors(model: Any) -> None:
     tower = model.pretrained_tower("image")
     pictures = [to_rgb(picture) for picture in tiny.photos() if min(picture.size) > 30]
-    expected, levels = tower.prepare(pictures), tower.prepare_levels(pictures)
+    expected, levels = tower.prepare_all(pictures), tower.prepare_levels(pictures)
     assert {one.dtype for one in levels} == {np.dtype(np.uint8)} and levels[0].nbytes * 4 == expected[0].nbytes
     batch = tower.levels.on_device(torch.from_numpy(np.stack(levels)))
     assert batch.dtype == torch.float32 and np.array_equal(batch.numpy(), np.stack(expected))
@@ -44,7 +44,7 @@ def test_bytes_become_the_very_same_numbers_and_vectors(model: Any) -> None:
 
 
 def test_a_tuned_tower_takes_bytes_to_the_same_bits(model: Any) -> None:
-    backbone = PretrainedBackbone(model, "image").eval()
+    backbone = PretrainedBackbone.of(model, "image").eval()
     picture = to_rgb(tiny.photos()[0])
     plain = backbone.collate([backbone.prepare(picture), backbone.prepare_sized(picture)])
     backbone.as_bytes = True

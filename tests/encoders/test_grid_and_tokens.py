@@ -12,9 +12,9 @@ from test_onnx import graph, pictures
 
 from refusals import refused
 from visir.encoders import encode, load
-from visir.encoders.models.grid import Grid
-from visir.encoders.models.image_input import ImageInput
-from visir.encoders.models.views import ImageViews
+from visir.encoders.models.image_processors import ImageInput
+from visir.encoders.models.joined import ImageViews
+from visir.encoders.models.onnx_image import Grid
 from visir.errors import EncoderError
 from visir.records import TokenVectors
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from visir.encoders.towers.base import to_device
-from visir.encoders.towers.gru import SPECIAL, UNKNOWN, GRUBackbone, WordVocabulary, tokenise
-from visir.encoders.towers.packed_gru import Packing, _Recurrence
+from visir.encoders.towers.gru import SPECIAL, UNKNOWN, GRUBackbone, Packing, WordVocabulary, _Recurrence, tokenise
 
 SHAPES: list[dict[str, Any]] = [
     {"bidirectional": True},

@@ -167,7 +167,7 @@ def test_a_model_whose_code_comes_with_it(hub: Hub, clip: Path, tmp_path: Path) 
     assert np.array_equal(encoder.encode_images(tiny.photos()), expected.encode_images(tiny.photos()))
     assert encoder.card.code is None and encoder.card.weights != expected.card.weights  # the code is in the hash
     with refused(EncoderError, code="model-whose-code-comes"):
-        PretrainedBackbone(encoder, "text")
+        PretrainedBackbone.of(encoder, "text")
 
 
 def test_code_that_comes_with_a_model() -> None:

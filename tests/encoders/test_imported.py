@@ -14,7 +14,7 @@ import pytest
 
 from refusals import refused
 from visir.encoders import encode, encode_detailed, load
-from visir.encoders.exported import export
+from visir.encoders.models.vector_files import export
 from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, Embeddings, EncoderCard
 

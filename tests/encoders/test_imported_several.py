@@ -14,7 +14,7 @@ from encoder_toys import photos
 import visir
 from patch_toys import Patches
 from visir.encoders import encode, load
-from visir.encoders.exported import export
+from visir.encoders.models.vector_files import export
 from visir.errors import EmbeddingError, VisirError
 from visir.records import Collection, MultiVectorEmbeddings
 

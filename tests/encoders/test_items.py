@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from refusals import refused
 from visir.collections import open_collection
 from visir.encoders import Encoder, Store, encode_detailed, encode_items, load
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.encoders.shards import Shard, encode_shard, join_shards
 from visir.errors import CollectionError, EncoderError
 from visir.records import EncoderCard, Items

@@ -11,9 +11,8 @@ from PIL import Image
 from refusals import refused
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.encoders.models.joined import JoinedTexts
+from visir.encoders.models.joined import ImageViews, JoinedTexts
 from visir.encoders.models.small import BagOfWords
-from visir.encoders.models.views import ImageViews
 from visir.errors import EncoderError
 from visir.records import EncoderCard
 

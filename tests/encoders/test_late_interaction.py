@@ -20,7 +20,7 @@ from PIL import Image
 import visir
 from refusals import refused
 from visir.collections.images import to_rgb
-from visir.encoders.models.token_pieces import token_pieces
+from visir.encoders.models.late_interaction import token_pieces
 from visir.errors import EncoderError, ImageError
 from visir.records import EncoderCard, Items, MultiVectorEmbeddings, TokenVectors, strings
 from visir.retrieval.exact import search

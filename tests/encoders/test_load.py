@@ -23,7 +23,7 @@ from visir.storage import Manifest
         ("bow", "bag-of-words"),
         ("bow:512", "bag-of-words"),
         ("mobilenet_v2", "mobilenet"),
-        ("mobilenet_v2_int8:models", "mobilenet"),
+        ("mobilenet_v2:models", "mobilenet"),
         ("onnx:a/b.onnx#x:0", "onnx"),
         ("npz:vectors.npz", "imported"),
         ("openclip:RN50/openai", "openclip"),

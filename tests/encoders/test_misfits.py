@@ -159,7 +159,7 @@ def test_what_a_library_raises_over_a_batch_names_the_model(
     def fails(*_: Any) -> Any:
         raise RuntimeError("index out of range in self\nand more")
 
-    monkeypatch.setattr(encoder.pretrained_tower("text"), "prepare", fails)
+    monkeypatch.setattr(encoder.pretrained_tower("text"), "prepare_all", fails)
     with refused(EncoderError, saved["clip"], "texts", "RuntimeError", "index out", code="library-failed") as caught:
         encoder.encode_texts(["a dog"])
     assert caught.value.hint and isinstance(caught.value.__cause__, RuntimeError)

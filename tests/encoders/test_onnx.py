@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from mobilenet_npz import MobileNetNpz, _same
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
@@ -18,7 +19,7 @@ from refusals import refused
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.models.image_processors import ImageInput
 from visir.errors import EncoderError
 
 RNG = np.random.default_rng(0)
@@ -206,10 +207,9 @@ def test_mobilenet_equals_the_runtime_used_by_hand(data_dir: Path) -> None:
 def test_both_mobilenets_see_the_same_in_real_photos(data_dir: Path) -> None:
     """Two quantisations of one training (63.3 and 64.7 % on ImageNet): alike, not interchangeable."""
     images = real_photos(data_dir, 20)
-    first, second = (
-        load(f"{name}:{data_dir / 'mobilenet_v2'}", device="cpu").encode_images(images)
-        for name in ("mobilenet_v2", "mobilenet_v2_int8")
-    )
+    folder = data_dir / "mobilenet_v2"
+    encoders = load(f"mobilenet_v2:{folder}", device="cpu"), MobileNetNpz(folder)
+    first, second = (encoder.encode_images(images) for encoder in encoders)
     unit = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (first, second)]
     cosines = unit[0] @ unit[1].T
     own = np.diag(cosines)
@@ -223,11 +223,8 @@ def test_int8_weights_are_read_as_documented(data_dir: Path) -> None:
     """The classifier on top recognises what the ONNX model recognises; a shift of half a pixel would cost agreement."""
     import onnxruntime
 
-    from visir.encoders.models.mobilenet_npz import MobileNetNpz
-
     folder = data_dir / "mobilenet_v2"
-    encoder = load(f"mobilenet_v2_int8:{folder}", device="cpu")
-    assert isinstance(encoder, MobileNetNpz)
+    encoder = MobileNetNpz(folder)
     images = [encoder.preprocess(one) for one in real_photos(data_dir, 20)]
     with torch.inference_mode():
         ours = encoder.network.classify(torch.from_numpy(encoder.input.batch(images)))[:, 1:].argmax(dim=1).numpy()
@@ -242,8 +239,6 @@ def test_int8_weights_are_read_as_documented(data_dir: Path) -> None:
 )
 def test_same_padding_as_tensorflow_defines_it(size: int, stride: int, padding: tuple[int, int]) -> None:
     # out = ceil(n/s); total = (out-1)·s + 3 - n. 224, 2: (112-1)·2+3-224 = 1 → (0, 1). 7, 2: (4-1)·2+3-7 = 2 → (1, 1).
-    from visir.encoders.models.mobilenet_npz import _same
-
     assert _same(size, 3, stride) == padding
 
 

@@ -22,7 +22,7 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import load_cross_encoder, pairs
 from visir.encoders.cross_encoder import Tokens
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.encoders.pairs import keys_of, match_pairs, pair_store
 from visir.errors import EmbeddingError, ImageError
 from visir.records import EncoderCard

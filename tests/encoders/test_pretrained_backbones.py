@@ -29,8 +29,7 @@ from visir.collections.images import ImageReader, to_rgb
 from visir.collections.scenes.generate import scenes
 from visir.encoders.base import Encoder
 from visir.encoders.loading import load
-from visir.encoders.models.tower_files import write_towers
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_temperature
 from visir.errors import EncoderError
@@ -127,7 +126,7 @@ def test_the_vectors_of_the_encoder_with_gradients_for_every_weight(
 ) -> None:
     encoder = encoder_of(names, kind)
     expected = embed(encoder, side)
-    backbone = PretrainedBackbone(encoder, side)
+    backbone = PretrainedBackbone.of(encoder, side)
     assert backbone.modality == side and backbone.outputs == encoder.dimension == expected.shape[1]
     backbone.eval()
     assert np.abs(backbone(batch(backbone)).detach().numpy() - expected).max() <= 1e-6 * max(
@@ -150,17 +149,19 @@ def test_the_vectors_of_the_encoder_with_gradients_for_every_weight(
 
 def test_a_half_holds_nothing_of_the_other(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip")
-    sizes = [sum(one.numel() for one in PretrainedBackbone(encoder, side).parameters()) for side in ("image", "text")]
+    sizes = [
+        sum(one.numel() for one in PretrainedBackbone.of(encoder, side).parameters()) for side in ("image", "text")
+    ]
     whole = transformers.CLIPModel.from_pretrained(names["clip"])
     assert sum(sizes) == whole.num_parameters() - 1  # the temperature belongs to neither
-    keys = PretrainedBackbone(encoder, "image").state_dict()
+    keys = PretrainedBackbone.of(encoder, "image").state_dict()
     assert {key.split(".")[2] for key in keys} == {"vision_model", "visual_projection"}
 
 
 def test_training_the_backbone_leaves_the_encoder_alone_and_copies_are_independent(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip")
     before = embed(encoder, "text")
-    backbone = PretrainedBackbone(encoder, "text")
+    backbone = PretrainedBackbone.of(encoder, "text")
     other = copy.deepcopy(backbone)  # as averaging weights does
     with torch.no_grad():
         for weight in backbone.parameters():
@@ -173,7 +174,7 @@ def test_training_the_backbone_leaves_the_encoder_alone_and_copies_are_independe
 
 def test_half_precision_becomes_float32(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip", dtype="bfloat16")
-    backbone = PretrainedBackbone(encoder, "image")
+    backbone = PretrainedBackbone.of(encoder, "image")
     assert {weight.dtype for weight in backbone.parameters()} == {torch.float32}
     assert backbone(batch(backbone)).dtype == torch.float32
     assert encoder.embed_images([backbone.prepare(items("image")[0])]).dtype == np.float32  # still computes in bfloat16
@@ -184,7 +185,7 @@ def test_half_precision_becomes_float32(names: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("kind", ["clip", "altclip", "align", "siglip"])
 def test_collating_pads_as_the_tokenizer_does(names: dict[str, str], kind: str) -> None:
-    backbone = PretrainedBackbone(encoder_of(names, kind), "text")
+    backbone = PretrainedBackbone.of(encoder_of(names, kind), "text")
     tokenizer = transformers.AutoTokenizer.from_pretrained(names[kind])
     longest = kind in ("clip", "altclip")
     limit = {"clip": 77, "altclip": 128, "align": 64, "siglip": 64}[kind]
@@ -214,7 +215,7 @@ def test_own_temperatures(names: dict[str, str]) -> None:
 
 
 def test_running_statistics_stay(names: dict[str, str]) -> None:
-    backbone = PretrainedBackbone(encoder_of(names, "tiny-RN50-quickgelu"), "image").train()
+    backbone = PretrainedBackbone.of(encoder_of(names, "tiny-RN50-quickgelu"), "image").train()
     before = {name: value.clone() for name, value in backbone.named_buffers() if "running" in name}
     alone = backbone(batch(backbone)[:1])
     assert torch.allclose(backbone(batch(backbone))[:1], alone, atol=1e-5)  # whoever else is in the batch
@@ -237,10 +238,10 @@ def test_checkpointing_gives_the_same_gradients(
         calls.append(args)
         return plain(*args, **options)
 
-    monkeypatch.setattr("visir.encoders.models.pretrained_towers.checkpoint", counted)
+    monkeypatch.setattr("visir.encoders.towers.pretrained_backbone.checkpoint", counted)
     monkeypatch.setattr("open_clip.transformer.checkpoint", counted)
     for checkpointing in (False, True):
-        backbone = PretrainedBackbone(encoder, side, checkpointing=checkpointing).train()
+        backbone = PretrainedBackbone.of(encoder, side, checkpointing=checkpointing).train()
         without_dropout(backbone)
         loss = backbone(batch(backbone)).square().sum()
         loss.backward()
@@ -253,23 +254,23 @@ def test_checkpointing_gives_the_same_gradients(
 
 def test_what_cannot_be_checkpointed_says_so(names: dict[str, str]) -> None:
     with refused(EncoderError, "ModifiedResNet of open_clip", code="no-switch-computing-activations") as caught:
-        PretrainedBackbone(encoder_of(names, "tiny-RN50-quickgelu"), "image", checkpointing=True)
+        PretrainedBackbone.of(encoder_of(names, "tiny-RN50-quickgelu"), "image", checkpointing=True)
     assert "optimiser.chunk" in caught.value.hint
 
 
 def test_what_cannot_be_tuned_says_so(names: dict[str, str], tmp_path: Path) -> None:
     for name, family, side in (("pixels", "pixels", "image"), ("bow", "bag-of-words", "text")):
         with refused(EncoderError, family, code="cannot-tuned-take-no") as caught:
-            PretrainedBackbone(load(name), side)  # type: ignore[arg-type]
+            PretrainedBackbone.of(load(name), side)  # type: ignore[arg-type]
         assert 'tower = "frozen"' in caught.value.hint and "transformers, openclip, sentence" in caught.value.hint
         with refused(EncoderError, code="cannot-tuned-take-no"):
             own_temperature(load(name))
     with refused(EncoderError, "images", code="encodes-no"):
-        PretrainedBackbone(encoder_of(names, "sentence"), "image")
+        PretrainedBackbone.of(encoder_of(names, "sentence"), "image")
     words = modules.StaticEmbedding(transformers.AutoTokenizer.from_pretrained(names["clip"]), embedding_dim=8)
     SentenceTransformer(modules=[words], device="cpu").save(str(tmp_path / "words"))
     with refused(EncoderError, "StaticEmbedding", code="sentence-encoder-begins-cannot"):
-        PretrainedBackbone(load(f"st:{tmp_path / 'words'}", device="cpu"), "text")
+        PretrainedBackbone.of(load(f"st:{tmp_path / 'words'}", device="cpu"), "text")
 
 
 RELOAD = """
@@ -314,7 +315,7 @@ def test_a_checkpoint_needs_neither_hub_nor_network_nor_the_first_folder(names: 
     """All families, trained a little, in another process, after the folders they were loaded from are gone."""
     first, out = Path(names["clip"]).parent, tmp_path / "out"
     backbones = {
-        f"{kind}-{side}": PretrainedBackbone(encoder_of(names, kind), side) for kind, side in PRETRAINED_TOWERS
+        f"{kind}-{side}": PretrainedBackbone.of(encoder_of(names, kind), side) for kind, side in PRETRAINED_TOWERS
     }
     hidden = first.rename(first.with_name("hidden"))
     try:
@@ -346,8 +347,8 @@ def test_a_checkpoint_needs_neither_hub_nor_network_nor_the_first_folder(names: 
 def test_a_checkpoint_of_two_tuned_towers_is_an_encoder(names: dict[str, str], tmp_path: Path) -> None:
     """CLIP's image tower beside a sentence encoder under a linear head: loaded by the folder's name alone."""
     backbones = {
-        "image": PretrainedBackbone(encoder_of(names, "clip"), "image"),
-        "text": PretrainedBackbone(encoder_of(names, "sentence"), "text"),
+        "image": PretrainedBackbone.of(encoder_of(names, "clip"), "image"),
+        "text": PretrainedBackbone.of(encoder_of(names, "sentence"), "text"),
     }
     heads = [Head(HeadSpec(inputs=24, outputs=24, identity=True)), Head(HeadSpec(inputs=20, outputs=24))]
     towers = {side: Tower(backbone, head) for (side, backbone), head in zip(backbones.items(), heads, strict=True)}
@@ -365,7 +366,7 @@ def test_a_checkpoint_of_two_tuned_towers_is_an_encoder(names: dict[str, str], t
 
 
 def test_another_vocabulary_is_refused(names: dict[str, str], tmp_path: Path) -> None:
-    backbone = PretrainedBackbone(encoder_of(names, "clip"), "text")
+    backbone = PretrainedBackbone.of(encoder_of(names, "clip"), "text")
     backbone.save(tmp_path)
     merges = (tmp_path / "merges.txt").read_text().splitlines()
     (tmp_path / "merges.txt").write_text("\n".join([merges[0], *merges[2:], merges[1]]) + "\n")
@@ -383,7 +384,7 @@ def test_fine_tuning_lowers_the_loss_on_scenes(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip")
     collection = scenes(40, seed=0, size=64)
     reader, captions = ImageReader(collection), collection.captions["text"].to_pylist()[::5]  # the first of each image
-    backbones = {side: PretrainedBackbone(encoder, side).train() for side in ("image", "text")}
+    backbones = {side: PretrainedBackbone.of(encoder, side).train() for side in ("image", "text")}
     images = backbones["image"].collate([backbones["image"].prepare(reader.open(row)) for row in range(40)])
     texts = backbones["text"].collate([backbones["text"].prepare(text) for text in captions])
     temperature = own_temperature(encoder)

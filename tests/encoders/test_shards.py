@@ -17,7 +17,7 @@ from PIL import Image
 
 from refusals import refused
 from visir.encoders import Encoder, Store, encode, encode_detailed
-from visir.encoders.compute import alignment
+from visir.encoders.encoding import alignment
 from visir.encoders.shards import Shard, encode_shard, join_shards
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ImageError
 from visir.records import Collection, Embeddings, EncoderCard, Modality

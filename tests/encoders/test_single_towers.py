@@ -114,7 +114,7 @@ def test_a_vision_tower_is_tuned(towers: dict[str, tuple[Path, Any]], tmp_path: 
     from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 
     for kind in ("dinov2", "vit", "clip projected"):
-        tower = PretrainedBackbone(load(towers[kind][0], device="cpu"), "image")
+        tower = PretrainedBackbone.of(load(towers[kind][0], device="cpu"), "image")
         place = tmp_path / kind
         place.mkdir()
         tower.save(place)

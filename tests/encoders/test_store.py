@@ -24,7 +24,8 @@ from PIL import Image
 
 from refusals import refused
 from visir.collections.images import ImageReader
-from visir.encoders import Store, content, encode, encode_detailed
+from visir.encoders import Store, encode, encode_detailed
+from visir.encoders import store as content
 from visir.encoders.store import HEADER_BYTES, VECTORS, Journal
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, EncoderCard

@@ -23,15 +23,12 @@ from sentence_transformers.sentence_transformer import modules
 
 from visir.encoders import Encoder, load
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.models.openclip_towers import openclip_inputs
+from visir.encoders.models.openclip import openclip_inputs
 from visir.encoders.models.small import BagOfWords
-from visir.encoders.models.text_inputs import TextInputs, described, read_inputs
+from visir.encoders.models.text_inputs import TextInputs, TokenRules, described, inputs_of_tokenizer, read_inputs
 from visir.encoders.models.text_network import TEXT_NETWORKS, keep_text_network, key_of, text_network
 from visir.encoders.models.text_side import text_side_of
-from visir.encoders.models.text_tokens import TokenRules
-from visir.encoders.models.tokens import inputs_of_tokenizer
-from visir.encoders.models.tower_files import write_towers
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
@@ -228,7 +225,7 @@ def test_tuned_towers(base: str, tmp_path: Path) -> None:
         tiny_sentence.save(tmp_path / "base")
     else:
         name = f"openclip:tiny-ViT/{tiny_openclip.save_zoo(tmp_path) / 'tiny-ViT.safetensors'}"
-    backbone = PretrainedBackbone(load(name, device="cpu"), "text")
+    backbone = PretrainedBackbone.of(load(name, device="cpu"), "text")
     tower = Tower(backbone, Head(HeadSpec(backbone.outputs, 6, hidden=(9,))))
     encoder = _towers(None, tower, tmp_path / "tuned")
     assert _same_vectors(encoder)

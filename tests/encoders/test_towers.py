@@ -16,8 +16,7 @@ from refusals import refused
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
 from visir.encoders.models.small import BagOfWords
-from visir.encoders.models.tower_files import load_checkpoint, write_towers
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.towers import TowersEncoder, load_checkpoint, write_towers
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.resnet import ResNetBackbone, SmallCNNBackbone

@@ -13,8 +13,7 @@ from PIL import Image
 
 from refusals import refused
 from visir.encoders.loading import load
-from visir.encoders.models.tower_files import write_towers
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.towers.base import Backbone, Head, HeadSpec, Tower, own_backbone
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_temperature
@@ -50,7 +49,7 @@ def tuned(encoder: Any, *, outputs: int | None = None) -> TowersEncoder:
     towers = {}
     sides: tuple[Modality, ...] = ("image", "text")
     for side in sides:
-        backbone = PretrainedBackbone(encoder, side)
+        backbone = PretrainedBackbone.of(encoder, side)
         identity = outputs is None
         towers[side] = Tower(backbone, Head(HeadSpec(backbone.outputs, outputs or backbone.outputs, identity=identity)))
     return TowersEncoder(towers, {}, device="cpu")  # type: ignore[arg-type]
@@ -111,12 +110,12 @@ def test_a_copy_has_weights_of_its_own_and_the_encoder_keeps_its(tmp_path: Path)
 
 def test_a_cropped_picture_is_taken_as_it_is() -> None:
     encoder = encoder_of(ResNetBackbone(depth=18, weights="random", size=32))
-    backbone, own = PretrainedBackbone(encoder, "image"), own_backbone(encoder.towers["image"].backbone)
+    backbone, own = PretrainedBackbone.of(encoder, "image"), own_backbone(encoder.towers["image"].backbone)
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
     assert np.array_equal(backbone.prepare_sized(picture), np.asarray(picture).transpose(2, 0, 1))
     assert np.array_equal(backbone.prepare(picture), own.prepare(picture))
     assert not np.array_equal(backbone.prepare(picture), backbone.prepare_sized(picture))  # scaled to 37, then cut
-    assert PretrainedBackbone(tuned(encoder), "image").prepare_sized(picture).dtype == np.uint8
+    assert PretrainedBackbone.of(tuned(encoder), "image").prepare_sized(picture).dtype == np.uint8
 
 
 def test_the_temperature_is_the_one_of_the_chosen_epoch(tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ def test_the_temperature_is_the_one_of_the_chosen_epoch(tmp_path: Path) -> None:
 
 
 def test_random_numbers_are_left_alone(tmp_path: Path) -> None:
-    backbone = PretrainedBackbone(encoder_of(SmallCNNBackbone(width=8)), "text")
+    backbone = PretrainedBackbone.of(encoder_of(SmallCNNBackbone(width=8)), "text")
     (tmp_path / "backbone").mkdir()
     backbone.save(tmp_path / "backbone")
     torch.manual_seed(1)
@@ -138,12 +137,12 @@ def test_random_numbers_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_head_over_a_frozen_encoder_has_nothing_to_tune() -> None:
     encoder = encoder_of(None)
-    assert PretrainedBackbone(encoder, "text").outputs == 6  # the other side has
+    assert PretrainedBackbone.of(encoder, "text").outputs == 6  # the other side has
     with refused(EncoderError, "image", "pixels", code="side-head-over-frozen") as caught:
-        PretrainedBackbone(encoder, "image")
+        PretrainedBackbone.of(encoder, "image")
     assert 'tower = "frozen" trains another head over pixels' in caught.value.hint
 
 
 def test_activations_that_cannot_be_computed_again() -> None:
     with refused(EncoderError, "tower of kind", "gru", code="no-switch-computing-activations"):
-        PretrainedBackbone(encoder_of(SmallCNNBackbone(width=8)), "text", checkpointing=True)
+        PretrainedBackbone.of(encoder_of(SmallCNNBackbone(width=8)), "text", checkpointing=True)

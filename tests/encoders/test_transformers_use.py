@@ -22,7 +22,7 @@ from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
 from visir.encoders.models.hub import find_model
-from visir.encoders.models.tokens import Tokens
+from visir.encoders.models.text_inputs import Tokens
 from visir.errors import EncoderError, ImageError, VisirError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

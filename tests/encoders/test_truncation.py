@@ -25,12 +25,11 @@ from refusals import refused
 from visir.encoders.base import Encoder
 from visir.encoders.loading import load
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.models.openclip_towers import OpenClipTextTower
-from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.openclip import OpenClipTextTower
+from visir.encoders.models.towers import PretrainedTowersEncoder, TowersEncoder
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
-from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, PretrainedTower
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.evaluation.sources import read_texts
@@ -158,12 +157,12 @@ def _save_openclip_bert(folder: Path, **settings: Any) -> str:
     return f"openclip:local-dir:{folder}"
 
 
-def ids(pretrained_tower: PretrainedTower, text: str) -> list[int]:
+def ids(pretrained_tower: PretrainedBackbone, text: str) -> list[int]:
     """Token ids of a text, without the padding (0) that open_clip puts behind them."""
-    return [int(one) for one in np.trim_zeros(pretrained_tower.prepare([text])[0], "b")]
+    return [int(one) for one in np.trim_zeros(pretrained_tower.prepare_all([text])[0], "b")]
 
 
-def tail(pretrained_tower: PretrainedTower, ending: str) -> list[int]:
+def tail(pretrained_tower: PretrainedBackbone, ending: str) -> list[int]:
     """The ending's tokens and what closes a text: all that "dog" with the ending has more than "dog", and its last."""
     without, full = ids(pretrained_tower, "dog"), ids(pretrained_tower, f"dog {ending}")
     closing = 1 if without[-1] == full[-1] else 0  # a stripped end token looks like padding
@@ -214,7 +213,9 @@ def test_the_ending_of_a_long_caption_is_read(names: dict[str, str], kind: str) 
     # The same caption twice is the same caption, and what was cut is not cut again.
     assert encoder.truncate([cut, LONG], SECOND) == [cut, cut]
     assert (
-        pretrained_tower.truncate([LONG], FIRST) == PretrainedBackbone(encoder, "text").truncate([LONG], FIRST) == [cut]
+        pretrained_tower.truncate([LONG], FIRST)
+        == PretrainedBackbone.of(encoder, "text").truncate([LONG], FIRST)
+        == [cut]
     )
 
 
@@ -301,7 +302,7 @@ def towers(text: Tower, base_encoder: Encoder | None = None) -> TowersEncoder:
 def test_towers_ask_their_text_side(names: dict[str, str]) -> None:
     clip, sentence = (load(names[kind], device="cpu") for kind in ("clip", "sentence"))
     expected = {one.card.family: one.truncate([LONG], FIRST) for one in (clip, sentence)}
-    tuned = towers(Tower(PretrainedBackbone(clip, "text"), Head(HeadSpec(24, 6))))
+    tuned = towers(Tower(PretrainedBackbone.of(clip, "text"), Head(HeadSpec(24, 6))))
     assert tuned.truncate([LONG], FIRST) == expected["transformers-clip"]
     assert tuned.pretrained_tower("text").truncate([LONG], FIRST) == expected["transformers-clip"]
     frozen = towers(Tower(None, Head(HeadSpec(32, 6))), sentence)

@@ -14,7 +14,7 @@ from composed_toys import COLOURS, Colours, mixing, paint, places
 import visir
 from refusals import refused
 from visir.encoders import compose, encode_items
-from visir.encoders.composed.rule import CompositionRule
+from visir.encoders.composed import CompositionRule
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.evaluation import choose_weight
 from visir.records import Embeddings, Items, Qrels, Task, TaskFile, Ties

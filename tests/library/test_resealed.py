@@ -18,8 +18,7 @@ from library_toys import SCENES, head_over, vectors_of_scenes
 from visir.collections import open_collection
 from visir.encoders import load
 from visir.encoders.encoding import encode_detailed
-from visir.encoders.models.tower_files import write_towers
-from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.store import VECTORS, Entry, Store
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.errors import VisirError

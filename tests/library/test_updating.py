@@ -19,7 +19,8 @@ from refusals import refused
 from visir.collections import open_collection
 from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
-from visir.encoders import content, load
+from visir.encoders import load
+from visir.encoders import store as content
 from visir.errors import VisirError
 from visir.library import Library, LibraryError, UpdateReport, update
 from visir.library.layout import LibraryCard, is_library

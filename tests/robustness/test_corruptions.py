@@ -17,9 +17,9 @@ from PIL import Image
 from refusals import refused
 from visir.collections import open_collection
 from visir.collections.portable import load, save
-from visir.encoders.content import content_fingerprint
-from visir.encoders.loader import load_images
+from visir.encoders.encoding import load_images
 from visir.encoders.loading import load as load_encoder
+from visir.encoders.store import content_fingerprint
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt, pictures, write_pictures

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from refusals import refused
-from visir.encoders.models.image_input import NORMALISATIONS, ImageInput
+from visir.encoders.models.image_processors import NORMALISATIONS, ImageInput
 from visir.encoders.models.pixels import PixelStatistics
 from visir.encoders.models.small import BagOfWords
 from visir.encoders.towers.resnet import SmallCNNBackbone

@@ -16,7 +16,7 @@ from manifests import content_of, rewrite, seal
 from refusals import refused
 from visir.collections import open_collection
 from visir.encoders import encode, load
-from visir.encoders.exported import export
+from visir.encoders.models.vector_files import export
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, Embeddings, EncoderCard
 from visir.sparse import SparseEncoder, encode_sparse, load_sparse, matched_words, save_sparse, sparsify

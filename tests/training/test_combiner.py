@@ -11,7 +11,7 @@ import torch
 
 import visir
 from visir.encoders import encode_items
-from visir.encoders.composed.combiner import Combiner, CombinerEncoder, CombinerSpec
+from visir.encoders.combiner import Combiner, CombinerEncoder, CombinerSpec
 from visir.encoders.towers.base import HeadSpec
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.training.inputs.base import EpochRandom, VectorSource

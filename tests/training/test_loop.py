@@ -302,7 +302,7 @@ def test_batch_norm_that_keeps_its_running_statistics_may_be_cut_into_chunks() -
     settings, alone = recipe(optimiser={"chunk": 20}), Processes(0, 1, torch.device("cpu"))
     with refused(ConfigurationError, code="towers-batch-norm-statistics"):
         BatchStatistics(nn.ModuleDict(dict(sides)), settings, alone, 240)
-    half = PretrainedBackbone(TowersEncoder(sides, {}, device="cpu"), "image")
+    half = PretrainedBackbone.of(TowersEncoder(sides, {}, device="cpu"), "image")
     further = Tower(half, Head(HeadSpec(6, 6, identity=True)))
     BatchStatistics(nn.ModuleDict({"image": further, "text": text}), settings, alone, 240)
 

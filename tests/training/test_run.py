@@ -205,7 +205,7 @@ def test_a_full_disk_at_the_very_end_loses_nothing(tmp_path: Path, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("visir.encoders.models.tower_files.write_files", full)
+        patch.setattr("visir.encoders.models.towers.write_files", full)
         with refused(VisirError, "No space left", code="training-done-checkpoint-could") as caught:
             train(small(), out=tmp_path / "out")
     assert "the same command with --resume then writes it" in str(caught.value)

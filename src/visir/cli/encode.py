@@ -28,7 +28,7 @@ from visir.progress import pace
 
 if TYPE_CHECKING:
     from visir.encoders import Encoder, Encoding
-    from visir.encoders.compute import ForwardOptions
+    from visir.encoders.encoding import ForwardOptions
     from visir.encoders.parts_folder import PartsStatus
     from visir.encoders.shards import Shard, ShardEncoding
     from visir.records import Embeddings, EncoderCard, Items, Modality, MultiVectorEmbeddings, Role
@@ -339,15 +339,15 @@ def encode(
     """
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
-    from visir.encoders.exported import check_new_place, export
     from visir.encoders.forms import as_exportable
+    from visir.encoders.models.vector_files import check_new_place, export
     from visir.encoders.shards import Shard
     from visir.errors import VisirError
 
     if parts is None and (key_ids or status or give_up):
         raise VisirError("--key-ids, --status and --give-up are about parts.", hint="name their folder: --parts PLACE")
     if parts is not None:
-        from visir.encoders.compute import ForwardOptions
+        from visir.encoders.encoding import ForwardOptions
         from visir.encoders.parts_folder import Parts
 
         _check_parts(split, modality, images, out, shard, shards, merge, role)
@@ -389,7 +389,7 @@ def encode(
                    f"{f', split {split}' if split else ''}")  # fmt: skip
         remark_on_tars(opened.source)
     if part is not None:
-        from visir.encoders.compute import ForwardOptions
+        from visir.encoders.encoding import ForwardOptions
 
         options = ForwardOptions(batch_size, workers, skip_broken)
         for side, side_role in work:

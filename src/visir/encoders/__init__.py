@@ -14,11 +14,10 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.encoders.composed.compose import compose
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family, KnownModel, ModelList, recommended
-    from visir.encoders.loading import load, load_cross_encoder
+    from visir.encoders.loading import compose, load, load_cross_encoder
     from visir.encoders.parts import encode_parts
     from visir.encoders.parts_folder import Parts
     from visir.encoders.store import Store
@@ -27,7 +26,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Encoder": "visir.encoders.base",
-        "compose": "visir.encoders.composed.compose",
+        "compose": "visir.encoders.loading",
         "load": "visir.encoders.loading",
         "load_cross_encoder": "visir.encoders.loading",
         "CrossEncoder": "visir.encoders.cross_encoder",

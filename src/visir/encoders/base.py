@@ -6,20 +6,20 @@ import dis
 import hashlib
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.families import where_to_begin
-from visir.encoders.forms import as_dense, joined
-from visir.encoders.inputs import Pixels, valid_pictures
-from visir.encoders.intake import EMBEDDING, Embedded, checked, faults_named
-from visir.encoders.item_parts import ReadsWhole, how_to_compose
+from visir.encoders.forms import ItemPart, as_dense, how_to_compose, joined, joined_vectors
+from visir.encoders.intake import EMBEDDING, Embedded, Pixels, checked, faults_named, valid_pictures
 from visir.errors import EmbeddingError, EncoderError, nearest
 from visir.records import (
     Embeddings,
@@ -164,11 +164,8 @@ def _globals(code: CodeType) -> set[str]:
     return names.union(*(_globals(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
 
 
-# How long the vectors of an encoder are: what it states, or what its first vectors show.
-
-
-class KnownDimension:
-    """The part of an encoder that knows the length of its vectors."""
+class _OfPipeline:
+    """What the pipeline asks of an encoder: how long its vectors are, and of which parts it makes those of items."""
 
     dimension: int
 
@@ -216,8 +213,38 @@ class KnownDimension:
             hint="let both functions end in vectors of one space, or wrap them as two encoders",
         )
 
+    # Of a side of which some items are texts, some images and some both, each kind goes through the encoder by itself.
+    # So the vector of an item does not depend on what the other items hold. An encoder that reads texts and images
+    # apart overrides these three.
 
-class Encoder(KnownDimension, ReadsWhole, ABC):
+    def encoder_of(self, part: Modality) -> Any:
+        """The encoder of one of the `parts` of items."""
+        return self
+
+    def parts(self, items: Items) -> Mapping[Modality, ItemPart] | None:
+        """The parts of items of which this encoder makes their vectors (`join_parts`): each goes to its
+        `encoder_of`."""
+        # These are the items of each kind; of an encoder that reads a text and an image apart, the texts and the
+        # images. None where items are encoded as they are: all of them hold the same.
+        if not items.is_mixed:
+            return None
+        parts: dict[Modality, ItemPart] = {}
+        for kind, rows in items.kinds.items():
+            own = np.zeros(len(items), bool)
+            own[rows] = True
+            parts[kind] = ItemPart(
+                items.of_kind(kind), pc.if_else(pa.array(own), items.ids, pa.scalar(None, pa.string()))
+            )
+        return parts
+
+    def join_parts(
+        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
+    ) -> Vectors:
+        """The vectors of items from those of their parts."""
+        return replace(joined_vectors(items.ids, list(vectors.values())), modality=items.modality)
+
+
+class Encoder(_OfPipeline, ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
     `visir.load(name)` gives one, `Encoder.wrap` makes one of two functions. A subclass of your own needs `embed_images`
@@ -269,6 +296,7 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
     """Whether PyTorch computes it on the CPU, in float32, where OpenVINO may be faster (`--device openvino`)."""
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
+    _role: Role = "document"
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -425,7 +453,11 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
 
     def for_role(self, role: Role) -> Encoder:
         """This encoder, as it embeds queries or documents; itself where it makes no difference."""
-        return self
+        if not self.distinguishes_roles or role == self._role:
+            return self
+        encoder = copy(self)
+        encoder._role = role
+        return encoder
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
@@ -435,7 +467,8 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         Raises:
             EncoderError: Not even the ending alone fits.
         """
-        return list(texts)
+        limit = self.text_limit()
+        return list(texts) if limit is None else limit.truncate(texts, ending)
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens of a text it reads; None for all, or where it cannot tell."""
@@ -542,6 +575,80 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
         return EncoderError(
             f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint, code="encodes-no"
         )
+
+
+E = TypeVar("E", bound=Encoder)
+
+
+def in_role(encoder: E, role: Role, *names: str) -> E:
+    """A copy of an encoder over others, which these of its attributes hold (one, several, or by name), in a role."""
+    if not encoder.distinguishes_roles:
+        return encoder
+    in_this_role = copy(encoder)
+    for name in names:
+        held = getattr(encoder, name)
+        if isinstance(held, Mapping):
+            held = {key: each and each.for_role(role) for key, each in held.items()}
+        elif isinstance(held, tuple):
+            held = tuple(each.for_role(role) for each in held)
+        else:
+            held = held.for_role(role)
+        setattr(in_this_role, name, held)
+    return in_this_role
+
+
+class EncoderOver(Encoder):
+    """An encoder whose vectors are made of those of others: what it does not say itself, the one below it says."""
+
+    over: ClassVar[tuple[str, ...]]
+    """The attributes that hold the encoders below."""
+
+    def below(self, modality: Modality) -> Encoder:
+        """The encoder that reads inputs of a modality."""
+        if modality not in self.modalities:
+            raise self.cannot(modality)
+        encoder: Encoder = getattr(self, self.over[0])
+        return encoder
+
+    def made_of(self, modality: Modality, vectors: Embedded) -> Embedded:
+        """Its vectors from those of the encoder below."""
+        return vectors
+
+    def for_role(self, role: Role) -> Self:
+        """The same over encoders in this role."""
+        return in_role(self, role, *self.over)
+
+    def preprocess(self, image: Image) -> Pixels:
+        """What the encoder of images takes."""
+        return self.below("image" if "image" in self.modalities else "text+image").preprocess(image)
+
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
+        """Made of those of the encoder of images."""
+        return self.made_of("image", self.below("image").embed_images(batch))
+
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
+        """Made of those of the encoder of texts."""
+        return self.made_of("text", self.below("text").embed_texts(texts))
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
+        """Made of those of the encoder of texts."""
+        return self.made_of("text", self.below("text").embed_texts_alike(texts))
+
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
+        """Made of those of the encoder of both together."""
+        return self.made_of("text+image", self.below("text+image").embed_texts_with_images(texts, batch))
+
+    def text_limit(self) -> TextLimit | None:
+        """As the encoder of texts reads."""
+        return self.below("text").text_limit() if "text" in self.modalities else None
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the encoder of texts does it."""
+        return self.below("text").truncate(texts, ending)
+
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """As the encoder of texts counts them."""
+        return self.below("text").text_lengths(texts)
 
 
 class _Wrapped(Encoder):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.display import Displayed
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 from visir.records.columns import check_is_list

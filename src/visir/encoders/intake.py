@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,39 @@ from numpy.typing import NDArray
 from visir.errors import EncoderError, VisirError
 from visir.records import Modality, TokenVectors
 from visir.records.columns import as_array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+Pixels = NDArray[Any]
+"""One preprocessed image, in whatever shape and type the model's forward pass takes (usually float32 (3, H, W))."""
+
+
+def valid_pictures(pictures: Iterable[Image]) -> list[Image]:
+    """Return the pictures as a list."""
+    from PIL.Image import Image
+
+    files = "visir.encode(model, files) reads files; or open each: PIL.Image.open(file)"
+    if isinstance(pictures, Image):
+        raise EncoderError("a list of pictures is wanted, not one picture.", hint="put it in a list: [picture]")
+    if isinstance(pictures, str | Path):
+        raise EncoderError(f"a list of pictures is wanted, not {str(pictures)!r}.", hint=files)
+    if isinstance(pictures, Mapping | bytes) or not isinstance(pictures, Iterable):
+        raise EncoderError(
+            f"a list of pictures is wanted, not {type(pictures).__name__}.", hint="e.g. [PIL.Image.open(file)]"
+        )
+    pictures = list(pictures)
+    for number, picture in enumerate(pictures):
+        if not isinstance(picture, Image):
+            is_file = isinstance(picture, str | Path)
+            raise EncoderError(
+                f"number {number:,} of the pictures is {repr(str(picture)) if is_file else type(picture).__name__}, "
+                "no picture of PIL.",
+                hint=files if is_file else "PIL.Image.fromarray(array), or PIL.Image.open(io.BytesIO(data))",
+            )
+    return pictures
+
 
 # Scripts that put no spaces between words: there, what stands between spaces is a phrase, and characters are units.
 
@@ -139,13 +173,17 @@ def _axes(values: Any) -> int | None:
     return None if shape is None else len(shape)
 
 
+def _float32(values: Any) -> NDArray[np.float32]:
+    array = as_array(values)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"values of the type {array.dtype}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its id
+        return np.ascontiguousarray(array, np.float32)
+
+
 def _number_array(values: Any, title: str, given: str) -> NDArray[np.float32]:
     try:
-        array = as_array(values)
-        if array.dtype.kind not in "fiub":
-            raise ValueError(f"values of the type {array.dtype}")
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its id
-            return np.ascontiguousarray(array, np.float32)
+        return _float32(values)
     except (TypeError, ValueError, RuntimeError) as fault:
         raise _no_vectors(values, title, given, str(fault)) from fault
 
@@ -248,11 +286,7 @@ def no_gradients() -> AbstractContextManager[Any]:
 
 def _numbers(returned: Any, count: int, modality: Modality, label: str) -> NDArray[np.float32]:
     try:
-        values = as_array(returned)
-        if values.dtype.kind not in "fiub":
-            raise ValueError(f"values of the type {values.dtype}")
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its id
-            return np.ascontiguousarray(values, np.float32)
+        return _float32(returned)
     except (TypeError, ValueError, RuntimeError) as fault:
         inside = f" of {type(returned[0]).__name__}" if isinstance(returned, list | tuple) and returned else ""
         hint = "return one row of numbers for each input, e.g. np.stack(vectors)"

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from visir.encoders.base import Encoder
-from visir.encoders.composed.encoder import ComposedEncoder
-from visir.encoders.composed.rule import split_rule
+from visir.encoders.composed import ComposedEncoder, CompositionRule, split_rule
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, DEFAULT, INT8, NotCompiledError, default_device
 from visir.encoders.families import Family, family_of, named_like, where_to_begin
@@ -88,7 +87,10 @@ def load(
         (1, 64)
     """
     if isinstance(name, Encoder):
-        return _as_it_is(name, device, dtype, revision)
+        given = {"device": device, "dtype": None if dtype == "float32" else dtype, "revision": revision}
+        faults = [f"{option}={value!r}: it is loaded already" for option, value in given.items() if value is not None]
+        raise_faults(EncoderError, f"{name.card.name} (an encoder)", faults, hint="leave these options out")
+        return name
     text = _text_of(name)
     if not _BEING_LOADED.get():
         name_model(text)
@@ -162,13 +164,6 @@ def family_named(name: str) -> Family:
             raise
         hint = f"did you mean {', '.join(meant[:3])}? visir models {name} lists all that have this word"
         raise EncoderError(error.message, hint=hint) from None
-
-
-def _as_it_is(encoder: Encoder, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    given = {"device": device, "dtype": None if dtype == "float32" else dtype, "revision": revision}
-    faults = [f"{option}={value!r}: it is loaded already" for option, value in given.items() if value is not None]
-    raise_faults(EncoderError, f"{encoder.card.name} (an encoder)", faults, hint="leave these options out")
-    return encoder
 
 
 def _text_of(name: object) -> str:
@@ -266,3 +261,34 @@ def hub_unreachable(name: str, cause: BaseException) -> EncoderError:
         "colours, bow takes texts only, npz:FILE has vectors made elsewhere",
         code="not-machine-hub-could",
     )
+
+
+def compose(model: Encoder | str | PathLike[str], rule: CompositionRule | str) -> Encoder:
+    """Let a model answer a text and an image together: the baselines of composed retrieval.
+
+    Its vectors of texts and of images stay as they are, and the store keeps those alone: another weight encodes
+    nothing again.
+
+    Args:
+        model: An encoder, or a name that `visir.load` takes.
+        rule: "sum(0.5)": the weighted sum of the unit vectors, 0.5 being the share of the text; "text" or "image":
+            one of the two alone.
+
+    Returns:
+        The encoder. `load` takes the same as a name: "MODEL?compose=sum(0.5)".
+
+    Raises:
+        ConfigurationError: The rule is none of these.
+        EncoderError: The model does not read what the rule needs.
+
+    Example:
+        >>> import visir
+        >>> def colours(images):
+        ...     return [image.resize((1, 1)).getpixel((0, 0)) for image in images]
+        >>> def words(texts):
+        ...     return [[1 + 99 * (name in text) for name in ("red", "green", "blue")] for text in texts]
+        >>> mine = visir.Encoder.wrap("mine", image=colours, text=words)
+        >>> sorted(compose(mine, "sum(0.7)").modalities)
+        ['image', 'text', 'text+image']
+    """
+    return ComposedEncoder(load(model), CompositionRule.parse(rule))

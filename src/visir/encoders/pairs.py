@@ -16,10 +16,10 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.content import image_contents
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
-from visir.encoders.loader import load_images
+from visir.encoders.encoding import load_images
 from visir.encoders.loading import with_suffixes
+from visir.encoders.store import image_contents
 from visir.errors import EmbeddingError, VisirError
 from visir.fingerprint import hash_json
 from visir.progress import Progress

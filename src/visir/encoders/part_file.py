@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from visir.collections.images import opened
 from visir.collections.streams import StreamedPicture
 from visir.encoders.base import Encoder, finite
-from visir.encoders.compute import ForwardOptions, computed
+from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed, sorted_out
 from visir.encoders.forms import one_each
-from visir.encoders.inputs import Pixels
-from visir.encoders.loader import prepared_ahead, preprocessed, sorted_out
+from visir.encoders.intake import Pixels
 from visir.errors import EmbeddingError, ImageError
 from visir.parquet import open_stream
 from visir.records import Embeddings, EncoderCard, strings
@@ -84,7 +83,8 @@ def write_part(
                     raise LostError
                 ids = [prefix + picture.id for picture in batch]
                 pixels, faults = sorted_out(ids, results, options.skip_broken)
-                yield _Prepared(ids if not faults else _usable(ids, results), pixels, faults)
+                usable = [name for name, result in zip(ids, results, strict=True) if not isinstance(result, ImageError)]
+                yield _Prepared(usable, pixels, faults)
 
     def begin(batch: _Prepared) -> Callable[[], Any]:
         return root.begin_images(batch.pixels) if batch.pixels else lambda: np.zeros((0, 0), np.float32)
@@ -151,10 +151,6 @@ def _card_of(parquet: pq.ParquetFile, place: str) -> dict[str, Any]:
         raise EmbeddingError(f"{place}: no part that visir wrote.", hint="leave the folder of parts to visir")
     check_version(card.get("version"), FORMAT, place, what="part", remedy=_AGAIN, error=EmbeddingError)
     return card
-
-
-def _usable(ids: list[str], results: list[Pixels | ImageError]) -> list[str]:
-    return [name for name, result in zip(ids, results, strict=True) if not isinstance(result, ImageError)]
 
 
 def _heads(encoder: Encoder) -> list[Encoder]:

@@ -19,14 +19,26 @@ from typing import Any, Literal, TypeVar
 
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.display import counted, named
-from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
-from visir.encoders.compute import ForwardOptions
-from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place, this_moment
+from visir.encoders.encoding import ForwardOptions
 from visir.encoders.loading import load
 from visir.encoders.part_file import LostError, write_part
-from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, given_up_parts, note_set_aside
+from visir.encoders.part_list import (
+    FOLDER,
+    PartLease,
+    PartOf,
+    SharedPlace,
+    about_lease,
+    agreed_parts,
+    agreed_plan,
+    given_up_parts,
+    lease_states,
+    note_set_aside,
+    open_place,
+    this_moment,
+)
 from visir.encoders.parts_folder import Parts
+from visir.encoders.sources import order_named
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
 from visir.progress import Progress
 from visir.remote import UnreachableError

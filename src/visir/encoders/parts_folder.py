@@ -19,23 +19,21 @@ import pyarrow.compute as pc
 
 from visir.collections.own_folders import kind_elsewhere, manifest_elsewhere
 from visir.display import counted, named
-from visir.encoders.leases import (
-    LeaseState,
-    SharedPlace,
-    about_lease,
-    about_process,
-    facts_of,
-    lease_states,
-    open_place,
-)
 from visir.encoders.part_file import read_card, read_part
 from visir.encoders.part_list import (
     FOLDER,
     GIVEN_UP,
     PARTS,
+    LeaseState,
     PartOf,
+    SharedPlace,
+    about_lease,
+    about_process,
+    facts_of,
     given_up_parts,
+    lease_states,
     listed_parts,
+    open_place,
     read_plan,
     set_aside_counts,
 )

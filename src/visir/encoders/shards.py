@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from visir.arrays import load_array
-from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
-from visir.encoders.compute import ForwardOptions, alignment, complete, dimension_of, entry_card
-from visir.encoders.encoding import check_not_empty
+from visir.encoders.encoding import ForwardOptions, alignment, check_not_empty, complete, dimension_of, entry_card
 from visir.encoders.forms import part_of
 from visir.encoders.intake import Embedded
+from visir.encoders.sources import check_accepted
 from visir.encoders.store import (
     IDS_FILE,
     OFFSETS_FILE,

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from visir.collections import open_source
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.task_memory import read_items
+from visir.display import counted, listed, quoted
 from visir.encoders.base import Encoder
-from visir.errors import CollectionError, EncoderError
+from visir.encoders.families import cached_folder, family_of, named_like, where_to_begin
+from visir.encoders.forms import how_to_compose
+from visir.errors import CollectionError, EncoderError, raise_faults
+from visir.files import is_there
+from visir.options import split_mark
 from visir.records import Collection, Items, Modality, Role, Task, TaskFile, TaskSet, strings
+from visir.records.items import PLURALS, held
+from visir.remote import is_url
 
 
 def items_of(
@@ -104,8 +116,9 @@ def _kind(value: Any) -> str:
 
 
 def _opened(source: Any, split: str | None, images: object) -> Collection | TaskFile | TaskSet:
+    is_single = is_picture(source) and (not isinstance(source, str | Path) or Path(source).is_file())
     try:
-        return open_source([source] if _is_single(source) else source, split=split, images=images)
+        return open_source([source] if is_single else source, split=split, images=images)
     except CollectionError as fault:
         if isinstance(source, str) and " " in source.strip():
             raise EncoderError(
@@ -114,6 +127,104 @@ def _opened(source: Any, split: str | None, images: object) -> Collection | Task
         raise
 
 
-def _is_single(source: Any) -> bool:
-    """Whether it is one picture."""
-    return is_picture(source) and (not isinstance(source, str | Path) or Path(source).is_file())
+_GIVE = "give each a text or an image, or leave them out"
+
+
+def check_accepted(encoder: Encoder, sides: Iterable[Items]) -> None:
+    """Raise one error for everything that the encoder cannot encode."""
+    if not encoder.modalities:
+        raise EncoderError(
+            f"{encoder.label} takes neither images nor texts.",
+            hint="give the class a method embed_images(self, images) or embed_texts(self, texts)",
+            code="takes-neither-images-nor",
+        )
+    distinct = list({id(items): items for items in sides}.values())
+    refused: dict[Modality, Items] = {}
+    faults, empty = [], []
+    for items in distinct:
+        # Of a side without any items what its columns say.
+        for kind in list(items.kinds) or ([] if len(items) else [items.modality]):
+            if kind not in encoder.modalities:
+                refused[kind] = items
+                faults.append(_refused(items, kind))
+        empty += _empty(items)
+    if len(refused) == 1 and not empty and not any(items.is_mixed for items in refused.values()):
+        raise encoder.cannot(next(iter(refused)))
+    if faults:
+        accepted = " and ".join(PLURALS[kind] for kind in sorted(encoder.modalities))
+        hint = how_to_compose(encoder.modalities, encoder.card.name) if "text+image" in refused else where_to_begin()
+        raise_faults(
+            EncoderError, f"{encoder.card.name} encodes only {accepted}", faults + empty, hint=hint, code="encodes-only"
+        )
+    if len(empty) == 1:
+        raise CollectionError(f"{empty[0]}.", hint=_GIVE)
+    raise_faults(CollectionError, f"items for {encoder.card.name}", empty, hint=_GIVE)
+
+
+def _refused(items: Items, kind: Modality) -> str:
+    where = items.name or "items"
+    if not items.is_mixed:
+        return f"{where}: the {items.title} are {PLURALS[kind]}"
+    rows = items.kinds[kind]
+    examples = listed(items.ids.take(pa.array(rows[:3])).to_pylist(), len(rows))
+    return f"{where}: {held(kind, len(rows))} among {len(items):,} {items.title}: {examples}"
+
+
+def _empty(items: Items) -> list[str]:
+    """A line on items that hold nothing; of a side of images alone the reader says it, with its reason."""
+    if items.texts is None:
+        return []
+    without = pc.is_null(items.texts)
+    if items.places is not None:
+        without = pc.and_(without, pc.is_null(items.places["path"].combine_chunks()))
+    ids = items.ids.filter(without)
+    if not len(ids):
+        return []
+    lack = "no text" if items.places is None else "neither a text nor an image"
+    count = counted(len(ids), items.title, "have")
+    return [f"{items.name}: {count} {lack}, e.g. {listed(ids[:3].to_pylist(), len(ids))}"]
+
+
+@contextmanager
+def order_named(order: str, model: object, source: object, *, is_model: bool = False) -> Iterator[None]:
+    """A context in which a model is loaded. Where the source is one instead, the error says which comes first."""
+    # order: The hint: "the model comes first: visir.encode(model, source)".
+    try:
+        yield
+    except EncoderError as fault:
+        if (is_model or _is_model(source)) and not names_model(model):
+            raise EncoderError(
+                f"{_called(model)} is no model, and {_called(source)} is one.", hint=order, code="no-model-one"
+            ) from fault
+        raise
+
+
+def names_model(thing: object) -> bool:
+    """Whether this is an encoder, or a name in the form of one; nothing is loaded or fetched."""
+    if isinstance(thing, str | os.PathLike):
+        name = os.path.expanduser(os.fspath(thing))  # noqa: PTH111 (Path raises where there is no such user)
+        try:
+            return not is_url(name) and bool(family_of(name))
+        except EncoderError:
+            return False
+    return isinstance(thing, Encoder)
+
+
+def _is_model(thing: object) -> bool:
+    """Whether this is a model for certain: "a/b" may be a folder as well, unless that model is known or here."""
+    if not names_model(thing) or isinstance(thing, Encoder):
+        return isinstance(thing, Encoder)
+    name = os.fspath(cast("str | os.PathLike[str]", thing))
+    bare, _ = split_mark(name)
+    if not family_of(name).pattern or ":" in bare or is_there(bare):
+        return True
+    return bare in named_like(bare) or cached_folder(bare) is not None
+
+
+def _called(thing: object) -> str:
+    if isinstance(thing, str | os.PathLike):
+        return quoted(os.fspath(thing), 60)
+    if isinstance(thing, Encoder):
+        return f"the encoder {thing.card.name}"
+    name = type(thing).__name__
+    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"

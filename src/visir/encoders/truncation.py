@@ -27,6 +27,10 @@ class TextLimit:
         """Whether the model reads all of each text."""
         return [count <= self.tokens for count in self.count(texts)]
 
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, each cut word by word from its end so that f"{text} {ending}" is read whole. Thread-safe."""
+        return truncate_texts(texts, ending, self.fits, limit=self.tokens)
+
 
 def truncate_texts(
     texts: Sequence[str], ending: str, fits: Callable[[list[str]], Sequence[bool]], *, limit: int

@@ -22,10 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
-from visir.encoders.composed.encoder import ComposedEncoder
-from visir.encoders.composed.rule import CompositionRule
+from visir.encoders.composed import ComposedEncoder, CompositionRule
+from visir.encoders.sources import check_accepted
 from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.text_weight import choose_weight, composed_tasks
 from visir.records import SIDES, Embeddings, Modality, Qrels, Run, Task, Ties

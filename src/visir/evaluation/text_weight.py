@@ -12,8 +12,7 @@ import pyarrow as pa
 from visir.display import Tabular, brief
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.encoders.composed.encoder import ComposedEncoder
-from visir.encoders.composed.rule import CompositionRule
+from visir.encoders.composed import ComposedEncoder, CompositionRule
 from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.assembly import assemble

@@ -17,7 +17,7 @@ from PIL import Image
 from PIL.ExifTags import IFD, Base
 
 from visir.collections.images import SCENE, ImageReader, decoders, header, upright
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.errors import ImageError
 from visir.library.layout import LibraryError, thumbnail_name, thumbnail_path
 from visir.library.perceptual_hash import perceptual_hash

@@ -16,7 +16,7 @@ import orjson
 
 from visir.collections.digests import content_id
 from visir.collections.images import ImageReader, decoders
-from visir.encoders.content import is_same, without_change
+from visir.encoders.store import is_same, without_change
 from visir.errors import ConfigurationError, ImageError, VisirError, nearest, raise_faults
 from visir.files import json_bytes
 from visir.library.check import PICTURE, load_index

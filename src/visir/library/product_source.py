@@ -17,7 +17,7 @@ from typing import Any
 from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
 from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
-from visir.encoders.content import image_marks
+from visir.encoders.store import image_marks
 from visir.errors import ImageError
 from visir.library.check import PICTURE
 from visir.library.layout import LibraryError

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.encoders.inputs import Pixels
-from visir.encoders.intake import Embedded
+from visir.encoders.intake import Embedded, Pixels
 from visir.errors import ImageError, TextError, VisirError
 from visir.library.check import mended_by_update
 from visir.library.layout import LibraryError

@@ -20,7 +20,7 @@ from visir.collections.images import SCENE
 from visir.collections.readers.locate import unread_notes_in
 from visir.collections.readers.names import escaped
 from visir.collections.tars import tar_notes_in
-from visir.encoders.content import image_marks
+from visir.encoders.store import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
 from visir.library.database import LONGEST
@@ -123,7 +123,7 @@ class SourceEntry:
 
     row: int  # of `PhotoSource.collection.images`
     path: str  # its id there
-    mark: str  # changes when its bytes do (`visir.encoders.content.image_marks`)
+    mark: str  # changes when its bytes do (`visir.encoders.store.image_marks`)
     name: str  # see `visir.library.check.ItemFile`, as for those below
     place: str | None  # where it lies in the source
     archive: str | None  # the archive that holds it

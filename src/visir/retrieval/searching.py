@@ -17,12 +17,11 @@ from visir.collections import open_source
 from visir.collections.images import ImageReader
 from visir.collections.own_folders import check_no_own_folder
 from visir.display import counted, named
-from visir.encoders.argument_order import order_named
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions, encode_detailed
 from visir.encoders.loading import load, load_recorded
 from visir.encoders.parts_folder import Parts
-from visir.encoders.sources import is_picture, items_of, unique_names
+from visir.encoders.sources import is_picture, items_of, order_named, unique_names
 from visir.errors import ConfigurationError, EncoderError, RunError, nearest
 from visir.records import (
     Collection,

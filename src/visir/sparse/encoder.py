@@ -24,7 +24,7 @@ from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import one_of
 from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_file, save_weights

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from visir.encoders.base import Encoder
-from visir.encoders.models.with_whole import WithWhole
-from visir.encoders.towers.adapted_backbone import AdaptedBackbone
+from visir.encoders.models.joined import WithWhole
 from visir.encoders.towers.base import Backbone, Head, HeadSpec, SetTower, Tower
 from visir.encoders.towers.gru import WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_bias, own_temperature
@@ -102,10 +101,8 @@ def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Backbone:
 
 
 def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: bool) -> ModelSide:
-    if recipe.adapter is None:
-        backbone = PretrainedBackbone(source, modality, checkpointing=checkpointing)
-    else:
-        backbone = AdaptedBackbone(source, modality, recipe.adapter.spec, checkpointing=checkpointing)
+    adapter = None if recipe.adapter is None else recipe.adapter.spec
+    backbone = PretrainedBackbone.of(source, modality, adapter, checkpointing=checkpointing)
     return ModelSide(_tower(recipe, modality, backbone), source=source)
 
 

@@ -17,8 +17,7 @@ from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import is_stored
 from visir.encoders.forms import as_dense
-from visir.encoders.models.views import ImageViews
-from visir.encoders.models.with_whole import WithWhole
+from visir.encoders.models.joined import ImageViews, WithWhole
 from visir.encoders.store import check_there
 from visir.encoders.towers.base import LENGTHS, PRESENT, VECTORS, WHOLE, Backbone, Inputs, PromptInputs, SetTower
 from visir.encoders.towers.gru import END, START, UNKNOWN, GRUBackbone

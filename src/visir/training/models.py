@@ -10,11 +10,9 @@ from visir.encoders.families import facts_of_folder, named_like
 from visir.encoders.families import models as known_models
 from visir.encoders.loading import family_named, require_packages
 from visir.encoders.models.hub import find_model
-from visir.encoders.models.joined import JoinedTexts
+from visir.encoders.models.joined import ImageViews, JoinedTexts, WithWhole
 from visir.encoders.models.sentence import find
 from visir.encoders.models.small import BagOfWords
-from visir.encoders.models.views import ImageViews
-from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.pretrained_backbone import LATE_INTERACTION, not_tunable
 from visir.errors import ConfigurationError
 from visir.options import split_mark

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.display import Displayed
-from visir.encoders.models.with_whole import WithWhole
+from visir.encoders.models.joined import WithWhole
 from visir.encoders.towers.base import PRESENT, VECTORS, WHOLE, Inputs, SetTower
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality, TokenVectors

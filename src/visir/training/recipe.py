@@ -180,7 +180,7 @@ class Selection(Settings):
 
 
 class CombinerSettings(Settings):
-    """A combiner over two frozen encoders: one vector of a text and an image (`visir.encoders.composed.combiner`).
+    """A combiner over two frozen encoders: one vector of a text and an image (`visir.encoders.combiner`).
 
     Attributes:
         projection: The width to which the text and the image are projected; 4 times that of the vectors in the paper.

@@ -17,15 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from visir.encoders import combiner as combiner_files
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout
-from visir.encoders.composed import files as combiner_files
-from visir.encoders.composed.combiner import Combiner, CombinerEncoder, CombinerSpec
-from visir.encoders.composed.files import LAYOUT, write_files
+from visir.encoders.combiner import LAYOUT, Combiner, CombinerEncoder, CombinerSpec, write_files
 from visir.encoders.encoding import encode_items, is_stored
-from visir.encoders.forms import as_dense
-from visir.encoders.item_parts import part_of_items
-from visir.encoders.models import adapter_files, tower_files
+from visir.encoders.forms import as_dense, part_of_items
+from visir.encoders.models import adapter_files
+from visir.encoders.models import towers as tower_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.store import check_there
 from visir.encoders.towers.base import HeadSpec, Inputs, Tower

@@ -100,7 +100,7 @@ class Whole(Settings):
 class FrozenImages(_Side):
     """Vectors of an encoder that stays as it is; only the head is trained.
 
-    `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.models.views`).
+    `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.models.joined`).
     Training sees one of them at random; in validation and in use their vectors are averaged. `whole` goes with an
     encoder that gives several vectors for each image.
     """

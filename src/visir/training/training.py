@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.base import Inputs, PromptInputs, Tower
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.errors import ConfigurationError
 from visir.training.folder import TrainingFolder
 from visir.training.inputs.base import EpochRandom, TrainingBatch, TrainingData
@@ -140,7 +140,7 @@ class Moving:
         fixed = {
             id(weight)
             for backbone in module.modules()
-            if isinstance(backbone, AdaptedBackbone)
+            if isinstance(backbone, PretrainedBackbone) and backbone.adapter
             for weight in backbone.parameters()
             if not weight.requires_grad
         }

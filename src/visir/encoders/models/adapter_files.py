@@ -17,17 +17,15 @@ from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE, family_of
 from visir.encoders.loading import load
-from visir.encoders.models import tower_files
+from visir.encoders.models import towers as tower_files
 from visir.encoders.models.foreign import check_configurations
 from visir.encoders.models.hub import ModelFiles
-from visir.encoders.models.tower_files import check_base_encoder
-from visir.encoders.models.towers import SIDES, TowersEncoder
-from visir.encoders.models.transformers_refusals import COLPALI_ENGINE
+from visir.encoders.models.towers import SIDES, TowersEncoder, check_base_encoder, encoder_of
+from visir.encoders.models.transformers_kinds import COLPALI_ENGINE
 from visir.encoders.places import check_code
-from visir.encoders.towers.adapted_backbone import AdaptedBackbone, merged_tower
 from visir.encoders.towers.adapters import adapter_state, inject, load_adapter_state, other_model, own_part, pattern_of
 from visir.encoders.towers.base import Head, HeadSpec, Tower
-from visir.encoders.towers.pretrained_backbone import Tunable
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, Tunable, merged_tower
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError, require
 from visir.files import read_json
@@ -44,13 +42,16 @@ _BASE = "visir_base"
 """Metadata of the file of weights: the hash over the weights of the base."""
 
 
-def write_adapter(folder: Path, backbones: Sequence[AdaptedBackbone]) -> None:
+def write_adapter(folder: Path, backbones: Sequence[PretrainedBackbone]) -> None:
     """Write the adapters of one or both towers of a model as one folder of peft's."""
     # `PeftModel.from_pretrained(MODEL, folder)` reads it over the whole model.
-    card = backbones[0].base.card
-    config = backbones[0].config
+    assert backbones[0].adapter is not None
+    base, config = backbones[0].adapter
+    card = base.card
     names = [name for backbone in backbones for name in _adapted_names(backbone)]
-    content = json.loads(json.dumps(config.to_dict(), default=_plain))
+    content = json.loads(
+        json.dumps(config.to_dict(), default=lambda value: sorted(value) if isinstance(value, set) else str(value))
+    )
     content |= {
         "base_model_name_or_path": card.name,
         "revision": card.revision,
@@ -61,7 +62,7 @@ def write_adapter(folder: Path, backbones: Sequence[AdaptedBackbone]) -> None:
     (folder / ADAPTER_FILE).write_bytes(json.dumps(content, indent=2, sort_keys=True).encode())
     tensors: dict[str, Tensor] = {}
     for backbone in backbones:
-        tensors |= adapter_state(backbone.root)
+        tensors |= adapter_state(backbone.base_module())
     save_weights(tensors, folder / WEIGHTS_FILE, metadata={_BASE: card.weights or ""})
 
 
@@ -92,12 +93,6 @@ def read_weights(folder: Path) -> tuple[dict[str, Tensor], str]:
         raise EncoderError(
             f"{path}: cannot be read: {fault}", hint="copy the whole folder again", code="cannot-read"
         ) from fault
-
-
-def fill_adapters(backbones: Sequence[AdaptedBackbone], tensors: Mapping[str, Tensor], where: str, base: str) -> None:
-    """Put the weights of a folder into the towers that were adapted with its configuration."""
-    roots = [backbone.root for backbone in backbones]
-    _fill(roots, tensors, where, base)
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
@@ -188,18 +183,14 @@ def _fill(roots: Sequence[Any], tensors: Mapping[str, Tensor], where: str, base:
         load_adapter_state(root, part, where, base)
 
 
-def _adapted_names(backbone: AdaptedBackbone) -> list[str]:
+def _adapted_names(backbone: PretrainedBackbone) -> list[str]:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     return [
         name
-        for name, module in backbone.root.named_modules()
+        for name, module in backbone.base_module().named_modules()
         if isinstance(module, BaseTunerLayer) and ".base_layer" not in name
     ]
-
-
-def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, set) else str(value)
 
 
 KIND = "adapters"
@@ -219,14 +210,12 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
     heads = {f"{side}.{name}": tensor for side in SIDES
              for name, tensor in encoder.towers[side].head.state_dict().items()}  # fmt: skip
     save_weights(heads, folder / HEADS_FILE)
-    adapted = {
-        side: backbone for side in SIDES if isinstance(backbone := encoder.towers[side].backbone, AdaptedBackbone)
-    }
-    bases = {id(backbone.base) for backbone in adapted.values()}
-    together = len(adapted) == len(SIDES) and len(bases) == 1
+    adapted = _adapted(encoder.towers)
+    bases = {side: backbone.adapter.base for side, backbone in adapted.items() if backbone.adapter}
+    together = len(adapted) == len(SIDES) and bases["image"] is bases["text"]
     content: dict[str, Any] = {}
     for side in SIDES:
-        base = adapted[side].base if side in adapted else encoder.base_encoders[side]
+        base = bases[side] if side in bases else encoder.base_encoders[side]
         assert base is not None, "a side is adapted, or a head over a frozen encoder"
         content[side] = {
             "head": encoder.towers[side].head.spec.to_dict(),
@@ -260,38 +249,27 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         backbone = None
         if is_adapted:
             place = below(folder, entry["adapter"])
-            backbone = AdaptedBackbone(base, side, read_config(place), where=str(place / ADAPTER_FILE))
+            backbone = PretrainedBackbone.of(base, side, read_config(place), where=str(place / ADAPTER_FILE))
         towers[side] = Tower(backbone, Head(HeadSpec.from_dict(entry["head"])))
         own = {name.removeprefix(f"{side}."): tensor for name, tensor in heads.items() if name.startswith(f"{side}.")}
         towers[side].head.load_state_dict(own)
         base_encoders[side] = None if is_adapted else base
     names = {str(description[side]["adapter"]) for side in SIDES if "adapter" in description[side]}
     for name in sorted(names):
-        sides = [side for side in SIDES if description[side].get("adapter") == name]
-        backbones = [adapted for side in sides if isinstance(adapted := towers[side].backbone, AdaptedBackbone)]
+        adapted = {side: each for side, each in _adapted(towers).items() if description[side].get("adapter") == name}
         tensors, _ = read_weights(folder / name)
-        fill_adapters(backbones, tensors, str(folder / name), backbones[0].base.card.name)
+        base_name = next(each.adapter.base.card.name for each in adapted.values() if each.adapter)
+        _fill([each.base_module() for each in adapted.values()], tensors, str(folder / name), base_name)
     # The settings count too: the same weights under another alpha are another adapter.
     files = [HEADS_FILE, *(f"{name}/{file}" for name in sorted(names) for file in (WEIGHTS_FILE, ADAPTER_FILE))]
     shapes = {side: [description[side]["head"], description[side]["card"]] for side in SIDES}
-    objective = description["facts"].get("objective", {})
-    return TowersEncoder(
-        towers,
-        base_encoders,
-        name=str(folder),
-        device=device,
-        dtype=dtype,
-        weights=hash_json(
-            {
-                "files": {name: hash_file(folder / name) for name in files},
-                "shapes": shapes,
-                "prompts": description.get("prompts", ()),
-            }
-        ),
-        temperature=objective.get("temperature"),
-        bias=objective.get("bias"),
-        prompts=description.get("prompts", ()),
-    )
+    return encoder_of(folder, description, towers, base_encoders, files, shapes, device, dtype)
+
+
+def _adapted(towers: Mapping[Modality, Tower]) -> dict[Modality, PretrainedBackbone]:
+    """The backbones that have adapters."""
+    backbones = {side: towers[side].backbone for side in SIDES}
+    return {side: each for side, each in backbones.items() if isinstance(each, PretrainedBackbone) and each.adapter}
 
 
 def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.devices import INT8
-from visir.encoders.models.precision import inference, to_vectors
+from visir.encoders.models.precision import inference, positional, to_vectors
 from visir.encoders.models.text_network import LARGEST_DIFFERENCE, difference_of
 from visir.errors import EncoderError, VisirError, require
 from visir.fingerprint import hash_json
@@ -26,8 +26,6 @@ from visir.records import EncoderCard, Modality
 from visir.storage import ContentStore, FolderKind
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from visir.encoders.towers.base import Inputs
 
 
@@ -115,17 +113,24 @@ _TEXTS = (
 traced with shorter ones would not have them."""
 
 
-class Compilable(Protocol):
-    """What is compiled: a `PretrainedTower`, or anything that has these of one."""
+class CompiledTowers:
+    """The towers of one encoder, each compiled for the CPU when it is first needed; thread-safe."""
 
-    modality: Modality  # what it reads
-    network: Any  # a module that takes what `collate` gives and returns the (n, d) vectors
+    # A tower is a `PretrainedBackbone`, or has `modality`, `network`, `prepare_all` and `collate` of one.
 
-    def prepare(self, items: Sequence[Any]) -> list[Any]:
-        """Images or texts to one entry each."""
+    def __init__(self, tower: Callable[[Modality], Any]) -> None:
+        self._tower = tower
+        self._compiled: dict[Modality, CompiledTower] = {}
+        self._lock = threading.Lock()
 
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """Prepared items to a batch on the CPU."""
+    def vectors(self, modality: Modality, card: EncoderCard, inputs: Inputs) -> NDArray[np.float32]:
+        """(n, d) vectors of a batch, as the tower of `modality` collates it."""
+        with self._lock:
+            if modality not in self._compiled:
+                dtype = card.dtype.partition(" ")[0]
+                self._compiled[modality] = compiled_tower(self._tower(modality), card, dtype)
+            compiled = self._compiled[modality]
+        return compiled(inputs)
 
 
 class CompiledTower:
@@ -155,7 +160,7 @@ def _core() -> Any:
     return openvino.Core()
 
 
-def compiled_tower(tower: Compilable, card: EncoderCard, dtype: str) -> CompiledTower:
+def compiled_tower(tower: Any, card: EncoderCard, dtype: str) -> CompiledTower:
     """Compile a tower, or take it from the cache."""
     # tower: The tower, on the CPU in float32.
     # dtype: The arithmetic: "float32", "bfloat16" or "int8".
@@ -193,13 +198,13 @@ def _write(store: ContentStore, key: str, model: Any) -> None:
             openvino.save_model(model, path, compress_to_fp16=False)
 
 
-def _converted(tower: Compilable, name: str, dtype: str) -> Any:
+def _converted(tower: Any, name: str, dtype: str) -> Any:
     """The network as an OpenVINO model that gives PyTorch's vectors; with rounded weights for int8."""
     import torch
     from openvino.frontend import FrontEndManager
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
-    samples = tower.prepare(_samples(tower.modality))
+    samples = tower.prepare_all(_samples(tower.modality))
     batches = [tower.collate(part) for part in (samples[-2:], samples[:1], samples[:-1])]
     inputs = batches[0]
     names = list(inputs) if isinstance(inputs, Mapping) else None
@@ -248,22 +253,6 @@ def _converted(tower: Compilable, name: str, dtype: str) -> Any:
                 code="int8-tower-gives-other",
             )
     return model
-
-
-def positional(network: nn.Module, names: Sequence[str] | None) -> nn.Module:
-    """The network with its inputs one by one, in the order of their names."""
-    from torch import Tensor, nn
-
-    class Positional(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, *values: Tensor) -> Any:
-            inputs = values[0] if names is None else dict(zip(names, values, strict=True))
-            return self.network(inputs)
-
-    return Positional().eval()
 
 
 def tensors(inputs: Inputs) -> list[Any]:

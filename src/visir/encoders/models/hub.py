@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from threading import RLock, get_ident
@@ -493,13 +494,12 @@ def _fetch(name: str, revision: str | None, *, parts: bool, code: bool) -> None:
         snapshot(name, revision, [*patterns, TORCH_BIN])
 
 
-def _is_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
 _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "model_type": (lambda value: isinstance(value, str), "a text is wanted"),
-    "architectures": (_is_names, "a list of texts is wanted"),
+    "architectures": (
+        lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+        "a list of texts is wanted",
+    ),
     "types": (lambda value: isinstance(value, dict | list), "names with values are wanted"),
 }
 """What is read of a configuration before a library checks it."""
@@ -609,3 +609,31 @@ def only_errors() -> Iterator[None]:
 
 def _first_line(fault: BaseException) -> str:
     return next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+
+
+def load_model(
+    name: str, model_class: type[Any], files: ModelFiles, dtype: str, *, unused: Sequence[str] = (), code: bool = False
+) -> Any:
+    """`from_pretrained` of one class, in the dtype asked for; a checkpoint that lacks a used weight is refused."""
+    # transformers fills missing weights with random numbers and warns: a captioning checkpoint loaded as a retrieval
+    # model would give vectors, and they would mean nothing. Since version 5 the checkpoint's own dtype is taken unless
+    # one is named. `unused` are dotted names of modules that are never computed; their weights may be missing.
+    import torch
+
+    _ = files.weights  # a folder without weights is told apart from one whose weights are damaged
+    trusted = {"trust_remote_code": True} if code else {}
+    with no_progress_bar(), only_errors():  # it lists the weights of heads that are not asked for
+        model, report = model_class.from_pretrained(
+            files.folder, dtype=getattr(torch, dtype), output_loading_info=True, **trusted
+        )
+    missing = sorted(
+        key for key in report["missing_keys"] if not any(fnmatchcase(key, f"{pattern}.*") for pattern in unused)
+    )
+    if missing:
+        raise EncoderError(
+            f"{name}: {len(missing)} weights of {model_class.__name__} are not in this checkpoint: "
+            f"{', '.join(missing[:4])}" + (", …" if len(missing) > 4 else "."),
+            hint="it was made for another task, or is another kind of model",
+            code="weights-not-checkpoint",
+        )
+    return model.eval()

@@ -3,22 +3,297 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image as images
 
-from visir.encoders.models.grey_levels import GreyLevels, ramp
 from visir.encoders.models.hub import only_errors
-from visir.encoders.models.patch_images import NaFlexProcessor
-from visir.encoders.models.processor_values import backend_of, processor_values
-from visir.errors import EncoderError, ImageError
+from visir.errors import EncoderError, ImageError, nearest, raise_faults
 
 if TYPE_CHECKING:
+    import torch
     from PIL.Image import Image
+    from torch import Tensor
+
+
+NORMALISATIONS: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),  # to [-1, 1], the same as pixel/127.5 - 1
+    "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),  # to [0, 1]
+    "none": ((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),  # stays in [0, 255]
+}
+"""Named (mean, standard deviation) per channel: the input is (pixel/255 - mean) / deviation."""
+RESIZES = ("squash", "crop", "pad")
+INTERPOLATIONS = {
+    "bilinear": images.Resampling.BILINEAR,
+    "bicubic": images.Resampling.BICUBIC,
+    "lanczos": images.Resampling.LANCZOS,
+}
+LAYOUTS = ("NCHW", "NHWC")
+CHANNELS = ("RGB", "BGR")
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """From an upright RGB image to the input of a backbone."""
+
+    size: tuple[int, int]  # (height, width) of the input
+    normalise: str  # a key of `NORMALISATIONS`, or "m,m,m/s,s,s" with mean and deviation in units of [0, 1]
+    # "crop" scales the shorter side to `shorter` (default: the size) and cuts out the centre, as torchvision's
+    # evaluation transforms do; "squash" scales both sides at once, so nothing is lost at the edges; "pad" scales the
+    # longer side and fills up with grey 127.
+    resize: str = "crop"
+    shorter: int | None = None
+    interpolation: str = "bicubic"  # pillow's filters, which smooth when scaling down
+    layout: str = "NCHW"  # order of the axes and of the colours
+    channels: str = "RGB"
+
+    @classmethod
+    def declared(cls, options: Mapping[str, Any], where: str) -> ImageInput:
+        """From options as text or as JSON values; every fault is listed in one `EncoderError` that names `where`."""
+        faults: list[str] = []
+        field_names = cls.__dataclass_fields__
+        faults += [
+            f"unknown option {name!r}: {nearest(name, field_names)}" for name in options if name not in field_names
+        ]
+        values: dict[str, Any] = {name: value for name, value in options.items() if name in field_names}
+        for name, allowed in (
+            ("resize", RESIZES),
+            ("interpolation", INTERPOLATIONS),
+            ("layout", LAYOUTS),
+            ("channels", CHANNELS),
+        ):
+            if name in values and values[name] not in allowed:
+                faults.append(f"{name} {values[name]!r}: {nearest(str(values[name]), allowed)}")
+        if "size" not in values:
+            faults.append("size is missing: the graph leaves it open; declare size=224 or size=HEIGHTxWIDTH")
+        else:
+            values["size"] = _size(values["size"], faults)
+        if "shorter" in values:
+            values["shorter"] = _size(values["shorter"], faults)[0]
+            if values.get("resize", cls.resize) != "crop":
+                faults.append("shorter has a meaning for resize=crop only")
+            elif not faults and values["shorter"] < max(values["size"]):
+                faults.append(f"shorter {values['shorter']} is smaller than the size {values['size']}")
+        if "normalise" not in values:
+            faults.append(f"normalise is missing: declare one of {', '.join(NORMALISATIONS)}, or m,m,m/s,s,s")
+        elif _normalisation(str(values["normalise"])) is None:
+            hint = nearest(str(values["normalise"]), NORMALISATIONS)
+            faults.append(f"normalise {values['normalise']!r}: neither a name nor m,m,m/s,s,s; {hint}")
+        raise_faults(
+            EncoderError,
+            f"{where}: how images become inputs is not fully declared",
+            faults,
+            hint="as options (onnx:FILE?normalise=imagenet&resize=crop#TENSOR) or as JSON in FILE.json",
+        )
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a card."""
+        return {**asdict(self), "size": list(self.size)}
+
+    def prepare(self, image: Image) -> NDArray[np.uint8]:
+        """One RGB image to (height, width, 3) bytes: the part that threads do ahead of the model."""
+        height, width = self.size
+        filter_ = INTERPOLATIONS[self.interpolation]
+        if image.size == (width, height) and self.shorter in (None, min(width, height)):
+            return np.asarray(image)
+        if self.resize == "squash":
+            return np.asarray(image.resize((width, height), filter_))
+        if self.resize == "pad":
+            scale = min(height / image.height, width / image.width)
+            scaled = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))), filter_)
+            canvas = images.new("RGB", (width, height), (127, 127, 127))
+            canvas.paste(scaled, ((width - scaled.width) // 2, (height - scaled.height) // 2))
+            return np.asarray(canvas)
+        # As torchvision's Resize + CenterCrop: the longer side is truncated, the crop's corner is rounded.
+        short = self.shorter or max(height, width)
+        if image.width <= image.height:
+            scaled = image.resize((short, int(short * image.height / image.width)), filter_)
+        else:
+            scaled = image.resize((int(short * image.width / image.height), short), filter_)
+        left, top = round((scaled.width - width) / 2.0), round((scaled.height - height) / 2.0)
+        return np.asarray(scaled.crop((left, top, left + width, top + height)))
+
+    def shown(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
+        """Which part of an image of this size (width, height) the input shows: x0, y0, x1, y1 as fractions of it."""
+        # "crop" shows less than the image, "pad" reaches beyond it.
+        if self.resize == "squash":
+            return (0.0, 0.0, 1.0, 1.0)
+        height, width = self.size
+        if self.resize == "pad":
+            scale = min(height / size[1], width / size[0])
+        else:
+            scale = (self.shorter or max(height, width)) / min(size)
+        across, down = width / (scale * size[0]), height / (scale * size[1])
+        return ((1 - across) / 2, (1 - down) / 2, (1 + across) / 2, (1 + down) / 2)
+
+    def batch(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Prepared images to the (n, …) float32 input of the model, normalised, in its layout."""
+        normalisation = _normalisation(self.normalise)
+        if normalisation is None:
+            raise EncoderError(f"normalise {self.normalise!r}: {nearest(self.normalise, NORMALISATIONS)}")
+        mean, deviation = (np.array(values, dtype=np.float64) for values in normalisation)
+        stacked = np.stack(images)
+        if self.channels == "BGR":
+            stacked = stacked[..., ::-1]
+            mean, deviation = mean[::-1], deviation[::-1]
+        if self.layout == "NCHW":
+            stacked = stacked.transpose(0, 3, 1, 2)
+            mean, deviation = mean[:, None, None], deviation[:, None, None]
+        # One multiplication and one subtraction per value, folded in float64: (p/255 - m)/s = p·1/(255 s) - m/s.
+        result = np.multiply(stacked, (1 / (255 * deviation)).astype(np.float32), dtype=np.float32, order="C")
+        result -= (mean / deviation).astype(np.float32)
+        return result
+
+
+def _size(value: Any, faults: list[str]) -> tuple[int, int]:
+    if isinstance(value, (list, tuple)):
+        value = "x".join(map(str, value))
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", str(value))
+    if match is None or int(match[1]) == 0:
+        faults.append(f"size {value!r}: not a number of pixels, nor HEIGHTxWIDTH")
+        return (1, 1)
+    return int(match[1]), int(match[2] or match[1])
+
+
+def _normalisation(text: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    if text in NORMALISATIONS:
+        return NORMALISATIONS[text]
+    try:
+        mean, deviation = (tuple(float(part) for part in side.split(",")) for side in text.split("/"))
+    except ValueError:
+        return None
+    return (mean, deviation) if len(mean) == len(deviation) == 3 and min(deviation) > 0 else None
+
+
+_PREFIXES = ("do_", "rescale_", "image_", "crop_", "include_", "patch_", "temporal_", "merge_", "min_", "max_")
+
+
+def backend_of(processor: Any) -> str:
+    """The implementation of an image processor: "pil" or "torchvision"."""
+    if hasattr(processor, "backend"):
+        return str(processor.backend)
+    return "torchvision" if type(processor).__name__.endswith("Fast") else "pil"
+
+
+def processor_values(processor: Any, backend: str | None = None) -> dict[str, Any]:
+    """Every setting of an image processor that changes its pixels, as plain values."""
+    data = getattr(processor, "data_config", None)  # timm's
+    settings = {
+        key: _plain(value)
+        for key, value in (processor.to_dict() if data is None else data).items()
+        if data is not None or key.startswith(_PREFIXES) or key in ("size", "resample")
+    }
+    settings.pop("image_processor_type", None)
+    if isinstance(settings.get("resample"), int):
+        settings["resample"] = images.Resampling(settings["resample"]).name.lower()
+    name = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
+    return {"class": name, "backend": backend or backend_of(processor), **settings}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "items"):
+        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
+    return str(value)
+
+
+class GreyLevels:
+    """The numbers that a preprocessing makes of each grey level of each channel, once a picture has its size."""
+
+    # Rescaling and normalising look at one value at a time, so a table says all that they do. Looking up gives the same
+    # bits as computing, on the CPU and on a GPU alike, and costs a fraction of it; and a picture of bytes is a quarter
+    # of one of float32, where it waits, is stacked and is copied to a GPU.
+
+    def __init__(self, table: NDArray[np.float32]) -> None:
+        self._table = table
+
+    @classmethod
+    def of(
+        cls, sized: Callable[[Image], NDArray[Any]], answer: NDArray[Any], whole: Callable[[Image], NDArray[np.float32]]
+    ) -> GreyLevels | None:
+        """The levels of a preprocessing; None when it does more to values than a table can say."""
+        # sized: Its first half: from an upright RGB image to bytes (3, H, W) in the model's size.
+        trial = images.fromarray(np.random.default_rng(0).integers(0, 256, (41, 67, 3), dtype=np.uint8))
+        levels = sized(trial)
+        if answer.shape != (3, 16, 16) or levels.dtype != np.uint8:
+            return None
+        made = cls(answer.reshape(3, 256).astype(np.float32))
+        return made if np.array_equal(made.pixels(levels), whole(trial)) else None
+
+    def pixels(self, levels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(3, H, W) float32 of one picture's levels."""
+        result = np.empty(levels.shape, np.float32)
+        for channel, table in enumerate(self._table):
+            np.take(table, levels[channel], out=result[channel], mode="clip")
+        return result
+
+    def on_device(self, levels: Tensor) -> Tensor:
+        """(n, 3, H, W) float32 of a batch of levels, on their device: the bits that `pixels` gives."""
+        import torch
+
+        table = torch.from_numpy(self._table).to(levels.device, non_blocking=True)
+        first = torch.arange(0, 768, 256, dtype=torch.int32, device=levels.device).view(3, 1, 1)
+        return table.flatten()[levels.int() + first]
+
+
+def ramp() -> Image:
+    """16 × 16 pixels with every grey level once."""
+    return images.fromarray(np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2))
+
+
+class NaFlexProcessor:
+    """A picture to a grid of patches: float32 (rows, columns, values of a patch)."""
+
+    # The picture is scaled to the largest grid of its own proportions that has at most so many patches (Dehghani et al.
+    # 2023). The library pads every picture to the most; here a batch is padded to its largest, and the rest is masked
+    # either way.
+
+    def __init__(self, processor: Any, backend: str, patches: int | None = None) -> None:
+        self._processor, self.backend = processor, backend
+        self.patches = patches or int(processor.max_num_patches)
+
+    def pixels(self, image: Image) -> NDArray[np.float32]:
+        """One RGB image as the model wants it."""
+        made = self._processor(images=image, max_num_patches=self.patches, return_tensors="np")
+        rows, columns = (int(number) for number in made["spatial_shapes"][0])
+        patches = np.asarray(made["pixel_values"][0][: rows * columns], np.float32)
+        return patches.reshape(rows, columns, -1)
+
+    def values(self) -> dict[str, Any]:
+        """Every setting as plain values, for the card."""
+        return {**processor_values(self._processor, self.backend), "max_num_patches": self.patches}
+
+
+def collate_patches(grids: Sequence[NDArray[np.float32]]) -> dict[str, torch.Tensor]:
+    """The inputs of a NaFlex model: patches (n, most, values), their mask, and the shapes of the grids (n, 2)."""
+    import torch
+
+    shapes = np.array([grid.shape[:2] for grid in grids], np.int64)
+    counts = shapes.prod(axis=1)
+    values = np.zeros((len(grids), counts.max(), grids[0].shape[2]), np.float32)
+    mask = np.zeros(values.shape[:2], np.int64)
+    for row, (grid, count) in enumerate(zip(grids, counts.tolist(), strict=True)):
+        values[row, :count], mask[row, :count] = grid.reshape(count, -1), 1
+    return {
+        "pixel_values": torch.from_numpy(values),
+        "pixel_attention_mask": torch.from_numpy(mask),
+        "spatial_shapes": torch.from_numpy(shapes),
+    }
 
 
 # Pictures scaled before an image processor of `transformers` sees them: the same bits, large ones in half the time.
@@ -37,8 +312,6 @@ class ResizedFirst:
     def of(cls, processor: Any, levels: Callable[..., NDArray[Any]]) -> ResizedFirst | None:
         """That of a processor; None where it scales in another way, or where trial pictures come out otherwise."""
         # levels: From an upright RGB image, and settings of the processor, to bytes (3, H, W) in the model's size.
-        from PIL import Image
-
         settings = processor.to_dict()
         size, resample = dict(settings.get("size") or {}), settings.get("resample")
         if not settings.get("do_resize") or resample is None:
@@ -51,7 +324,7 @@ class ResizedFirst:
             return None
         random = np.random.default_rng(0)
         for width, height in _TRIALS:
-            trial = Image.fromarray(random.integers(0, 256, (height, width, 3), np.uint8))
+            trial = images.fromarray(random.integers(0, 256, (height, width, 3), np.uint8))
             if not np.array_equal(levels(made.resize(trial), do_resize=False), levels(trial)):
                 return None
         return made

@@ -6,9 +6,10 @@ with a processor that knows their prompts. They are found by that, so a new one 
 
 from __future__ import annotations
 
+import math
+import re
 import threading
 from collections.abc import Mapping, Sequence
-from copy import copy
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,21 +20,111 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.inputs import Pixels
-from visir.encoders.models.hub import ModelFiles, loading, one_of, positive_number, template_of
-from visir.encoders.models.image_places import Boxes, token_places
+from visir.encoders.intake import Pixels
+from visir.encoders.models.hub import ModelFiles, load_model, loading, one_of, positive_number, template_of
+from visir.encoders.models.image_processors import backend_of, processor_values
 from visir.encoders.models.precision import inference, to_vectors
-from visir.encoders.models.processor_values import backend_of, processor_values
-from visir.encoders.models.token_pieces import token_pieces
-from visir.encoders.models.tokens import token_counts, vocabulary_hash
-from visir.encoders.models.transformers_weights import load_model
-from visir.encoders.truncation import TextLimit, truncate_texts
+from visir.encoders.models.text_inputs import token_counts, vocabulary_hash
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, ImageError, TextError, VisirError
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
+
+
+_PARTIAL = "\N{REPLACEMENT CHARACTER}"
+
+
+def token_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The text of each token: " dog" (with the space before it), "##ning", "[MASK]"."""
+    # A character that several tokens spell byte by byte (Chinese, emoji) is the text of each of them.
+    pieces = [str(tokenizer.decode([token])) for token in ids]
+    start = 0
+    while start < len(pieces):
+        stop = start + 1
+        if _PARTIAL in pieces[start]:
+            while stop < len(pieces) and _PARTIAL in tokenizer.decode(list(ids[start:stop])):
+                stop += 1
+            together = str(tokenizer.decode(list(ids[start:stop])))
+            if _PARTIAL not in together:
+                pieces[start:stop] = [together] * (stop - start)
+            else:  # the text itself has this character, or is cut within one
+                stop = start + 1
+        start = stop
+    return pieces
+
+
+Boxes = NDArray[np.float64]
+"""(t, 4): left, top, right, bottom of t tokens, as fractions of the picture; NaN where a token has no place."""
+
+_TILE = re.compile(r"<row_(\d+)_col_(\d+)>")
+
+
+def token_places(image: Image, tokens: Sequence[str], inputs: Mapping[str, Any], processor: Any) -> Boxes:
+    """The places of all tokens of one picture."""
+    marker = processor.tokenizer.convert_ids_to_tokens(int(processor.image_token_id))
+    boxes = np.full((len(tokens), 4), np.nan)
+    rows = np.flatnonzero([token == marker for token in tokens])
+    row_token = getattr(processor.tokenizer, "row_token", None)
+    if "image_grid_thw" in inputs:
+        merge = int(processor.image_processor.merge_size)
+        frames, height, width = (int(size) for size in inputs["image_grid_thw"][0])
+        if len(rows) == frames * (height // merge) * (width // merge):
+            boxes[rows] = np.tile(grid(height // merge, width // merge), (frames, 1))
+    elif any(_TILE.fullmatch(token) for token in tokens):
+        _fill_tiles(boxes, tokens, rows)
+    elif row_token is not None and row_token in tokens:
+        _fill_padded_rows(boxes, tokens, rows[1:], row_token, _share_of_grid(image, processor))  # the first: a marker
+    elif (side := math.isqrt(len(rows))) ** 2 == len(rows):
+        boxes[rows] = grid(side, side)
+    return boxes
+
+
+def grid(height: int, width: int) -> Boxes:
+    """The (height · width, 4) cells of a grid over the whole picture, row by row."""
+    rows, columns = np.divmod(np.arange(height * width), width)
+    edges = [columns / width, rows / height, (columns + 1) / width, (rows + 1) / height]
+    return np.stack(edges, 1).reshape(-1, 4)
+
+
+def _fill_tiles(boxes: Boxes, tokens: Sequence[str], rows: NDArray[np.int64]) -> None:
+    """Tiles of a picture, each a square of tokens behind its marker; what no tile marker stands before is the whole."""
+    tiles = [tuple(map(int, match.groups())) for token in tokens if (match := _TILE.fullmatch(token))]
+    down, across = (max(places) for places in zip(*tiles, strict=True))
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) > 1)
+    for run in np.split(rows, starts[1:]):
+        side = math.isqrt(len(run))
+        if side**2 != len(run):
+            continue
+        cells, match = grid(side, side), _TILE.fullmatch(tokens[run[0] - 1])
+        if match is not None:
+            row, column = int(match[1]) - 1, int(match[2]) - 1
+            cells = (cells + np.array([column, row, column, row])) / [across, down, across, down]
+        boxes[run] = cells
+
+
+def _fill_padded_rows(
+    boxes: Boxes, tokens: Sequence[str], rows: NDArray[np.int64], row_token: str, shares: tuple[float, float]
+) -> None:
+    height = sum(token == row_token for token in tokens)
+    if height == 0 or len(rows) % height:
+        return
+    cells = grid(height, len(rows) // height) / [shares[0], shares[1], shares[0], shares[1]]
+    boxes[rows] = np.clip(cells, 0, 1)
+
+
+def _share_of_grid(image: Image, processor: Any) -> tuple[float, float]:
+    """Which share of the patches' width and height the scaled picture fills: the rest is padding."""
+    from transformers.models.neomme.image_processing_neomme import get_resize_output_size
+
+    settings = processor.image_processor
+    height, width = image.height, image.width
+    if settings.do_resize:
+        height, width = get_resize_output_size(height, width, settings.max_side, settings.size)
+    patch = int(settings.patch_size)
+    return width / (patch * -(-width // patch)), height / (patch * -(-height // patch))
 
 
 # The processor of a late-interaction model of `transformers`: photos and texts to what the model reads.
@@ -92,7 +183,7 @@ class RetrievalProcessor:
         self.has_roles = not hasattr(self._processor, "process_queries")
         # A fast tokenizer changes its state in place, and fails when two threads do so.
         self._lock = threading.Lock()
-        room = positions - max(self._prompt_length(role) for role in ("query", "document"))
+        room = positions - max(self._texts([""], role)["input_ids"].shape[1] for role in ("query", "document"))
         if max_length is not None and max_length > room:
             raise EncoderError(
                 f"{folder}: max_length={max_length} is more than the {room} tokens that this model has room for.",
@@ -161,10 +252,6 @@ class RetrievalProcessor:
         """The limit, and how many tokens a text has, those of the prompt left out."""
         return TextLimit(self.limit, self._counts)
 
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut word by word from their end where f"{text} {ending}" would be cut. Thread-safe."""
-        return truncate_texts(texts, ending, self.text_limit().fits, limit=self.limit)
-
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each token stands for, as text."""
         return token_pieces(self.tokenizer, ids)
@@ -193,7 +280,10 @@ class RetrievalProcessor:
 
     def text_values(self) -> dict[str, Any]:
         """Everything that is done to a text, as plain values, for the card. `{}` is its place in the prompt."""
-        prompts = {role: self._rendered("{}", role) for role in ("query", "document")}
+        prompts = {
+            role: str(self.tokenizer.decode(self._texts(["{}"], role)["input_ids"][0]))
+            for role in ("query", "document")
+        }
         return {
             "tokenizer": type(self.tokenizer).__name__.removesuffix("Fast"),
             "vocabulary": vocabulary_hash(self.tokenizer),
@@ -228,12 +318,6 @@ class RetrievalProcessor:
         filled = [self.template.replace("{}", text) for text in texts]
         with self._lock:
             return token_counts(self.tokenizer, filled, special=False)
-
-    def _prompt_length(self, role: Role) -> int:
-        return int(self._texts([""], role)["input_ids"].shape[1])
-
-    def _rendered(self, text: str, role: Role) -> str:
-        return str(self.tokenizer.decode(self._texts([text], role)["input_ids"][0]))
 
 
 def check_no_marks(texts: Sequence[str], mark: str, kind: str = "picture") -> None:
@@ -296,15 +380,6 @@ class LateInteractionEncoder(Encoder):
         self.card, self.dimension = card, int(model.config.embedding_dim)
         self.distinguishes_roles = processor.has_roles
         self._model, self._processor, self._device, self._vectors = model, processor, device, vectors
-        self._role: Role = "document"
-
-    def for_role(self, role: Role) -> LateInteractionEncoder:
-        """The same model with its prompt for queries, or for documents; itself where it has one for both."""
-        if not self.distinguishes_roles or role == self._role:
-            return self
-        encoder = copy(self)
-        encoder._role = role
-        return encoder
 
     def preprocess(self, image: Image) -> Pixels:
         """What the model reads of one RGB picture: its tokens and its patches."""
@@ -344,10 +419,6 @@ class LateInteractionEncoder(Encoder):
     def text_limit(self) -> TextLimit | None:
         """As the processor cuts."""
         return self._processor.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would be cut."""
-        return self._processor.truncate(texts, ending)
 
     def _embed(self, inputs: Inputs, counted: Any) -> TokenVectors:
         dtype = next(self._model.parameters()).dtype

@@ -1,9 +1,15 @@
-"""A frozen image backbone in an ONNX file: any tensor of its graph can be the vector, or the vectors."""
+"""A frozen image backbone in an ONNX file: any tensor of its graph can be the vector, or the vectors.
+
+MobileNetV2 trained on ImageNet is one by a short name: Sandler et al., "MobileNetV2: Inverted Residuals and Linear
+Bottlenecks", CVPR 2018. Its vector is the 1280-d average over the last feature map, before the classifier.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +18,106 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from visir.encoders.base import Encoder
-from visir.encoders.inputs import Pixels
-from visir.encoders.models.grid import Grid
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.families import FAMILIES
+from visir.encoders.intake import Pixels
+from visir.encoders.loading import require_packages
+from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, nearest
-from visir.files import read_json
+from visir.files import data_directory, read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
 from visir.records import EncoderCard
 from visir.threads import usable_cores
+
+# A feature map as several vectors: one for each of its places, or for each cell of a coarser grid.
+
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Which vectors a feature map gives, row by row from the top left."""
+
+    # "grid", every place of the map; or "4x4", the means over 4 times 4 cells, which may overlap (of seven places: 1
+    # and 2, 2 to 4, 4 to 6, 6 and 7). Cells are the same from the left as from the right.
+    name: str
+    cells: tuple[int, int] | None = None  # (rows, columns); None for the map's own
+
+    @classmethod
+    def named(cls, name: str, where: str) -> Grid:
+        """The grid that an option `vectors=NAME` means."""
+        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
+        if name != "grid" and match is None:
+            raise EncoderError(
+                f"{where}: vectors={name} is none of its vectors.",
+                hint="vectors=grid takes every place of the feature map, vectors=4x4 the means over 4 x 4 cells; "
+                "without it, there is one vector for an image",
+                code="vectors-none-vectors",
+            )
+        return cls(name, (int(match[1]), int(match[2])) if match else None)
+
+    def check(self, shape: tuple[int, int], where: str) -> None:
+        """Raise `EncoderError` when a map of `shape` (rows, columns) has fewer places than the grid has cells."""
+        if self.cells is not None and (self.cells[0] > shape[0] or self.cells[1] > shape[1]):
+            raise EncoderError(
+                f"{where}: vectors={self.name}, and the feature map has {shape[0]} x {shape[1]} places.",
+                hint=f"at most vectors={shape[0]}x{shape[1]}, which is vectors=grid",
+                code="vectors-feature-map-places",
+            )
+
+    def vectors(self, maps: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, cells, d) vectors of (n, d, rows, columns) maps."""
+        if self.cells is not None:
+            down, across = _spans(self.cells[0], maps.shape[2]), _spans(self.cells[1], maps.shape[3])
+            maps = np.stack([maps[:, :, start:stop].mean(2) for start, stop in down], axis=2)
+            maps = np.stack([maps[..., start:stop].mean(3) for start, stop in across], axis=3)
+        return np.ascontiguousarray(maps.reshape(*maps.shape[:2], -1).transpose(0, 2, 1))
+
+    def regions(self, shape: tuple[int, int], shown: Box) -> NDArray[np.float64]:
+        """(cells, 4) where each vector looks."""
+        # A place of the map is drawn as its share of the input. The network sees more than that, with weight falling
+        # outwards.
+        # shape: (rows, columns) of the map.
+        rows, columns = self.cells or shape
+        left, top, right, bottom = shown
+        boxes = [
+            (
+                left + (right - left) * x0 / shape[1],
+                top + (bottom - top) * y0 / shape[0],
+                left + (right - left) * x1 / shape[1],
+                top + (bottom - top) * y1 / shape[0],
+            )
+            for y0, y1 in _spans(rows, shape[0])
+            for x0, x1 in _spans(columns, shape[1])
+        ]
+        return np.asarray(boxes, np.float64).clip(0.0, 1.0)
+
+
+def _spans(cells: int, places: int) -> list[tuple[int, int]]:
+    """The places of each cell: from the floor of its beginning to the ceiling of its end, so that none is left out."""
+    return [(cell * places // cells, -(-(cell + 1) * places // cells)) for cell in range(cells)]
+
 
 _AT_ONCE = 8
 """Images per call of the runtime: measured fastest on two cores (activations stay in the cache); results do not depend
 on it."""
 
 
+ONNX_FILE = "mobilenetv2_dynrange_float32.onnx"
+ONNX_TENSOR = "mobilenetv2_1.00_224/global_average_pooling2d_3/Mean_Squeeze__632:0"
+ONNX_MAP = "Relu6__90:0"
+"""The last feature map, 7 x 7 places of 1,280 numbers, whose average `ONNX_TENSOR` is."""
+INPUT = {"size": 224, "normalise": "half", "resize": "squash", "interpolation": "bicubic"}
+"""Squashed rather than cropped: what a caption mentions may stand at the edge of the photo."""
+
+
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> OnnxImageEncoder:
-    """`onnx:FILE[?option=value&…][#TENSOR]`; options are those of `ImageInput`, also read from `FILE.json`."""
+    """`onnx:FILE[?option=value&…][#TENSOR]`, options being those of `ImageInput`, also read from `FILE.json`; or
+    `mobilenet_v2[:FOLDER]`."""
+    if not name.startswith("onnx:"):
+        return _mobilenet(name, device)
     # An option in the name wins over the file. "tensor" and "vectors" are also allowed in the file. Size and layout are
     # read from the graph's input where it states them.
     rest, _, tensor = name.removeprefix("onnx:").partition("#")
@@ -46,11 +134,30 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     return OnnxImageEncoder(Path(file), tensor=tensor, options=options, name=name, device=device, grid=grid)
 
 
+def _mobilenet(name: str, device: str | None) -> OnnxImageEncoder:
+    # `?vectors=grid` gives a vector for each of the 7 x 7 places of the last feature map, for late interaction;
+    # `?vectors=4x4` the means over 4 x 4 cells of it.
+    bare, options = split_options(name, ("vectors",), error=EncoderError)
+    folder = bare.partition(":")[2]
+    file = (Path(folder) if folder else data_directory() / "mobilenet_v2") / ONNX_FILE
+    if not file.is_file():
+        raise EncoderError(
+            f"{name}: {file} is not there.",
+            hint=f"put {file.name} into a folder and name it (mobilenet_v2:FOLDER), or set VISIR_DATA to the directory "
+            "that holds mobilenet_v2/",
+            code="weights-not-there",
+        )
+    require_packages(FAMILIES.get("onnx"))
+    grid = Grid.named(options["vectors"], bare) if "vectors" in options else None
+    tensor = ONNX_TENSOR if grid is None else ONNX_MAP
+    return OnnxImageEncoder(file, tensor=tensor, options=INPUT, name=name, device=device, grid=grid)
+
+
 class OnnxImageEncoder(Encoder):
     """An image backbone run by onnxruntime; its vector is `tensor`, an (n, d) tensor anywhere in the graph."""
 
     # A tensor inside the graph is added as an output in memory, and what comes after it is cut off; the file stays as
-    # it is. `options` are those of `ImageInput` (`visir.encoders.models.image_input`).
+    # it is. `options` are those of `ImageInput` (`visir.encoders.models.image_processors`).
     # With a `grid`, the tensor is a feature map, (n, d, h, w) as convolutions have it, and each of its places is a
     # vector: the encoder is of form "multi-vector".
 

@@ -4,34 +4,327 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import orjson
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
-from visir.encoders.devices import COMPILED, pick_device
+from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.foreign import check_configurations, check_openclip
 from visir.encoders.models.hub import loading, template_of
-from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
-from visir.encoders.models.pretrained_towers import (
-    PretrainedTowersEncoder,
-    bias_of,
-    check_pictures,
-    dtype_on_card,
-    of_torch,
-    temperature,
+from visir.encoders.models.image_processors import GreyLevels, check_sliver, ramp
+from visir.encoders.models.text_inputs import (
+    FastTokens,
+    TextInputs,
+    TokenRules,
+    check_vocabulary,
+    inputs_of_tokenizer,
+    token_counts,
+    vocabulary_hash,
 )
-from visir.encoders.models.tokens import check_vocabulary
-from visir.encoders.towers.pretrained_backbone import PretrainedTower
+from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check_pictures, temperature
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.pretrained_backbone import (
+    PretrainedBackbone,
+    no_checkpointing,
+    part,
+    random_weights,
+    recompute_activations,
+)
+from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
 from visir.options import split_options
 from visir.records import EncoderCard, Modality
+from visir.storage import Scratch
+from visir.storage.disk import files_below
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+# The tokenizers of open_clip, without open_clip: its own of CLIP, and those it takes from transformers.
+
+_CLEANINGS = ("lower", "whitespace", "canonicalize")
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)"
+"""What `SimpleTokenizer` takes for a word."""
+
+
+def openclip_inputs(tokenizer: Any, template: str) -> TextInputs | None:
+    """What a tokenizer of open_clip gives, by the library `tokenizers` alone."""
+    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer, get_clean_fn
+
+    cleaning = next((name for name in _CLEANINGS if get_clean_fn(name) is getattr(tokenizer, "clean_fn", None)), None)
+    if cleaning is None:
+        return None
+    rules = TokenRules(
+        names=("input_ids",),
+        limit=int(tokenizer.context_length),
+        padded=True,
+        side="right",
+        padding=0,
+        template=template,
+        cleaning=f"open_clip {cleaning}",
+    )
+    if type(tokenizer) is SimpleTokenizer:
+        if tokenizer.reduction_fn is not None or len(tokenizer.all_special_ids) > 2 or cleaning == "whitespace":
+            return None
+        own_marks = replace(rules, cleaning="open_clip lower, CLIP's marks") if cleaning == "lower" else rules
+        return FastTokens(_simple_tokenizer(tokenizer), own_marks)
+    if type(tokenizer) is not HFTokenizer or tokenizer.tokenizer_mode or tokenizer.strip_sep_token:
+        return None
+    own = tokenizer.tokenizer
+    return inputs_of_tokenizer(own, replace(rules, side=own.padding_side, padding=int(own.pad_token_id)))
+
+
+def _simple_tokenizer(tokenizer: Any) -> bytes:
+    """`SimpleTokenizer` as the JSON of the library `tokenizers`: the same words, the same merges."""
+    start, end = ((tokenizer.decoder[number], number) for number in (tokenizer.sot_token_id, tokenizer.eot_token_id))
+    split = {"type": "Split", "pattern": {"Regex": _WORDS}, "behavior": "Removed", "invert": True}
+    levels = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    marks = [(tokenizer.decoder[number], number) for number in tokenizer.all_special_ids]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    content = {
+        "version": "1.0",
+        "added_tokens": [{"id": number, "content": mark, **flags} for mark, number in marks],
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, levels]},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [_mark(start[0]), {"Sequence": {"id": "A", "type_id": 0}}, _mark(end[0])],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {mark: {"id": mark, "ids": [number], "tokens": [mark]} for mark, number in (start, end)},
+        },
+        "model": {
+            "type": "BPE",
+            "end_of_word_suffix": "</w>",
+            "vocab": tokenizer.encoder,
+            "merges": [list(pair) for pair in tokenizer.bpe_ranks],
+        },
+    }
+    return orjson.dumps(content)
+
+
+def _mark(content: str) -> dict[str, Any]:
+    return {"SpecialToken": {"id": content, "type_id": 0}}
+
+
+CONFIG_FILE = "open_clip_config.json"
+TEXT_TOWER = "text_tower"  # the folder with the configuration of a text tower from transformers
+
+
+class _Encode(nn.Module):
+    """One of the two methods of a model of open_clip, and the weights that it needs."""
+
+    def __init__(self, model: Any, method: str) -> None:
+        super().__init__()
+        self.model: Any = model
+        self._method = method
+
+    def forward(self, inputs: Inputs) -> torch.Tensor:
+        vectors: torch.Tensor = getattr(self.model, self._method)(inputs, normalize=False)
+        return vectors
+
+
+class _OpenClipTower(PretrainedBackbone):
+    """What the two towers have in common."""
+
+    family: ClassVar[str] = "openclip"
+    network: _Encode
+
+    def __init__(self, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.configuration = configuration
+        self.outputs = int(configuration["embed_dim"])
+        self.settings = json.loads(json.dumps(dict(preprocessing)))
+
+    def files(self) -> dict[str, bytes]:
+        """The configuration, as open_clip itself writes it."""
+        content = {"model_cfg": self.configuration, "preprocess_cfg": self.settings}
+        return {CONFIG_FILE: json.dumps(content, indent=2).encode()}
+
+
+class OpenClipImageTower(_OpenClipTower):
+    """Images through the model's own evaluation transform and `encode_image(…, normalize=False)`."""
+
+    modality: Modality = "image"
+
+    def __init__(self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
+        from open_clip.transform import PreprocessCfg, image_transform_v2
+        from torchvision.transforms import Compose
+
+        super().__init__(configuration, preprocessing)
+        self.network = _Encode(part(model, only=("visual",)), "encode_image")
+        self._transform = image_transform_v2(PreprocessCfg(**self.settings), is_train=False)
+        scaled = self.settings["resize_mode"] == "shortest"
+        self._shortest_edge = int(np.min(self.settings["size"])) if scaled else None
+        steps = self._transform.transforms
+        self._sizing = Compose(steps[:-2])
+        self.levels = GreyLevels.of(self._sized, Compose(steps[-2:])(ramp()).numpy(), self._pixels)
+
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+        """float32 (3, H, W) of each image."""
+        return [self._pixels(image) for image in items]
+
+    def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
+        """The transform without its last two steps, which are to a tensor, and normalised."""
+        for image in items:
+            check_sliver(image, self._shortest_edge)
+        return [self._sized(image) for image in items]
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, 3, H, W)."""
+        return torch.from_numpy(np.stack(prepared))
+
+    def preprocessing(self) -> dict[str, Any]:
+        """The transform's settings."""
+        return dict(self.settings)
+
+    def options(self) -> dict[str, Any]:
+        """Nothing: all is in the configuration."""
+        return {}
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again; open_clip can do it for transformers only."""
+        visual = self.network.model.visual
+        if not hasattr(visual, "transformer"):
+            raise no_checkpointing(f"a {type(visual).__name__} of open_clip")
+        visual.set_grad_checkpointing(True)
+
+    def _pixels(self, image: Image) -> NDArray[np.float32]:
+        check_sliver(image, self._shortest_edge)
+        return np.asarray(self._transform(image).numpy(), dtype=np.float32)
+
+    def _sized(self, image: Image) -> NDArray[Any]:
+        return np.ascontiguousarray(np.asarray(self._sizing(image)).transpose(2, 0, 1))
+
+
+class OpenClipTextTower(_OpenClipTower):
+    """Texts through the model's own tokenizer and `encode_text(…, normalize=False)`."""
+
+    modality: Modality = "text"
+
+    def __init__(
+        self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any], tokenizer: Any, template: str
+    ) -> None:
+        super().__init__(configuration, preprocessing)
+        others = ("visual", "logit_scale", "logit_bias", "text_decoder")
+        self.network = _Encode(part(model, without=others), "encode_text")
+        self._tokenizer, self._template = tokenizer, template
+        self._lock = threading.Lock()  # a fast tokenizer changes its padding state in place
+
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+        """int32 (context length,) token ids of each text, padded."""
+        with self._lock:
+            ids = self._tokenizer(self._filled(items))
+        return list(ids.numpy().astype(np.int32))
+
+    def text_limit(self) -> TextLimit:
+        """The context length, which counts both end tokens."""
+        return TextLimit(int(self._tokenizer.context_length), self._counts)
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the tokenizer: its cleaning, its pieces and its padding."""
+        return openclip_inputs(self._tokenizer, self._template)
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, context length) int64."""
+        return torch.from_numpy(np.stack(prepared).astype(np.int64))
+
+    def preprocessing(self) -> dict[str, Any]:
+        """The tokenizer's settings; "vocabulary" is a hash over what decides the token ids."""
+        return {
+            "tokenizer": type(self._tokenizer).__name__,
+            "vocabulary": _hash_tokenizer(self._tokenizer),
+            "template": self._template,
+            "max_length": int(self._tokenizer.context_length),
+            "padding": "max_length",
+        }
+
+    def options(self) -> dict[str, Any]:
+        """The template; all else is in the configuration."""
+        return {"template": self._template}
+
+    def files(self) -> dict[str, bytes]:
+        """The configuration; of a tokenizer and a text tower from `transformers`, theirs too."""
+        files = super().files()
+        with Scratch.temporary("tokenizer") as scratch:
+            folder = scratch.folder("files")
+            if hasattr(self._tokenizer, "save_pretrained"):
+                self._tokenizer.save_pretrained(folder)
+            if "hf_model_name" in self.configuration["text_cfg"]:
+                self.network.model.text.config.save_pretrained(folder / TEXT_TOWER)
+            scratch.written("files")
+            return files | {name: (folder / name).read_bytes() for name in files_below(folder)}
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again."""
+        model = self.network.model
+        text = model if getattr(model, "text", None) is None else model.text
+        if type(text).__name__ == "HFTextEncoder":
+            recompute_activations(text.transformer, "the text tower")
+        else:
+            text.transformer.grad_checkpointing = True
+
+    def _filled(self, texts: Sequence[str]) -> list[str]:
+        return [self._template.replace("{}", text) for text in texts]
+
+    def _counts(self, texts: Sequence[str]) -> list[int]:
+        with self._lock:
+            return _token_counts(self._tokenizer, self._filled(texts))
+
+
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
+    """One tower with random weights, from the `files` of a tower that lie in `folder`."""
+    import open_clip
+
+    content = read_json(folder / CONFIG_FILE)
+    check_openclip(folder / CONFIG_FILE, content, own=True)
+    configuration, preprocessing = content["model_cfg"], content["preprocess_cfg"]
+    text, vision = configuration["text_cfg"], configuration["vision_cfg"]
+    if modality == "image":  # the other tower has to be something; so let it be small
+        text = {"context_length": 8, "vocab_size": 8, "width": 8, "heads": 1, "layers": 1}
+    else:
+        vision = {"image_size": 8, "patch_size": 8, "width": 8, "head_width": 8, "layers": 1}
+        if "hf_model_name" in text:
+            text = {**text, "hf_model_name": str(folder / TEXT_TOWER), "hf_model_pretrained": False}
+    small = {"text_cfg": text, "vision_cfg": vision, "pretrained_image": False, "pretrained_text": False}
+    name = f"local-dir:{folder}"
+    with loading(str(folder), folder), random_weights():
+        model = open_clip.create_model(name, load_weights=False, **small)
+        if modality == "image":
+            return OpenClipImageTower(model, configuration, preprocessing)
+        return OpenClipTextTower(
+            model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"])
+        )
+
+
+def _token_counts(tokenizer: Any, texts: Sequence[str]) -> list[int]:
+    """How many places of the context each text takes; called, either kind of tokenizer cuts to the context and pads."""
+    if not hasattr(tokenizer, "tokenizer"):  # open_clip's own: a token before the text and one behind it
+        return [len(tokenizer.encode(text)) + 2 for text in texts]
+    clean = [tokenizer.clean_fn(text) for text in texts]
+    if tokenizer.tokenizer_mode == "clips":  # start, end, and a class token at the last place
+        return [count + 3 for count in token_counts(tokenizer.tokenizer, clean, special=False)]
+    return token_counts(tokenizer.tokenizer, clean)
+
+
+def _hash_tokenizer(tokenizer: Any) -> str:
+    """Over what decides the token ids; open_clip's own tokenizer keeps its tables under other names."""
+    if hasattr(tokenizer, "tokenizer"):
+        return vocabulary_hash(tokenizer.tokenizer)
+    tables = json.dumps([sorted(tokenizer.encoder.items()), sorted(map(list, tokenizer.bpe_ranks))])
+    return hashlib.blake2b(tables.encode(), digest_size=16).hexdigest()
+
 
 OPTIONS = ("template",)
 
@@ -86,9 +379,8 @@ def find_source(name: str) -> OpenClipSource:
         )
     tags = open_clip.list_pretrained_tags_by_model(architecture)
     if not pretrained:
-        raise EncoderError(
-            f"{name}: which weights?", hint=f"openclip:{architecture}/TAG, where TAG is {_listing(tags)}"
-        )
+        listing = f"one of {', '.join(tags)}" if tags else "a file of weights (none are published for it)"
+        raise EncoderError(f"{name}: which weights?", hint=f"openclip:{architecture}/TAG, where TAG is {listing}")
     if Path(pretrained).is_file():
         return OpenClipSource(architecture, pretrained)
     trained = open_clip.get_pretrained_cfg(architecture, pretrained)
@@ -122,7 +414,7 @@ def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
 
 def _load(
     name: str, source: OpenClipSource, template: str, device: str, dtype: str
-) -> tuple[EncoderCard, dict[Modality, PretrainedTower], Any]:
+) -> tuple[EncoderCard, dict[Modality, PretrainedBackbone], Any]:
     """The card, the towers and the whole model."""
     import open_clip
 
@@ -132,7 +424,9 @@ def _load(
     model, _ = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
     )
-    weights = _hash_model(model, configuration)
+    # Neither the activation nor the number of heads shows in the weights.
+    content = f"{hash_state(model.state_dict())} {json.dumps(configuration, sort_keys=True)}"
+    weights = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
     tokenizer = open_clip.get_tokenizer(source.model)
     if hasattr(tokenizer, "tokenizer"):  # of transformers
         rows = getattr(getattr(model, "text", None), "vocab_size", None) or getattr(model, "vocab_size", None)
@@ -146,8 +440,8 @@ def _load(
         name=name,
         family="openclip",
         weights=weights,
-        image_preprocessing=image.values(),
-        text_preprocessing=text.values(),
+        image_preprocessing=image.preprocessing(),
+        text_preprocessing=text.preprocessing(),
         dtype=dtype,
     )
     return card, {"image": image, "text": text}, model
@@ -187,12 +481,6 @@ def _fetch(name: str, source: OpenClipSource) -> None:
         raise hub_unreachable(name, fault) from fault
 
 
-def _hash_model(model: Any, configuration: dict[str, Any]) -> str:
-    """Over weights and architecture: neither the activation nor the number of heads shows in the weights."""
-    content = f"{hash_state(model.state_dict())} {json.dumps(configuration, sort_keys=True)}"
-    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-
-
 def _configuration(source: OpenClipSource) -> dict[str, Any]:
     """The architecture as open_clip's plain values."""
     import open_clip
@@ -209,7 +497,3 @@ def _configuration(source: OpenClipSource) -> dict[str, Any]:
     check_openclip(path, content)
     check_configurations([path.parent])  # transformers reads those of a tokenizer
     return dict(content["model_cfg"])
-
-
-def _listing(tags: Sequence[str]) -> str:
-    return f"one of {', '.join(tags)}" if tags else "a file of weights (none are published for it)"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import replace
-from importlib import import_module
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -16,20 +14,37 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from visir.encoders.base import Encoder
-from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.base import Encoder, EncoderOver
+from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.forms import one_each
-from visir.encoders.inputs import Pixels
-from visir.encoders.models import sentence_cross_encoder
-from visir.encoders.models.hub import ModelFiles, find_model, positive_number, read_configuration, trusted_code
+from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.models.hub import (
+    CODE_OPTIONS,
+    ModelFiles,
+    find_model,
+    loading,
+    positive_number,
+    read_configuration,
+    trusted_code,
+)
 from visir.encoders.models.precision import inference, to_vectors
-from visir.encoders.models.sentence_encoder import SentenceEncoder
-from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, model_type, refuse_cross_encoder
+from visir.encoders.models.sentence_encoder import SentenceEncoder, load, load_sparse
+from visir.encoders.models.sentence_loading import (
+    OPTIONS,
+    SentencePictures,
+    SentenceRequest,
+    as_texts,
+    check_marks,
+    default_prompt,
+    modalities_of,
+    model_type,
+    refuse_cross_encoder,
+    takes_messages,
+)
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
 from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.encoders.models.transformers_kinds import is_native, kind_of, model_type_of
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, nearest
 from visir.files import user_path
 from visir.fingerprint import hash_json
@@ -42,19 +57,137 @@ if TYPE_CHECKING:
     from visir.encoders.models.text_side import TextSide
 
 
+CROSS_ENCODER_OPTIONS = ("max_length", "prompt", *CODE_OPTIONS)
+"""What may follow the name."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Item:
+    """One side of a pair as the library takes it: nothing of it can be computed before the other side is known."""
+
+    text: str | None = None
+    pixels: Pixels | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.text or "") + (0 if self.pixels is None else self.pixels.nbytes)
+
+
+class SentenceCrossEncoder(CrossEncoder):
+    """Exactly `CrossEncoder.predict([(query, document), …])`, before its activation."""
+
+    # The score is the model's logit, unbounded, higher is better. The library puts a sigmoid behind it where the model
+    # names no activation: the order is the same, but near 1.0 float32 has few steps left to rank by.
+
+    head = "cross-encoder"
+    ordered = True
+    pairs_at_once = 32
+
+    def __init__(self, card: EncoderCard, model: Any, prompt: str, pictures: SentencePictures | None) -> None:
+        self.card, self._model, self._prompt, self._pictures = card, model, prompt, pictures
+        kinds = modalities_of(model) if takes_messages(model) else frozenset[Modality]({"text"})
+        self.takes = frozenset((query, document) for query in kinds for document in kinds)
+        formatter = getattr(model[0], "input_formatter", None)
+        self._writes_strings = getattr(formatter, "message_format", None) == "flat"  # a chat that has no other parts
+        if pictures is not None:
+            self.pairs_at_once = 8
+
+    def preprocess(self, image: Image) -> Pixels:
+        """The bytes of one RGB image."""
+        if self._pictures is None:
+            self.check_takes("text", "image")
+        assert self._pictures is not None, "a model that takes images"
+        return self._pictures.prepare(image)
+
+    def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
+        """The images themselves."""
+        return [_Item(pixels=pixels) for pixels in batch]
+
+    def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """The texts themselves."""
+        if self._pictures is not None:
+            check_marks(texts, self._model)
+        return [_Item(text=text) for text in texts]
+
+    def item_tokens(
+        self, modality: Modality, texts: Sequence[str] | None, batch: Sequence[Pixels] | None
+    ) -> list[Tokens]:
+        """The items themselves."""
+        if texts is not None and batch is not None:
+            if self._pictures is not None:
+                check_marks(texts, self._model)
+            return [_Item(text, pixels) for text, pixels in zip(texts, batch, strict=True)]
+        return super().item_tokens(modality, texts, batch)
+
+    def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
+        """(n,) scores of n images as documents for n texts as queries."""
+        return self.match_roles(texts, images, ("text", "image"))
+
+    def match_roles(
+        self, queries: Sequence[Tokens], documents: Sequence[Tokens], modalities: tuple[Modality, Modality]
+    ) -> NDArray[np.float32]:
+        """(n,) logits of n pairs of a query and a document."""
+        import torch
+
+        pairs = list(zip(map(self._input, queries), map(self._input, documents), strict=True))
+        with inference():
+            scores = self._model.predict(
+                pairs,
+                prompt=self._prompt,
+                batch_size=len(pairs),
+                show_progress_bar=False,
+                activation_fn=torch.nn.Identity(),
+            )
+        return np.asarray(scores, np.float32)
+
+    def _input(self, item: Tokens) -> Any:
+        if item.pixels is None:
+            return item.text if self._writes_strings else as_texts([item.text or ""], self._model)[0]
+        assert self._pictures is not None, "a model that takes images"
+        (picture,) = self._pictures.pictures([item.pixels])
+        return picture if item.text is None else {"text": item.text, "image": picture}
+
+
+def _cross_encoder_of(request: SentenceRequest) -> SentenceCrossEncoder:
+    """The cross-encoder that a name leads to.
+
+    Raises:
+        EncoderError: It has no one score for a pair.
+    """
+    from sentence_transformers import CrossEncoder as LibraryCrossEncoder
+
+    model = request.model(LibraryCrossEncoder)
+    if model.num_labels != 1:
+        raise EncoderError(
+            f"{request.name}: this model puts pairs into {model.num_labels} classes; it has no one score to rank by.",
+            hint="name a cross-encoder with one output (a re-ranker, not a model of entailment)",
+            code="model-puts-pairs-classes",
+        )
+    default = default_prompt(model)  # the library takes no prompt by the names of roles here
+    prompts: dict[Role, str] = {"query": default, "document": default}
+    if "prompt" in request.options:
+        prompts = request.prompts(model)
+    with loading(request.name, code=request.trusted):
+        pictures = SentencePictures(model) if model.supports("image") else None
+        images = None if pictures is None else pictures.values()
+        card = request.card(model, prompts, images, "sentence-transformers-cross-encoder")
+        return SentenceCrossEncoder(card, model, prompts["query"], pictures)
+
+
 # The vectors of the tokens of a text, before a sentence-transformers model pools them: for late interaction.
 
 VECTORS = ("tokens", "tokens+words")
 """What `vectors` may be: what the transformer makes of each token in its text; beside it, the token's own embedding."""
 
 
-class SentenceTokens(Encoder):
+class SentenceTokens(EncoderOver):
     """`st:NAME?vectors=tokens`: what a sentence encoder pools, a vector for each token, those of start and end too."""
 
     # With "tokens+words" each is joined with the embedding of the token before the first layer. A sentence encoder is
     # made to forget the wording, and this is nothing but the wording. Both parts have length 1.
 
     form = "multi-vector"
+    over = ("sentences",)
     modalities: frozenset[Modality] = frozenset({"text"})
 
     def __init__(self, sentences: SentenceEncoder, vectors: str, name: str) -> None:
@@ -77,14 +210,6 @@ class SentenceTokens(Encoder):
                 hint="leave out vectors=",
             ) from fault
 
-    def for_role(self, role: Role) -> SentenceTokens:
-        """The same with its prompt for queries, or for documents."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.sentences = self.sentences.for_role(role)
-        return encoder
-
     def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
         """The vectors of the tokens of n texts."""
         if not len(texts):
@@ -105,25 +230,9 @@ class SentenceTokens(Encoder):
         pieces = zip(features["input_ids"], features["attention_mask"].bool(), strict=True)
         return [self.sentences.tokenizer.convert_ids_to_tokens(ids[present].tolist()) for ids, present in pieces]
 
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """As the encoder of sentences counts them."""
-        return self.sentences.text_lengths(texts)
 
-    def text_limit(self) -> TextLimit | None:
-        """As the encoder of sentences reads."""
-        return self.sentences.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the encoder of sentences does it."""
-        return self.sentences.truncate(texts, ending)
-
-
-def load(sentences: Encoder, vectors: str, name: str) -> SentenceTokens:
-    """The vectors of the tokens that an encoder of sentences pools.
-
-    Raises:
-        EncoderError: It is none that pools tokens.
-    """
+def _tokens_of(sentences: Encoder, vectors: str, name: str) -> SentenceTokens:
+    """The vectors of the tokens that an encoder of sentences pools."""
     if not isinstance(sentences, SentenceEncoder) or "text" not in sentences.modalities:
         raise EncoderError(f"{name}: this model has no vectors of tokens to pool.", hint="leave out vectors=")
     return SentenceTokens(sentences, vectors, name)
@@ -140,7 +249,7 @@ QUANTISED: dict[str, str] = {
 LEVELS = 255
 
 
-class ReducedEncoder(Encoder):
+class ReducedEncoder(EncoderOver):
     """The first `dimension` values of an encoder's vectors (Matryoshka embeddings, Kusupati et al. 2022), quantised."""
 
     # **dimension.** As `SentenceTransformer(truncate_dim=…)`: the values are cut and not normalised again. Search by
@@ -152,6 +261,8 @@ class ReducedEncoder(Encoder):
     # - "int8": the codes of `quantize_embeddings(…, "int8", ranges=[−m, m])`, m being the largest absolute value of the
     #   vector itself; a code stands for the middle of its step. (The library takes the ranges of all vectors of a call.
     #   Then the vector of an item changes with its company, and one query alone has no range.)
+
+    over = ("whole",)
 
     def __init__(
         self, encoder: Encoder, *, name: str, dimension: int | None = None, quantise: Quantisation | None = None
@@ -191,33 +302,9 @@ class ReducedEncoder(Encoder):
             return np.where(cut > 0, np.float32(1), np.float32(-1))
         return int8_values(cut) if self.quantise == "int8" else np.ascontiguousarray(cut)
 
-    def for_role(self, role: Role) -> ReducedEncoder:
-        """The same of the encoder in this role."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.whole = self.whole.for_role(role)
-        return encoder
-
-    def preprocess(self, image: Image) -> Pixels:
-        """What the encoder takes."""
-        return self.whole.preprocess(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n preprocessed images."""
-        return self.project("image", one_each(self.whole.embed_images(batch), self.whole.label))
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts."""
-        return self.project("text", one_each(self.whole.embed_texts(texts), self.whole.label))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts of one length."""
-        return self.project("text", one_each(self.whole.embed_texts_alike(texts), self.whole.label))
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts with their pictures."""
-        return self.project("text+image", one_each(self.whole.embed_texts_with_images(texts, batch), self.whole.label))
+    def made_of(self, modality: Modality, vectors: Embedded) -> NDArray[np.float32]:
+        """(n, dimension) vectors from whole ones."""
+        return self.project(modality, one_each(vectors, self.whole.label))
 
     def text_side(self) -> TextSide | None:
         """See `visir.encoders.models.text_side`; None for quantised vectors: a last bit decides there."""
@@ -225,18 +312,6 @@ class ReducedEncoder(Encoder):
 
         side = None if self.quantise is not None else text_side_of(self.whole)
         return None if side is None else side.then(FirstValues(self.dimension))
-
-    def text_limit(self) -> TextLimit | None:
-        """As the encoder reads."""
-        return self.whole.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the encoder does it."""
-        return self.whole.truncate(texts, ending)
-
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """As the encoder counts them."""
-        return self.whole.text_lengths(texts)
 
 
 def int8_codes(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
@@ -262,13 +337,8 @@ def _steps(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[n
     return start, np.where(step == 0, np.float32(1), step)
 
 
-KINDS = {
-    "SentenceTransformer": "visir.encoders.models.sentence_encoder",
-    "SparseEncoder": "visir.encoders.models.sentence_sparse",
-}
-"""The classes of the library that make vectors, and the modules whose `load(request)` makes encoders of them."""
-TOKENS = "visir.encoders.models.sentence"
-"""The module of encoders of texts as the vectors of their tokens."""
+KINDS: dict[str, Callable[[SentenceRequest], Encoder]] = {"SentenceTransformer": load, "SparseEncoder": load_sparse}
+"""The classes of the library that make vectors, and what makes encoders of them."""
 READ_ALIKE = ("CLIPModel",)
 """Classes of transformers of which the library makes the same vectors of texts, and of pictures within the rounding of
 another implementation of the same processor, as visir does without `st:`. Of SigLIP it does not: it pads texts to the
@@ -333,9 +403,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     is_compiled = device == COMPILED and kind == "SentenceTransformer" and "vectors" not in options
     picked = COMPILED if is_compiled else pick_device(device)
     request = SentenceRequest(name if plain == options else whole, files, plain, picked, dtype)
-    encoder: Encoder = import_module(KINDS[kind]).load(request)
+    encoder: Encoder = KINDS[kind](request)
     if "vectors" in options and not reducing:
-        return import_module(TOKENS).load(encoder, options["vectors"], name)  # type: ignore[no-any-return]
+        return _tokens_of(encoder, options["vectors"], name)
     if not reducing:
         return encoder
     if "vectors" in options or encoder.form != "dense":
@@ -359,9 +429,9 @@ def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str 
     files = find(name, revision)
     if model_type(files) != "CrossEncoder":
         return None
-    _, options = split_options(name, sentence_cross_encoder.OPTIONS, error=EncoderError)
+    _, options = split_options(name, CROSS_ENCODER_OPTIONS, error=EncoderError)
     files = replace(files, code=trusted_code(name, options))
-    return sentence_cross_encoder.load(SentenceRequest(name, files, options, pick_device(device), dtype))
+    return _cross_encoder_of(SentenceRequest(name, files, options, pick_device(device), dtype))
 
 
 def packaged_model() -> Path | None:

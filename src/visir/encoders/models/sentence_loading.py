@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from visir.encoders.devices import dtype_on_card, of_torch
+from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
+    SAFETENSORS,
+    SMALL_FILES,
+    TORCH_BIN,
     ModelFiles,
     loading,
     no_progress_bar,
@@ -15,17 +29,392 @@ from visir.encoders.models.hub import (
     positive_number,
     read_configuration,
     read_modules,
+    read_small_files,
     refuse_code,
     template_of,
 )
-from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
-from visir.encoders.models.sentence_inputs import message_values, takes_messages
-from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
-from visir.encoders.models.tokens import check_saved_tokenizer, check_vocabulary
-from visir.encoders.models.towers import positions
-from visir.errors import EncoderError, nearest
+from visir.encoders.models.image_processors import check_sliver, processor_values
+from visir.encoders.models.late_interaction import check_no_marks
+from visir.encoders.models.text_inputs import (
+    TextInputs,
+    TokenRules,
+    check_saved_tokenizer,
+    check_vocabulary,
+    inputs_of_tokenizer,
+    pad,
+    token_counts,
+    vocabulary_hash,
+)
+from visir.encoders.models.transformers_kinds import positions
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.pretrained_backbone import (
+    PretrainedBackbone,
+    part,
+    random_weights,
+    recompute_activations,
+)
+from visir.encoders.truncation import TextLimit
+from visir.errors import EncoderError, ImageError, nearest
+from visir.files import read_json
 from visir.options import with_option
-from visir.records import EncoderCard, Role
+from visir.records import EncoderCard, Modality, Role
+from visir.storage import Scratch
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+UNLIMITED = 10**9
+"""From here on a number of tokens is no limit: transformers writes 10**30 for a tokenizer without one."""
+
+
+class SentenceTower(PretrainedBackbone):
+    """Texts through a `SentenceTransformer` that begins with a transformer; dropout is on in training."""
+
+    # A model that ends in a normalisation gives unit vectors here too.
+
+    family: ClassVar[str] = "sentence-transformers"
+    modality: Modality = "text"
+    network: _SentenceNetwork
+
+    def __init__(self, model: Any, folder: Path, *, outputs: int, template: str, max_length: int | None) -> None:
+        super().__init__()
+        self.folder, self.outputs = folder, outputs
+        self._template, self._max_length, self._lock = template, max_length, threading.Lock()
+        # A BERT here has a pooler that the library's own pooling takes no notice of.
+        self.network = _SentenceNetwork(part(model, without=("0.*.pooler",)), outputs)
+        tried = self._tokenise(["a"])
+        if not {"input_ids", "attention_mask"} <= set(tried) or bool(
+            np.any(np.asarray(tried.get("token_type_ids", 0)))
+        ):
+            raise EncoderError(
+                f"{folder}: this sentence encoder begins with a {type(model[0]).__name__} and cannot be tuned; "
+                "those that begin with a transformer can.",
+                hint='tower = "frozen" trains a head over it',
+                code="sentence-encoder-begins-cannot",
+            )
+        self.network.constant = {name: value for name, value in tried.items() if not isinstance(value, Tensor)}
+
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+        """int32 token ids of each text: prompt and template included, cut, not padded."""
+        encoded = self._tokenise(items)
+        masks = encoded["attention_mask"].numpy().astype(bool)
+        return [ids[mask].astype(np.int32) for ids, mask in zip(encoded["input_ids"].numpy(), masks, strict=True)]
+
+    def text_limit(self) -> TextLimit | None:
+        """How many tokens are read, those of prompt and template counted."""
+        model = self.network.model
+        return sentence_limit(model, default_prompt(model), self._template, self._lock)
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """ "input_ids" and "attention_mask", padded to the longest."""
+        tokenizer = self.network.model.tokenizer
+        return pad(prepared, token=int(tokenizer.pad_token_id), side=tokenizer.padding_side)
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the tokenizer, under the prompt of every text."""
+        model = self.network.model
+        return sentence_inputs_of(model, default_prompt(model), self._template, ("input_ids", "attention_mask"))
+
+    def preprocessing(self) -> dict[str, Any]:
+        """The tokenizer's settings, and the names of the modules."""
+        return sentence_values(self.network.model, self._template, default_prompt(self.network.model))
+
+    def options(self) -> dict[str, Any]:
+        """Width, template and limit."""
+        return {"outputs": self.outputs, "template": self._template, "max_length": self._max_length}
+
+    def files(self) -> dict[str, bytes]:
+        """All of the model's folder but the weights of the transformer; modules after it need theirs to be built."""
+        first = Path(read_json(self.folder / MODULES_FILE)[0].get("path", ""))
+        contents = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{name}" for name in SMALL_FILES)])
+        weights = read_small_files(self.folder, [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"])
+        return contents | {name: content for name, content in weights.items() if Path(name).parent != first}
+
+    def base_module(self) -> nn.Module:
+        """The transformer, on which the library itself puts adapters."""
+        transformer: nn.Module = self.network.model[0].auto_model
+        return transformer
+
+    def checkpoint_gradients(self) -> None:
+        """Compute the transformer's activations again."""
+        recompute_activations(self.network.model[0].auto_model, "this sentence encoder")
+
+    def _tokenise(self, texts: Sequence[str]) -> dict[str, Any]:
+        model = self.network.model
+        with self._lock:  # a fast tokenizer changes its padding state in place
+            filled = as_texts([self._template.replace("{}", text) for text in texts], model)
+            encoded: dict[str, Any] = model.preprocess(filled, prompt=default_prompt(model) or None)
+        return encoded
+
+
+class _SentenceNetwork(nn.Module):
+    """All modules, one after the other. `constant`: what the tokenizer adds that is no tensor."""
+
+    constant: Mapping[str, Any]
+
+    def __init__(self, model: Any, outputs: int) -> None:
+        super().__init__()
+        self.model: Any = model
+        self._outputs = outputs
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        # The width is smaller than the last module's in a model that is saved to be truncated (Matryoshka).
+        vectors: Tensor = self.model({**inputs, **self.constant})["sentence_embedding"][:, : self._outputs]
+        return vectors
+
+
+def default_prompt(model: Any) -> str:
+    """What the library puts before every text unless told otherwise; often nothing."""
+    return str(model.prompts.get(model.default_prompt_name) or "") if model.default_prompt_name else ""
+
+
+_ROLE_NAMES: dict[Role, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+"""What models call the prompt of a role, as `encode_query` and `encode_document` of the library look for it."""
+
+
+def role_prompts(model: Any) -> dict[Role, str]:
+    """What stands before a query, and before a document: the model's prompt of this role, or its default prompt."""
+    # The library's `encode_query` and `encode_document` take an empty prompt of a role as it is. Here, and in
+    # `SentenceTransformer.encode`, a model with a default prompt uses that one, and "passage" is looked for where the
+    # prompt named "document" is empty: the library adds that name, empty, to models that were saved without it.
+    default = default_prompt(model)
+    return {
+        role: next((prompt for name in names if (prompt := str(model.prompts.get(name) or ""))), default)
+        for role, names in _ROLE_NAMES.items()
+    }
+
+
+def sentence_values(model: Any, template: str, prompt: str | Mapping[str, str]) -> dict[str, Any]:
+    """Everything between a text and the first module, as plain values for the card."""
+    tokenizer = model.tokenizer
+    return {
+        "modules": [type(module).__name__ for module in model],
+        "tokenizer": type(tokenizer).__name__.removesuffix("Fast"),
+        "vocabulary": vocabulary_hash(tokenizer),
+        "template": template,
+        "prompt": prompt,
+        "max_length": limit_of(model),
+        "padding": "longest",
+    }
+
+
+def sentence_inputs_of(model: Any, prompt: str, template: str, names: tuple[str, ...]) -> TextInputs | None:
+    """What the model's first module takes of texts, without the library; None where that cannot be told."""
+    tokenizer = model.tokenizer
+    if not hasattr(tokenizer, "pad_token_id") or not {*names} <= {"input_ids", "attention_mask", "token_type_ids"}:
+        return None
+    if "{}" in prompt or tokenizer.pad_token_id is None:
+        return None
+    rules = TokenRules(
+        names=names,
+        limit=limit_of(model),
+        padded=False,
+        side=tokenizer.padding_side,
+        padding=int(tokenizer.pad_token_id),
+        template=prompt + template,
+    )
+    return inputs_of_tokenizer(tokenizer, rules)
+
+
+def sentence_limit(model: Any, prompt: str, template: str, lock: threading.Lock) -> TextLimit | None:
+    """How many tokens the model reads, those of prompt and template counted; None where it reads all."""
+    limit, tokenizer = limit_of(model), model.tokenizer
+    if limit is None:
+        return None
+
+    def count(texts: Sequence[str]) -> list[int]:
+        filled = [prompt + template.replace("{}", text) for text in texts]
+        with lock:  # a fast tokenizer changes its state in place
+            # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
+            own = not callable(tokenizer)
+            return [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
+
+    return TextLimit(limit, count)
+
+
+def limit_of(model: Any) -> int | None:
+    """Tokens a text may have; None where all of it is read: bags of word vectors, tokenizers without a limit."""
+    limit = model.max_seq_length
+    return None if limit is None or limit >= UNLIMITED else int(limit)
+
+
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
+    """The text tower with random weights, from the `files` of a tower that lie in `folder`."""
+    from sentence_transformers import SentenceTransformer
+
+    del modality
+    with loading(str(folder), folder), Scratch.temporary("model") as scratch, random_weights(), no_progress_bar():
+        # The library builds a transformer only by reading its weights: a file that holds none leaves them random.
+        files = read_small_files(folder, ["**/*"])
+        first = json.loads(files[MODULES_FILE])[0].get("path", "")
+        files[f"{first}/model.safetensors".lstrip("/")] = save({}, metadata={"format": "pt"})
+        for name, content in files.items():
+            scratch.file(f"files/{name}").write_bytes(content)
+        model = SentenceTransformer(str(scratch.path / "files"), device="cpu", local_files_only=True)
+    if spec["max_length"] is not None:
+        model.max_seq_length = spec["max_length"]
+    return SentenceTower(
+        model, folder, outputs=int(spec["outputs"]), template=spec["template"], max_length=spec["max_length"]
+    )
+
+
+Features = dict[str, Any]
+"""What a model's `preprocess` returns: tensors by name, and the modality."""
+_LONGEST = 200
+"""How many times as long as its other side a picture may be. The processors of Qwen's models refuse longer ones, and
+do not say which picture of a batch it was."""
+
+
+def modalities_of(model: Any) -> frozenset[Modality]:
+    """What a model of the library embeds, as it says itself."""
+    parts: dict[Modality, Any] = {"text": "text", "image": "image", "text+image": ("image", "text")}
+    return frozenset(modality for modality, theirs in parts.items() if model.supports(theirs))
+
+
+def takes_messages(model: Any) -> bool:
+    """Whether the library writes every input as a message of a chat: prompts then stand before pictures too."""
+    return "message" in model.modalities
+
+
+def check_marks(texts: Sequence[str], model: Any) -> None:
+    """Raise `EncoderError` for a text with a mark that stands for a picture or a video in this model."""
+    for kind in ("image", "video"):
+        mark = getattr(model.processor, f"{kind}_token", None)
+        if isinstance(mark, str) and mark:
+            check_no_marks(texts, mark, "picture" if kind == "image" else kind)
+
+
+def has_marks(model: Any) -> bool:
+    """Whether there are marks that `check_marks` refuses."""
+    marks = (getattr(model.processor, f"{kind}_token", None) for kind in ("image", "video"))
+    return any(isinstance(mark, str) and mark for mark in marks)
+
+
+def as_texts(texts: Sequence[str], model: Any) -> list[Any]:
+    """Texts as the library takes them: one that looks like an address, or names a file, stays a text."""
+    # The library guesses what a string is: it would fetch addresses of pictures, videos and sounds, and open files.
+    if set(model.modalities) == {"text"}:
+        return list(texts)
+    from sentence_transformers.base.modality import infer_modality
+
+    return [text if infer_modality(text) == "text" else {"text": text} for text in texts]
+
+
+@dataclass(frozen=True)
+class PictureShapes:
+    """Which pictures a model takes, so that one that it would not take is named before it meets others in a batch."""
+
+    # To how many pixels the shorter side of a picture is scaled; None where that is not the rule.
+    shortest_edge: int | None
+    any_resolution: bool  # whether the model sees a picture at its own proportions
+
+    @classmethod
+    def of(cls, model: Any) -> PictureShapes:
+        """By the settings of the model's image processor."""
+        processor = _image_processor(model)
+        settings = {} if processor is None else processor.to_dict()
+        size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
+        # With both, Qwen's processors mean the least and the largest number of pixels of a picture.
+        edge = None if "longest_edge" in size else size.get("shortest_edge")
+        merges = hasattr(processor, "merge_size")  # Qwen's, where no chat is written around pictures
+        return cls(edge if isinstance(edge, int) else None, takes_messages(model) or merges)
+
+    def check(self, image: Image) -> None:
+        """Raise `ImageError` for a picture that the model does not take."""
+        check_sliver(image, self.shortest_edge)
+        if self.any_resolution and max(image.size) > _LONGEST * min(image.size):
+            raise ImageError(
+                f"an image of {image.width} × {image.height} pixels is too narrow: one side is more than {_LONGEST} "
+                "times the other.",
+                hint="crop it, or set it aside (--skip-broken)",
+            )
+
+
+class SentencePictures:
+    """Pictures on their way into a model."""
+
+    # `prepare` runs in threads. Where the library makes the same numbers of one picture as of many, and they are pixels
+    # of one size, it does all of the preprocessing; otherwise (models of any resolution, messages of a chat) it gives
+    # the picture itself as (height, width, 3) bytes, and the library sees the whole batch.
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._shapes = PictureShapes.of(model)
+        self.one_by_one = False
+        self.one_by_one = not takes_messages(model) and self._same_alone()
+
+    @property
+    def any_resolution(self) -> bool:
+        """Whether the model sees a picture at its own proportions."""
+        return self._shapes.any_resolution
+
+    def prepare(self, image: Image) -> Pixels:
+        """One RGB picture: its pixels as the model wants them, or as they are."""
+        self._shapes.check(image)
+        if not self.one_by_one:
+            return np.asarray(image)
+        pixels: NDArray[Any] = self._model.preprocess([image])["pixel_values"][0].numpy()
+        return pixels
+
+    def features(self, batch: Sequence[Pixels]) -> Features:
+        """The model's input of n pictures that went one by one, on the CPU."""
+        import torch
+
+        return {"pixel_values": torch.from_numpy(np.stack(batch)), "modality": "image"}
+
+    def pictures(self, batch: Sequence[Pixels]) -> list[Image]:
+        """Prepared pictures as PIL images again, where `prepare` left them as they were."""
+        from PIL import Image as images
+
+        return [images.fromarray(pixels) for pixels in batch]
+
+    def values(self) -> dict[str, Any]:
+        """The settings of the model's image processor, for the card."""
+        processor = _image_processor(self._model)
+        if processor is None:
+            return {"processor": type(self._model.processor).__name__}
+        return processor_values(processor)
+
+    def _same_alone(self) -> bool:
+        from PIL import Image as images
+
+        random = np.random.default_rng(0)
+        trial = [images.fromarray(random.integers(0, 256, (*size, 3), np.uint8)) for size in ((41, 67), (67, 41))]
+        try:
+            both = self._model.preprocess(trial)
+            alone = [self._model.preprocess([image]) for image in trial]
+            pixels = both["pixel_values"]
+            return (
+                {name for name, value in both.items() if hasattr(value, "shape")} == {"pixel_values"}
+                and both["modality"] == "image"
+                and pixels.ndim == 4
+                and all(bool((pixels[row] == single["pixel_values"][0]).all()) for row, single in enumerate(alone))
+            )
+        except Exception:  # whatever a library's code does not do with one picture, it may do with a batch
+            return False
+
+
+def message_values(model: Any) -> dict[str, Any]:
+    """How a model that takes messages is spoken to: a hash over its chat template; empty for other models."""
+    if not takes_messages(model):
+        return {}
+    template = getattr(model.processor, "chat_template", None)
+    return {"chat_template": hashlib.blake2b(str(template).encode(), digest_size=8).hexdigest()}
+
+
+def to_model(features: Features, device: Any) -> Features:
+    """The tensors on the model's device."""
+    move: Callable[[Any], Any] = lambda value: value.to(device) if hasattr(value, "to") else value  # noqa: E731
+    return {name: move(value) for name, value in features.items()}
+
+
+def _image_processor(model: Any) -> Any:
+    from transformers.image_processing_utils import BaseImageProcessor
+
+    processor = model.processor
+    return processor if isinstance(processor, BaseImageProcessor) else getattr(processor, "image_processor", None)
+
 
 MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
 OPTIONS = ("template", "max_length", "prompt", "query_prompt", "document_prompt", *CODE_OPTIONS)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
     ModelFiles,
@@ -31,14 +30,11 @@ from visir.encoders.models.hub import (
     template_of,
     trusted_code,
 )
-from visir.encoders.models.image_places import Boxes, token_places
-from visir.encoders.models.late_interaction import token_vectors
+from visir.encoders.models.image_processors import processor_values
+from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
 from visir.encoders.models.precision import inference
-from visir.encoders.models.processor_values import processor_values
-from visir.encoders.models.sentence_inputs import PictureShapes, as_texts, check_marks
-from visir.encoders.models.sentence_tower import UNLIMITED
-from visir.encoders.models.token_pieces import token_pieces
-from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vocabulary_hash
+from visir.encoders.models.sentence_loading import UNLIMITED, PictureShapes, as_texts, check_marks
+from visir.encoders.models.text_inputs import check_saved_tokenizer, token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.options import split_options
@@ -69,15 +65,6 @@ class SentenceMultiVectorEncoder(Encoder):
         self.dimension = int(model.get_embedding_dimension())
         self._template = str(card.text_preprocessing.get("template", "{}"))
         self._shapes = PictureShapes.of(model)
-        self._role: Role = "document"
-
-    def for_role(self, role: Role) -> SentenceMultiVectorEncoder:
-        """The same model as it reads queries, or documents."""
-        if role == self._role:
-            return self
-        encoder = copy(self)
-        encoder._role = role
-        return encoder
 
     def preprocess(self, image: Image) -> Pixels:
         """The RGB picture itself: the library sees the whole batch."""
@@ -213,7 +200,7 @@ def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> Sen
             family="sentence-transformers-multi-vector",
             revision=files.revision,
             weights=files.fingerprint,
-            image_preprocessing=_image_values(model),
+            image_preprocessing=processor_values(model.processor.image_processor) if model.supports("image") else {},
             text_preprocessing={"template": template, **_text_values(model)},
             dtype=dtype,
             code_revisions=files.code_revisions,
@@ -280,9 +267,3 @@ def _text_values(model: Any) -> dict[str, Any]:
     }
     plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
     return plain
-
-
-def _image_values(model: Any) -> dict[str, Any]:
-    if not model.supports("image"):
-        return {}
-    return processor_values(model.processor.image_processor)

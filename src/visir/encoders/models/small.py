@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import read_description, write_description
 from visir.encoders.intake import pieces
-from visir.encoders.models.text_inputs import TextInputs
-from visir.encoders.models.tokens import Tokens, token_counts
+from visir.encoders.models.text_inputs import TextInputs, Tokens, token_counts
 from visir.errors import EncoderError
 from visir.files import user_path
 from visir.fingerprint import hash_columns

@@ -237,8 +237,7 @@ def _export(side: TextSide, change: FolderChange) -> None:
     import onnxruntime
     import torch
 
-    from visir.encoders.models.compiled import positional
-    from visir.encoders.models.precision import inference
+    from visir.encoders.models.precision import inference, positional
 
     names = side.reader.names
     weights = sum(tensor.nbytes for tensor in side.network.parameters())

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from visir.encoders.base import Encoder
 from visir.encoders.models.text_inputs import JoinedInputs, TextInputs
-from visir.encoders.towers.pretrained_backbone import PretrainedTower
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 
 _KNOWN = ("torch", "transformers", "sentence_transformers", "open_clip", "visir")
 """Packages whose modules may be traced. Code that comes with a model runs by its user's word alone, also where it could
@@ -56,7 +56,7 @@ def text_side_of(encoder: Encoder) -> TextSide | None:
     return side if all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in weights) else None
 
 
-def side_of_tower(tower: PretrainedTower) -> TextSide | None:
+def side_of_tower(tower: PretrainedBackbone) -> TextSide | None:
     """The text side of a text tower; None where it has no `text_inputs`."""
     reader = tower.text_inputs()
     if reader is None:
@@ -64,11 +64,11 @@ def side_of_tower(tower: PretrainedTower) -> TextSide | None:
     [name, *more] = reader.names
 
     def inputs(texts: Sequence[str]) -> Mapping[str, Tensor]:
-        batch = tower.collate(tower.prepare(texts))
+        batch = tower.collate(tower.prepare_all(texts))
         return {name: batch} if isinstance(batch, Tensor) else batch
 
-    takes_tensor = not more and isinstance(tower.collate(tower.prepare(["a"])), Tensor)
-    return TextSide(_OfOne(tower.network, name) if takes_tensor else tower.network, reader, inputs)
+    takes_tensor = not more and isinstance(tower.collate(tower.prepare_all(["a"])), Tensor)
+    return TextSide(nn.Sequential(OneInput(name), tower.network) if takes_tensor else tower.network, reader, inputs)
 
 
 def joined_sides(sides: Sequence[TextSide]) -> TextSide:
@@ -85,9 +85,9 @@ def joined_sides(sides: Sequence[TextSide]) -> TextSide:
 
 
 class FirstValues(nn.Module):
-    """The first values of each vector; all, when `outputs` is None."""
+    """The first values of each vector."""
 
-    def __init__(self, outputs: int | None = None) -> None:
+    def __init__(self, outputs: int) -> None:
         super().__init__()
         self._outputs = outputs
 
@@ -106,18 +106,6 @@ class OneInput(nn.Module):
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """(n, d), as given."""
         return inputs[self._name]
-
-
-class _OfOne(nn.Module):
-    """A network that takes one tensor, given by name."""
-
-    def __init__(self, network: nn.Module, name: str) -> None:
-        super().__init__()
-        self.network, self._name = network, name
-
-    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        vectors: Tensor = self.network(inputs[self._name])
-        return vectors
 
 
 class _Joined(nn.Module):

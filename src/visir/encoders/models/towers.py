@@ -1,225 +1,217 @@
-"""Two trained towers as one encoder: `load("path/to/checkpoint")`."""
+"""Image tower and text tower as one encoder: of a loaded model, or as visir trained them; checkpoints of the latter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL.Image import Image
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
-from visir.encoders.base import Encoder
-from visir.encoders.devices import COMPILED, pick_device
+from visir.encoders.base import Encoder, in_role
+from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
+from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import one_each
-from visir.encoders.inputs import Pixels
-from visir.encoders.intake import Embedded
-from visir.encoders.models.compiled_towers import CompiledTowers
-from visir.encoders.models.precision import inference, no_vectors, to_vectors
-from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch, temperature
+from visir.encoders.intake import Embedded, Pixels, faults_named
+from visir.encoders.models.compiled import CompiledTowers
+from visir.encoders.models.joined import WithWhole
+from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
 from visir.encoders.models.text_side import TextSide, side_of_tower, text_side_of
-from visir.encoders.models.tokens import Padding
-from visir.encoders.models.trained_tower import pretrained_tower_of
-from visir.encoders.models.with_whole import WithWhole
-from visir.encoders.towers.base import SetTower, Tower, own_backbone, to_device
-from visir.encoders.towers.pretrained_backbone import PretrainedTower
+from visir.encoders.towers.base import Head, HeadSpec, SetTower, Tower, own_backbone, to_device
+from visir.encoders.towers.pretrained_backbone import (
+    PretrainedBackbone,
+    TrainedTower,
+    build_tower,
+    describe_tower,
+    merged_tower,
+)
+from visir.encoders.truncation import TextLimit
+from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role, TokenVectors
+from visir.storage.disk import remove_empty_folders
 
-# What differs between the dual encoders of `transformers`.
-
-PixelInputs = Tensor | Mapping[str, Tensor]
-"""(n, 3, H, W), or named tensors where a model takes more than pixels."""
-
-
-def _features(output: Any) -> Tensor:
-    """The projections: themselves before transformers 5, since then the `pooler_output` of a record."""
-    features: Tensor = output.pooler_output if hasattr(output, "pooler_output") else output
-    return features
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
-def _image_features(model: Any, pixels: PixelInputs) -> Tensor:
-    named = {"pixel_values": pixels} if isinstance(pixels, Tensor) else pixels
-    return _features(model.get_image_features(**named))
+class PretrainedTowersEncoder(Encoder):
+    """Images, texts or both through the towers of a pretrained model: the projections before normalisation."""
+
+    # The same towers are what is tuned, so there is one way from an image or a text to its vector.
+
+    def __init__(
+        self,
+        card: EncoderCard,
+        pretrained_towers: Mapping[Modality, PretrainedBackbone],
+        *,
+        device: str,
+        temperature: float | None = None,
+        bias: float | None = None,
+    ) -> None:
+        self.card, self.modalities = card, frozenset(pretrained_towers)
+        self.dimension = next(iter(pretrained_towers.values())).outputs
+        self._pretrained_towers, self._device = dict(pretrained_towers), device
+        self.computes_ahead = device.startswith("cuda")
+        self.is_slow_here = device == "cpu" and card.dtype == "float32"
+        self._compiled = CompiledTowers(self.pretrained_tower)
+        self._temperature, self._bias = temperature, bias
+        for pretrained_tower in pretrained_towers.values():
+            pretrained_tower.eval()
+
+    def preprocess(self, image: Image) -> Pixels:
+        """One RGB image, float32 (3, H, W), by the model's own preprocessing; bytes of that shape for a GPU, which
+        makes the same numbers of them (`GreyLevels`)."""
+        tower = self._tower("image")
+        as_bytes = self.computes_ahead and tower.levels is not None
+        pixels: Pixels = (tower.prepare_levels if as_bytes else tower.prepare_all)([image])[0]
+        return pixels
+
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
+        """(n, dimension) projections of n preprocessed images."""
+        return self._embed("image", batch)
+
+    def begin_images(self, batch: Sequence[Pixels]) -> Callable[[], Embedded]:
+        """See `Encoder.begin_images`."""
+        if not self.computes_ahead or not len(batch):
+            return super().begin_images(batch)
+        with inference(), faults_named(self, "images"):
+            return begin_vectors(self._features("image", batch))
+
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
+        """(n, dimension) projections of n texts."""
+        tower = self._tower("text")
+        return self._embed("text", tower.prepare_all(texts) if len(texts) else [])
+
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) tokens, as the text tower counts them."""
+        return np.array([len(tokens) for tokens in self._tower("text").prepare_all(texts)], np.int64)
+
+    def text_limit(self) -> TextLimit | None:
+        """As the text tower reads."""
+        return self._tower("text").text_limit() if "text" in self.modalities else None
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the text tower does it."""
+        return self._tower("text").truncate(texts, ending)
+
+    def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
+        """One tower, sharing its weights with this encoder."""
+        return self._tower(modality)
+
+    def text_side(self) -> TextSide | None:
+        """See `visir.encoders.models.text_side`."""
+        return side_of_tower(self.pretrained_tower("text"))
+
+    def own_temperature(self) -> float | None:
+        """The temperature that the model was trained to, or that the objective stood at when the towers were kept."""
+        return self._temperature
+
+    def own_bias(self) -> float | None:
+        """The bias that the sigmoid loss stood at; None for an objective without one."""
+        return self._bias
+
+    def _tower(self, modality: Modality) -> PretrainedBackbone:
+        if modality not in self._pretrained_towers:
+            raise self.cannot(modality)
+        return self._pretrained_towers[modality]
+
+    def _embed(self, modality: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
+        tower = self._tower(modality)
+        if not len(prepared):
+            return no_vectors(self.dimension)
+        if self._device == COMPILED:
+            return self._compiled.vectors(modality, self.card, tower.collate(prepared))
+        with inference():
+            return to_vectors(self._features(modality, prepared))
+
+    def _features(self, modality: Modality, prepared: Sequence[Any]) -> Tensor:
+        """(n, dimension) on the device."""
+        tower = self._tower(modality)
+        as_bytes = tower.levels is not None and prepared[0].dtype == np.uint8
+        inputs = stacked(prepared, pin=self.computes_ahead) if as_bytes else tower.collate(prepared)
+        features: Tensor = tower(to_device(inputs, self._device))
+        return features
 
 
-def _text_features(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
-    return _features(model.get_text_features(**tokens))
+class MatchingHead(CrossEncoder):
+    """The matching head of a model with two towers: the logit of "match", unbounded, higher is better."""
+
+    # That is the second of the head's two outputs, as in the authors' own evaluations. The other common reading, the
+    # softmax probability of "match", saturates towards 1.0, where float32 has few steps left to rank by.
+
+    def __init__(
+        self, card: EncoderCard, model: Any, image: PretrainedBackbone, text: PretrainedBackbone, *, device: str
+    ) -> None:
+        self.card = replace(card, family=f"{card.family}-itm")
+        self._model, self._image, self._device = model, image, device
+        self._text: Any = text
+        self._dtype = next(model.parameters()).dtype
+
+    def preprocess(self, image: Image) -> Pixels:
+        """One RGB image, as for the vectors."""
+        pixels: Pixels = self._image.prepare(image)
+        return pixels
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As for the vectors."""
+        cut: list[str] = self._text.truncate(texts, ending)
+        return cut
 
 
-def _causal_text_features(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
-    """Text features with the causal mask written out: (n, 1, length, length), lowest where a token may not look."""
-    words = tokens["attention_mask"].bool()
-    allowed = (
-        torch.ones(words.shape[1], words.shape[1], dtype=torch.bool, device=words.device).tril() & words[:, None, None]
-    )
-    dtype = next(model.text_model.parameters()).dtype
-    mask = torch.zeros(allowed.shape, dtype=dtype, device=words.device)
-    mask = mask.masked_fill(~allowed, torch.finfo(dtype).min)
-    return _text_features(model, {"input_ids": tokens["input_ids"], "attention_mask": mask})
+def check_pictures(
+    name: str, tower: PretrainedBackbone, place: str, sizes: Collection[int | Sequence[int]], device: str
+) -> None:
+    """Check that a tower takes the pictures that its own preprocessing makes, before any work begins with it."""
+    from PIL import Image
+
+    random, shapes = np.random.default_rng(0), ((48, 67), (67, 48))
+    prepared = tower.prepare_all([Image.fromarray(random.integers(0, 256, (*shape, 3), np.uint8)) for shape in shapes])
+    stated = sorted({(size, size) if isinstance(size, int) else tuple(size) for size in sizes})
+    wanted = " or ".join(f"{height} × {width}" for height, width in stated)
+    hint = f"let the sizes in {place} (size, crop_size) be those of the model{wanted and f', {wanted}'}, or fetch "
+    hint += "that file again from where the model comes"
+    made = [array.shape[-2:] for array in prepared]
+    if made[0] != made[1]:
+        first, second = (f"{height} × {width}" for height, width in made)
+        raise EncoderError(
+            f"{name}: its image processor makes pictures of several sizes, {first} pixels of one and {second} of "
+            f"another ({place}); the model takes one size{wanted and f', {wanted}'}.",
+            hint=hint,
+        )
+    if tuple(made[0]) in stated:
+        return
+    try:
+        with inference():
+            tower(to_device(tower.collate(prepared), device))
+    except Exception as fault:
+        first = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+        raise EncoderError(
+            f"{name}: its image processor makes pictures of {made[0][0]} × {made[0][1]} pixels ({place}), and the "
+            f"model takes {wanted or 'no such pictures'}: {first}",
+            hint=hint,
+        ) from fault
 
 
-def _answers_of_queries(model: Any, pixels: Any) -> Tensor:
-    """(n, queries, dimension) unit vectors: what each of BLIP-2's query tokens takes from an image."""
-    states = model.vision_model(pixel_values=pixels).last_hidden_state.to(model.query_tokens.dtype)
-    queries = model.query_tokens.expand(len(states), -1, -1)
-    answers = model.qformer(query_embeds=queries, encoder_hidden_states=states).last_hidden_state
-    vectors = model.vision_projection(answers.to(model.vision_projection.weight.dtype))
-    return torch.nn.functional.normalize(vectors, dim=-1)
+def temperature(log_inverse: Tensor) -> float:
+    """`1 / exp(log_inverse)`: CLIP and its kin learn the logarithm of the inverse temperature."""
+    return math.exp(-float(log_inverse.detach()))
 
 
-def _first_of_qformer(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
-    words = model.embeddings(input_ids=tokens["input_ids"])
-    mask = tokens["attention_mask"]
-    states = model.qformer(query_embeds=words, query_length=0, attention_mask=mask).last_hidden_state[:, 0]
-    vectors = model.text_projection(states.to(model.text_projection.weight.dtype))
-    return torch.nn.functional.normalize(vectors, dim=-1)
-
-
-_PADDED_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "altclip_text_model", "longformer")
-"""Text models whose positions begin behind the padding id: of 514 positions, 512 are for tokens."""
-
-
-def positions(config: Any) -> int | None:
-    """The tokens a text model has positions for; None where its configuration does not say."""
-    most = getattr(config, "max_position_embeddings", None)
-    if most is None:
-        return None
-    return int(most) - int(config.pad_token_id) - 1 if config.model_type in _PADDED_POSITIONS else int(most)
-
-
-def at_most(trained: int) -> Callable[[Any], int | None]:
-    """The tokens a text model was trained on, where it has positions for more."""
-    return lambda config: min(trained, positions(config) or trained)
-
-
-@dataclass(frozen=True)
-class DualFamily:
-    """What one family does its own way."""
-
-    # Tokens a text may have, from the configuration of the text tower; None is the tokenizer's own limit.
-    limit: Callable[[Any], int | None] = positions
-    padding: Padding = "longest"  # see `Tokens`; as the family's published processor and training did it
-    inputs: tuple[str, ...] = ("input_ids", "attention_mask")
-    # Of the common space, from the model's configuration; None finds it out by a trial.
-    dimension: Callable[[Any], int | None] = lambda config: int(config.projection_dim)
-    # The children of the model that each tower uses; a name that ends in * is a beginning.
-    image_parts: tuple[str, ...] = ("vision_model", "visual_projection")
-    text_parts: tuple[str, ...] = ("text_model", "text_projection")
-    unused: tuple[str, ...] = ()  # what lies in them and is never computed
-    # The projections before normalisation, from the model and a batch.
-    image: Callable[[Any, Any], Tensor] = _image_features
-    text: Callable[[Any, Any], Tensor] = _text_features
-    # The one that the model was trained to.
-    temperature: Callable[[Any], float | None] = lambda model: temperature(model.logit_scale)
-    described: bool = True  # whether somebody has compared this reading with the family's own
-    # The configuration of the text tower, from the model's.
-    text_config: Callable[[Any], Any] = lambda config: getattr(config, "text_config", config)
-    several: bool = False  # whether an image has several vectors: (n, t, dimension)
-
-
-_SIGLIP = DualFamily(
-    padding="max_length", inputs=("input_ids",), dimension=lambda config: int(config.vision_config.hidden_size)
-)
-
-FAMILIES: Mapping[str, DualFamily] = {
-    # Radford et al. 2021. OpenAI's own code pads every text to 77. With the causal mask and the vector taken at the
-    # end token, padding cannot reach it, so padding to the longest gives the same vector for a sixth of the work.
-    "CLIPModel": DualFamily(),
-    # Chuang et al. 2025, MetaCLIP 2: CLIP with XLM-V's tokenizer.
-    "MetaClip2Model": DualFamily(),
-    # Lüddecke & Ecker 2022: CLIP's two towers below a decoder of masks, pictures of 352 pixels, positions interpolated.
-    "CLIPSegModel": DualFamily(),
-    # Fini et al. 2024, trained by LiT. The text tower is causal. In transformers 5.23 it looks ahead when no text of a
-    # batch is padded: then a text alone has another vector than in company.
-    "Aimv2Model": DualFamily(text=_causal_text_features),
-    # Chen et al. 2022: CLIP with XLM-RoBERTa.
-    "AltCLIPModel": DualFamily(),
-    # Yang et al. 2022: CLIP with a Chinese BERT; trained on texts of 52 tokens, which its authors' code cuts at.
-    "ChineseCLIPModel": DualFamily(limit=at_most(52), unused=("text_model.pooler",)),
-    # Jia et al. 2021, COYO-ALIGN: the text tower is a BERT with 512 positions, but was trained on 64 tokens and its
-    # published processor pads to 64. (That processor does not cut; a longer text would be seen at positions that were
-    # never trained, so here it is cut at 64.)
-    "AlignModel": DualFamily(
-        limit=at_most(64),
-        padding="max_length",
-        unused=("text_model.pooler",),
-        temperature=lambda model: float(model.temperature.detach()),
-    ),
-    # Xu et al. 2022: CLIP's tokenizer and 77 positions.
-    "GroupViTModel": DualFamily(),
-    # Minderer et al. 2022 and 2023: CLIP tuned to find objects by name; its towers still give one vector each. A text
-    # is the name of an object: 16 tokens.
-    "OwlViTModel": DualFamily(),
-    "Owlv2Model": DualFamily(),
-    # Singh et al. 2022: the projection of the first token of either tower; texts of 77 tokens.
-    "FlavaModel": DualFamily(
-        limit=at_most(77),
-        image_parts=("image_model", "image_projection"),
-        text_parts=("text_model", "text_projection"),
-        unused=("image_model.pooler", "text_model.pooler", "image_model.embeddings.mask_token"),
-        image=lambda model, pixels: _image_features(model, pixels)[:, 0],
-        text=lambda model, tokens: _text_features(model, tokens)[:, 0],
-    ),
-    # Zhai et al. 2023: trained on texts padded to 64 without a mask, the vector taken at the last position, which is
-    # mostly padding. Padding to the longest, or handing over the mask, gives another vector.
-    "SiglipModel": _SIGLIP,
-    # Tschannen et al. 2025, the NaFlex models: pictures keep their proportions.
-    "Siglip2Model": _SIGLIP,
-    # TIPSv2, Google 2026: the first token of a picture, the mean of the tokens of a text; no projections.
-    "Tipsv2Model": DualFamily(
-        padding="max_length",
-        dimension=lambda config: int(config.vision_config.hidden_size),
-        image_parts=("vision_model",),
-        text_parts=("text_model",),
-        unused=("vision_model.embeddings.mask_token",),
-        temperature=lambda model: float(model.temperature.detach()),
-    ),
-    # Any vision model and any text model with a projection each, trained by their owners.
-    "VisionTextDualEncoderModel": DualFamily(),
-    # Li et al. 2022: the first token of either tower. The text tower's cross-attention is for the matching head.
-    "BlipForImageTextRetrieval": DualFamily(
-        dimension=lambda config: int(config.image_text_hidden_size),
-        image_parts=("vision_model", "vision_proj"),
-        text_parts=("text_encoder", "text_proj"),
-        unused=("text_encoder.encoder.layer.*.crossattention",),
-        image=lambda model, pixels: model.vision_proj(model.vision_model(pixel_values=pixels).last_hidden_state[:, 0]),
-        text=lambda model, tokens: model.text_proj(model.text_encoder(**tokens).last_hidden_state[:, 0]),
-        temperature=lambda model: None,  # it was learnt, and is not in the checkpoints
-    ),
-    # Li et al. 2023, BLIP-2: a small transformer asks a frozen vision tower 32 questions; it reads texts, too.
-    "Blip2ForImageTextRetrieval": DualFamily(
-        dimension=lambda config: int(config.image_text_hidden_size),
-        image_parts=("vision_model", "query_tokens", "qformer", "vision_projection"),
-        text_parts=("embeddings", "qformer", "text_projection"),
-        image=_answers_of_queries,
-        text=_first_of_qformer,
-        temperature=lambda model: None,
-        text_config=lambda config: config.qformer_config,
-        several=True,
-    ),
-}
-"""By the class of `transformers` that has both towers."""
-
-UNDESCRIBED = DualFamily(
-    dimension=lambda config: None,
-    image_parts=("vision*", "visual*", "image*"),
-    text_parts=("text*",),
-    temperature=lambda model: None,
-    described=False,
-)
-"""A class that has `get_image_features` and `get_text_features`, and of which nothing more is known: texts are padded
-to the longest of a batch, with a mask, and cut at the positions there are. The card says so."""
-
-
-def family_of_class(class_name: str) -> DualFamily:
-    """What is known of a class."""
-    return FAMILIES.get(class_name, UNDESCRIBED)
+def bias_of(model: Any) -> float | None:
+    """The learnt bias of a sigmoid loss, of a model that has one (SigLIP, in transformers and in open_clip)."""
+    bias = getattr(model, "logit_bias", None)
+    return None if bias is None else float(bias.detach())
 
 
 KIND = "towers"
@@ -227,7 +219,7 @@ SIDES: tuple[Modality, Modality] = ("image", "text")
 _BLOCK = 8192
 
 
-class TowersEncoder(Encoder):
+class TowersEncoder(PretrainedTowersEncoder):
     """An image tower and a text tower that were trained together."""
 
     # A side whose tower has a backbone encodes by itself. A side without one has a frozen encoder (`base_encoders`),
@@ -261,11 +253,15 @@ class TowersEncoder(Encoder):
             )
         torch_device, torch_dtype = of_torch(device, dtype)
         self.device = pick_device(torch_device)
-        self._compiled = CompiledTowers(self.pretrained_tower) if device == COMPILED else None
+        self._device = COMPILED if device == COMPILED else self.device
+        self._compiled = CompiledTowers(self.pretrained_tower)
         self.base_encoders = {side: base_encoders.get(side) for side in SIDES}
         for tower in towers.values():
             tower.to(self.device, getattr(torch, torch_dtype) if tower.backbone is not None else torch.float32).eval()
         self.towers = dict(towers)
+        self._pretrained_towers = {
+            side: TrainedTower(tower) for side, tower in towers.items() if tower.backbone is not None
+        }
         if all(isinstance(tower, SetTower) for tower in towers.values()):
             self.form = "multi-vector"
         self._temperature, self._bias, self.prompts = temperature, bias, tuple(prompts)
@@ -273,26 +269,25 @@ class TowersEncoder(Encoder):
         self.modalities = frozenset(SIDES)
         frozen = {side: encoder.card for side, encoder in self.base_encoders.items() if encoder is not None}
         self.distinguishes_roles = any(
-            encoder is not None and encoder.distinguishes_roles for encoder in self.base_encoders.values()
+            encoder and encoder.distinguishes_roles for encoder in self.base_encoders.values()
         )
-        own = [side for side in SIDES if side not in frozen]
         self.card = EncoderCard(
             name=name,
             family=KIND,
             weights=weights and hash_json({KIND: weights, **{s: card.fingerprint for s, card in frozen.items()}}),
-            image_preprocessing=self._preprocessing("image"),
-            text_preprocessing=self._preprocessing("text") | ({"prompts": list(prompts)} if prompts else {}),
-            dtype=dtype_on_card(device, dtype) if own else frozen["image"].dtype,
+            image_preprocessing=frozen["image"].image_preprocessing
+            if "image" in frozen
+            else own_backbone(towers["image"].backbone).preprocessing(),
+            text_preprocessing=(
+                frozen["text"].text_preprocessing
+                if "text" in frozen
+                else own_backbone(towers["text"].backbone).preprocessing()
+            )
+            | ({"prompts": list(prompts)} if prompts else {}),
+            dtype=dtype_on_card(device, dtype) if len(frozen) < len(SIDES) else frozen["image"].dtype,
         )
         if device == COMPILED and not any(COMPILED in card.dtype for card in (self.card, *frozen.values())):
             pick_device(device)  # heads over frozen encoders of which none is compiled
-
-    def _preprocessing(self, side: Modality) -> dict[str, Any]:
-        backbone, base_encoder = self.towers[side].backbone, self.base_encoders[side]
-        if backbone is not None:
-            return backbone.preprocessing()
-        assert base_encoder is not None
-        return base_encoder.card.image_preprocessing if side == "image" else base_encoder.card.text_preprocessing
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
         """The frozen encoder whose vectors are kept, of one modality."""
@@ -315,26 +310,17 @@ class TowersEncoder(Encoder):
 
     def for_role(self, role: Role) -> TowersEncoder:
         """The same towers over their frozen encoders in this role."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.base_encoders = {side: base and base.for_role(role) for side, base in self.base_encoders.items()}
-        return encoder
+        return in_role(self, role, "base_encoders")
 
     def preprocess(self, image: Image) -> Pixels:
         """What the backbone, or the frozen encoder, takes."""
-        backbone, base_encoder = self.towers["image"].backbone, self.base_encoders["image"]
-        prepared: Pixels = (
-            base_encoder.preprocess(image) if base_encoder is not None else own_backbone(backbone).prepare(image)
-        )
-        return prepared
+        base = self.base_encoders["image"]
+        return super().preprocess(image) if base is None else base.preprocess(image)
 
     def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension); or the vectors of each."""
-        base_encoder = self.base_encoders["image"]
-        if base_encoder is not None:
-            return self._projected("image", base_encoder.embed_images(batch))
-        return self._embed("image", batch)
+        base = self.base_encoders["image"]
+        return self._embed("image", batch) if base is None else self._projected("image", base.embed_images(batch))
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension), or the vectors of each; in prompts, the mean over them of vectors of length 1."""
@@ -347,18 +333,13 @@ class TowersEncoder(Encoder):
         return total / np.float32(len(self.prompts))
 
     def _embed_as_they_are(self, texts: Sequence[str]) -> Embedded:
-        base_encoder = self.base_encoders["text"]
-        if base_encoder is not None:
-            return self._projected("text", base_encoder.embed_texts(texts))
-        backbone = own_backbone(self.towers["text"].backbone)
-        return self._embed("text", [backbone.prepare(text) for text in texts])
+        base = self.base_encoders["text"]
+        return super().embed_texts(texts) if base is None else self._projected("text", base.embed_texts(texts))
 
     def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
         """The same of texts that are of one length for the frozen encoder of texts."""
-        base_encoder = self.base_encoders["text"]
-        if base_encoder is not None:
-            return self._projected("text", base_encoder.embed_texts_alike(texts))
-        return self.embed_texts(texts)
+        base = self.base_encoders["text"]
+        return self.embed_texts(texts) if base is None else self._projected("text", base.embed_texts_alike(texts))
 
     def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
         """What each vector of a text stands for, as the frozen encoder of texts says it."""
@@ -372,50 +353,45 @@ class TowersEncoder(Encoder):
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) words or tokens, as the text tower's backbone, or the frozen encoder of texts, counts them."""
-        base_encoder = self.base_encoders["text"]
+        base = self.base_encoders["text"]
         if self.prompts:
             return None
-        if base_encoder is not None:
-            return base_encoder.text_lengths(texts)
-        backbone = own_backbone(self.towers["text"].backbone)
-        return np.array([len(backbone.prepare(text)) for text in texts], np.int64)
+        return super().text_lengths(texts) if base is None else base.text_lengths(texts)
+
+    def text_limit(self) -> TextLimit | None:
+        """As the text tower's backbone, or the frozen encoder of texts, reads."""
+        base = self.base_encoders["text"]
+        return super().text_limit() if base is None else base.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the text tower's backbone, or the frozen encoder of texts, does it."""
-        base_encoder = self.base_encoders["text"]
-        return (own_backbone(self.towers["text"].backbone) if base_encoder is None else base_encoder).truncate(
-            texts, ending
-        )
+        base = self.base_encoders["text"]
+        return super().truncate(texts, ending) if base is None else base.truncate(texts, ending)
 
-    def pretrained_tower(self, modality: Modality) -> PretrainedTower:
+    def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower as a tower to be tuned further, sharing its weights with this encoder."""
-        base_encoder = self.base_encoders[modality]
-        if base_encoder is not None:
+        # Of a tuned tower without a head, that tower again; adapters are merged into a copy.
+        base = self.base_encoders[modality]
+        if base is not None:
             raise EncoderError(
-                f"{self.card.name}: its {modality} side is a head over a frozen encoder, {base_encoder.card.name}; "
+                f"{self.card.name}: its {modality} side is a head over a frozen encoder, {base.card.name}; "
                 "there is no network in it to tune.",
-                hint=f'tower = "frozen" trains another head over {base_encoder.card.name}',
+                hint=f'tower = "frozen" trains another head over {base.card.name}',
                 code="side-head-over-frozen",
             )
-        return pretrained_tower_of(self.towers[modality])
+        tower = merged_tower(self.towers[modality])
+        is_bare = isinstance(tower.backbone, PretrainedBackbone) and tower.head.spec.identity
+        return tower.backbone if is_bare else TrainedTower(tower)  # type: ignore[return-value]
 
     def text_side(self) -> TextSide | None:
         """See `visir.encoders.models.text_side`: the tower's, or that of the frozen encoder with the head behind it."""
-        base_encoder = self.base_encoders["text"]
+        base = self.base_encoders["text"]
         if self.prompts:
             return None
-        if base_encoder is None:
-            return side_of_tower(self.pretrained_tower("text"))
-        side = text_side_of(base_encoder)
+        if base is None:
+            return super().text_side()
+        side = text_side_of(base)
         return None if side is None else side.then(self.towers["text"].head)
-
-    def own_temperature(self) -> float | None:
-        """The temperature that the objective stood at when the towers were kept; None for an objective without one."""
-        return self._temperature
-
-    def own_bias(self) -> float | None:
-        """The bias that the sigmoid loss stood at; None for an objective without one."""
-        return self._bias
 
     def _frozen(self, modality: Modality) -> Any:
         encoder = self.base_encoders[modality]
@@ -427,16 +403,6 @@ class TowersEncoder(Encoder):
         if isinstance(vectors, TokenVectors):
             return TokenVectors(self.project(modality, vectors.vectors), vectors.offsets)
         return self.project(modality, vectors)
-
-    def _embed(self, side: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        if not len(prepared):
-            return no_vectors(self.dimension)
-        tower = self.towers[side]
-        inputs = own_backbone(tower.backbone).collate(prepared)
-        if self._compiled is not None:
-            return self._compiled.vectors(side, self.card, inputs)
-        with inference():
-            return to_vectors(tower(to_device(inputs, self.device)))
 
 
 def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
@@ -470,3 +436,160 @@ def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> No
                 f"{base_encoder.card.name} gives {base_encoder.dimension} dimensions; the {side} head takes {width}.",
                 code="gives-dimensions",
             )
+
+
+# Checkpoints of two towers: a folder written, and read back to the same vectors.
+
+WEIGHTS_FILE = "towers.safetensors"
+_AGAIN = "copy the whole checkpoint again"
+
+
+LAYOUT = Layout.of(
+    KIND, (WEIGHTS_FILE,), tuple(f"{side}_{part}" for side in SIDES for part in ("base_encoder", "backbone"))
+)
+
+
+def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> Path:
+    """Write a checkpoint into a new folder."""
+    # It holds `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training),
+    # `towers.safetensors`, and a folder for each backbone or frozen encoder that has more than weights (a vocabulary, a
+    # tokeniser, a bag of words).
+    return LAYOUT.write(folder, lambda path: write_files(path, encoder, facts=facts))
+
+
+def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
+    save_weights(_tensors(encoder.towers), folder / WEIGHTS_FILE)
+    content: dict[str, Any] = {}
+    for side in SIDES:
+        tower, base_encoder = encoder.towers[side], encoder.base_encoders[side]
+        if base_encoder is not None:
+            whole = tower.whole if isinstance(tower, SetTower) else None
+            content[side] = {
+                "head": tower.head.spec.to_dict(),
+                **({} if whole is None else {"whole": whole.spec.to_dict()}),
+                "base_encoder": save_part(base_encoder, folder, f"{side}_base_encoder"),
+                "card": base_encoder.card.to_dict(),
+            }
+        else:
+            content[side] = describe_tower(tower)
+            part = _backbone_folder(folder, side)
+            part.mkdir(exist_ok=True)
+            own_backbone(tower.backbone).save(part)
+            remove_empty_folders(part)
+    return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
+
+
+def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
+    """Read what `write_towers` wrote."""
+    description = read_description(folder)
+    tensors = _read_weights(folder / WEIGHTS_FILE)
+    towers: dict[Modality, Tower] = {}
+    base_encoders: dict[Modality, Encoder | None] = {}
+    for side in SIDES:
+        try:
+            towers[side], base_encoders[side] = _build(folder, side, description[side], device, dtype)
+        except (KeyError, TypeError) as fault:
+            raise EncoderError(
+                f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}",
+                hint=_AGAIN,
+                code="entry-not-describe-tower",
+            ) from fault
+        state = {key.removeprefix(f"{side}."): value for key, value in tensors.items() if key.startswith(f"{side}.")}
+        try:
+            towers[side].load_state_dict(state)
+        except RuntimeError as fault:
+            raise EncoderError(
+                f"{folder / WEIGHTS_FILE}: does not fit {folder / CHECKPOINT_FILE}: {fault}",
+                hint=_AGAIN,
+                code="not-fit",
+            ) from fault
+    # Words and shapes count too: the same weights under another pooling or activation are another model.
+    folders = [_backbone_folder(folder, side) for side in SIDES]
+    words = [file for part in folders for file in sorted(part.rglob("*")) if file.is_file()]
+    files = [WEIGHTS_FILE, *(file.relative_to(folder).as_posix() for file in words)]
+    shapes = {side: [description[side].get(part) for part in ("head", "whole", "backbone")] for side in SIDES}
+    return encoder_of(folder, description, towers, base_encoders, files, shapes, device, dtype)
+
+
+def encoder_of(
+    folder: Path,
+    description: Mapping[str, Any],
+    towers: Mapping[Modality, Tower],
+    base_encoders: Mapping[Modality, Encoder | None],
+    files: Sequence[str],
+    shapes: Mapping[Modality, Any],
+    device: str | None,
+    dtype: str,
+) -> TowersEncoder:
+    """The encoder of a checkpoint whose towers are read; a hash over `files` and `shapes` tells it from others."""
+    objective, prompts = description["facts"].get("objective", {}), description.get("prompts", ())
+    hashes = {name: hash_file(folder / name) for name in files}
+    return TowersEncoder(
+        towers,
+        base_encoders,
+        name=str(folder),
+        device=device,
+        dtype=dtype,
+        weights=hash_json({"files": hashes, "shapes": shapes, "prompts": prompts}),
+        temperature=objective.get("temperature"),
+        bias=objective.get("bias"),
+        prompts=prompts,
+    )
+
+
+def _build(
+    folder: Path, side: Modality, entry: Mapping[str, Any], device: str | None, dtype: str
+) -> tuple[Tower, Encoder | None]:
+    """The architecture of one side, and its frozen encoder if it has one."""
+    if "base_encoder" not in entry:
+        return build_tower(_backbone_folder(folder, side), entry), None
+    base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
+    check_base_encoder(folder, side, entry["card"], base_encoder.card)
+    head = Head(HeadSpec.from_dict(entry["head"]))
+    whole = Head(HeadSpec.from_dict(entry["whole"])) if "whole" in entry else None
+    return SetTower(head, whole) if base_encoder.form == "multi-vector" else Tower(None, head), base_encoder
+
+
+def _backbone_folder(folder: Path, side: Modality) -> Path:
+    return folder / f"{side}_backbone"
+
+
+def _tensors(towers: Mapping[Modality, Tower]) -> dict[str, Tensor]:
+    """Every tensor of both towers under its own name and in memory of its own: safetensors keeps no ties."""
+    tensors: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for side in SIDES:
+        for name, tensor in towers[side].state_dict().items():
+            copied = tensor.detach().cpu().contiguous()
+            if copied.untyped_storage().data_ptr() in seen:
+                copied = copied.clone()
+            seen.add(copied.untyped_storage().data_ptr())
+            tensors[f"{side}.{name}"] = copied
+    return tensors
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
+    try:
+        tensors: dict[str, Tensor] = load_file(str(path))
+    except SafetensorError as fault:
+        raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read") from fault
+    return tensors
+
+
+def check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
+    """Refuse an encoder that is not the one that a head, or an adapter, was trained over."""
+    now = card.to_dict()
+    differing = [
+        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
+        for field in EncoderCard.from_dict(trained).differences(card, side)
+    ]
+    if differing:
+        raise EncoderError(
+            f"{folder}: the {side} base encoder {card.name!r} is not the one this tower was trained over: "
+            + "; ".join(differing),
+            hint="restore that base encoder, or train again",
+            code="base-encoder-not-one",
+        )

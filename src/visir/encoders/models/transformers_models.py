@@ -26,8 +26,15 @@ from visir.encoders.models.hub import (
     trusted_code,
 )
 from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
-from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
-from visir.encoders.models.transformers_refusals import incomplete, refused
+from visir.encoders.models.transformers_kinds import (
+    ModelKind,
+    incomplete,
+    is_native,
+    kind_of,
+    model_type_of,
+    refused,
+    trusted_kind,
+)
 from visir.errors import EncoderError, require
 from visir.options import split_mark, split_options
 
@@ -38,7 +45,7 @@ LATE_OPTIONS = ("template", "max_length", "processor", "vectors", "image_tokens"
 
 READERS: Mapping[str, str] = {
     "BlipForImageTextRetrieval": "visir.encoders.models.blip",
-    "Blip2ForImageTextRetrieval": "visir.encoders.models.blip2",
+    "Blip2ForImageTextRetrieval": "visir.encoders.models.blip",
 }
 """Classes of `transformers` that have more than towers: the module whose
 `load(name, kind, files, options, device=, dtype=)` reads them."""

@@ -1,6 +1,6 @@
 """The image tower and the text tower of a model of `transformers`, whatever class it is of.
 
-What differs between classes is data (`dual_families`, `tower_families`).
+What differs between classes is data (`transformers_kinds`).
 """
 
 from __future__ import annotations
@@ -16,44 +16,45 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from visir.encoders.devices import COMPILED, pick_device
+from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.models.hub import (
     SMALL_FILES,
     ModelFiles,
+    load_model,
     loading,
     one_of,
     positive_number,
     read_small_files,
     template_of,
 )
-from visir.encoders.models.image_processors import BACKENDS, ImageProcessor, image_processor, processor_file
-from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
-from visir.encoders.models.pretrained_towers import (
-    PretrainedTowersEncoder,
-    bias_of,
-    check_pictures,
-    dtype_on_card,
-    moved_inputs,
-    of_torch,
+from visir.encoders.models.image_processors import (
+    BACKENDS,
+    ImageProcessor,
+    NaFlexProcessor,
+    collate_patches,
+    image_processor,
+    processor_file,
+)
+from visir.encoders.models.text_inputs import TextInputs, Tokens
+from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check_pictures
+from visir.encoders.models.transformers_kinds import (
+    POOLINGS,
+    TOWER_POOLINGS,
+    ModelKind,
+    dual_class_of,
+    family_of_class,
+    has_first_token,
+    pooled_image,
+    pooled_text,
+)
+from visir.encoders.towers.base import Inputs, to_device
+from visir.encoders.towers.pretrained_backbone import (
+    PretrainedBackbone,
+    TokenTower,
     part,
     random_weights,
     recompute_activations,
 )
-from visir.encoders.models.text_inputs import TextInputs
-from visir.encoders.models.tokens import Tokens
-from visir.encoders.models.tower_families import (
-    POOLINGS,
-    TokenTower,
-    has_first_token,
-    pooled_image,
-    pooled_text,
-    tower_family_of,
-)
-from visir.encoders.models.towers import family_of_class
-from visir.encoders.models.transformers_kinds import ModelKind, dual_class_of
-from visir.encoders.models.transformers_weights import load_model
-from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.pretrained_backbone import PretrainedTower
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
@@ -74,11 +75,9 @@ def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | 
     if len(kind.modalities) == 1 and modality == "text":
         return TowerReading(pooled_text)
     if len(kind.modalities) == 1:
-        known = tower_family_of(kind.model_type)
-        chosen = pooling or known.pooling
-        unused = (
-            ("embeddings.mask_token",) if known.pooler or chosen == "pooler" else ("embeddings.mask_token", "pooler")
-        )
+        own = TOWER_POOLINGS.get(kind.model_type)
+        chosen = pooling or own or "pooler"
+        unused = ("embeddings.mask_token", *(("pooler",) if own and chosen != "pooler" else ()))
         return TowerReading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
     family = family_of_class(kind.class_name)
     facts = () if family.described else (("read_by", "get_image_features and get_text_features, as they are"),)
@@ -103,7 +102,7 @@ class _Network(nn.Module):
         return self._features(self.model, inputs)
 
 
-class _Tower(PretrainedTower):
+class _Tower(PretrainedBackbone):
     """What the two towers have in common."""
 
     family: ClassVar[str] = "transformers"
@@ -111,7 +110,8 @@ class _Tower(PretrainedTower):
     small_files: ClassVar[tuple[str, ...]]
 
     def __init__(self, kind: ModelKind, model: Any, folder: Path, reading: TowerReading) -> None:
-        self.kind, self.folder, self.reading = kind, folder, reading
+        super().__init__()
+        self.model_kind, self.folder, self.reading = kind, folder, reading
         children = [*model._modules, *model._parameters]
         beginnings = tuple(name[:-1] for name in reading.parts if name.endswith("*"))
         only = [name for name in children if name in reading.parts or (beginnings and name.startswith(beginnings))]
@@ -122,29 +122,27 @@ class _Tower(PretrainedTower):
         """Find out how long a vector is by making one, where no configuration says it."""
         if self.outputs:
             return
-        inputs = self.collate(self.prepare([self._trial()]))
-        dtype = next(self.network.parameters()).dtype
         with torch.inference_mode():
-            vectors = self.network(moved_inputs(inputs, device, dtype))
+            vectors = self(to_device(self.collate(self.prepare_all([self._trial()])), device))
         if vectors.ndim != 2:
             raise EncoderError(
-                f"{self.kind.class_name} gives {tuple(vectors.shape)} for one {self.modality}, not one vector.",
+                f"{self.model_kind.class_name} gives {tuple(vectors.shape)} for one {self.modality}, not one vector.",
                 hint="wrap it: visir.Encoder.wrap('mine', image=function, text=function)",
             )
         self.outputs = int(vectors.shape[1])
 
     def files(self) -> dict[str, bytes]:
         """What `save_pretrained` wrote for this tower, but the weights."""
-        if self.kind.is_foreign:
+        if self.model_kind.is_foreign:
             raise EncoderError(
-                f"{self.kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
+                f"{self.model_kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
                 hint='tower = "frozen" trains a head over it',
                 code="model-whose-code-comes",
             )
-        if family_of_class(self.kind.class_name).several:
+        if family_of_class(self.model_kind.class_name).several:
             raise EncoderError(
-                f"{self.kind.class_name}: a model with several vectors for each image cannot be tuned, only used as it "
-                "is.",
+                f"{self.model_kind.class_name}: a model with several vectors for each image cannot be tuned, only used "
+                "as it is.",
                 hint="models with one vector for each image and text can be tuned",
                 code="model-several-vectors-each",
             )
@@ -152,7 +150,7 @@ class _Tower(PretrainedTower):
 
     def checkpoint_gradients(self) -> None:
         """Compute activations again, where the model has a switch for it."""
-        recompute_activations(self.network.model, f"the {self.modality} tower of a {self.kind.class_name}")
+        recompute_activations(self.network.model, f"the {self.modality} tower of a {self.model_kind.class_name}")
 
     def _trial(self) -> Any:
         raise NotImplementedError
@@ -181,16 +179,16 @@ class DualImageTower(_Tower):
                 code="pooling-cls",
             )
         super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
-        self._options = {"pooling": pooling}
+        self._asked = {"pooling": pooling}
         self.processor = image_processor(folder, processor, patches, code=kind.is_foreign)
         self.levels = None if isinstance(self.processor, NaFlexProcessor) else self.processor.levels
 
-    def prepare(self, items: Sequence[Any]) -> list[Any]:
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
         """Of each image float32 (3, H, W), or (rows, columns, values) of its patches for a NaFlex model."""
         return [self.processor.pixels(image) for image in items]
 
     def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
-        """As `PretrainedTower.prepare_levels`."""
+        """As `PretrainedBackbone.prepare_levels`."""
         assert isinstance(self.processor, ImageProcessor)
         return [self.processor.grey_levels(image) for image in items]
 
@@ -200,19 +198,20 @@ class DualImageTower(_Tower):
             return collate_patches(prepared)
         return torch.from_numpy(np.stack(prepared))
 
-    def values(self) -> dict[str, Any]:
+    def preprocessing(self) -> dict[str, Any]:
         """The image processor's settings."""
         return {**self.processor.values(), **dict(self.reading.facts)}
 
-    def spec(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """The model's class, and which implementation of its image processor."""
-        return {"class": self.kind.class_name, "processor": self.processor.backend, **self._options}
+        return {"class": self.model_kind.class_name, "processor": self.processor.backend, **self._asked}
 
     def files(self) -> dict[str, bytes]:
         """What `save_pretrained` wrote for this tower, but the weights."""
         if isinstance(self.processor, NaFlexProcessor):
             raise EncoderError(
-                f"{self.kind.class_name}: a tower whose pictures have any shape cannot be tuned, only used as it is.",
+                f"{self.model_kind.class_name}: a tower whose pictures have any shape cannot be tuned, only used as it "
+                "is.",
                 hint='tower = "frozen" trains a head over it; the fixed-resolution SigLIP 2 models can be tuned',
                 code="tower-whose-pictures-shape",
             )
@@ -243,7 +242,7 @@ class DualTextTower(TokenTower, _Tower):
         single = len(kind.modalities) == 1
         family = family_of_class(dual_class_of(kind.model_type) or "" if single else kind.class_name)
         super().__init__(kind, model, folder, reading_of(kind, model.config, "text"))
-        self._options = {"template": template, "max_length": max_length}
+        self._asked = {"template": template, "max_length": max_length}
         config = model.config if single else family.text_config(model.config)
         self.tokens = Tokens(
             folder,
@@ -258,21 +257,21 @@ class DualTextTower(TokenTower, _Tower):
 
     def text_inputs(self) -> TextInputs | None:
         """As of every tower with a tokenizer of transformers, but for a model whose code comes with it."""
-        return None if self.kind.is_foreign else super().text_inputs()
+        return None if self.model_kind.is_foreign else super().text_inputs()
 
-    def values(self) -> dict[str, Any]:
+    def preprocessing(self) -> dict[str, Any]:
         """The tokenizer's settings."""
-        return {**super().values(), **dict(self.reading.facts)}
+        return {**super().preprocessing(), **dict(self.reading.facts)}
 
-    def spec(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """The model's class, and what was asked of the tokenizer."""
-        return {"class": self.kind.class_name, **self._options}
+        return {"class": self.model_kind.class_name, **self._asked}
 
     def _trial(self) -> Any:
         return "a dog"
 
 
-def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
     """One tower with random weights, from the `files` of a tower that lie in `folder`."""
     import transformers
 
@@ -297,7 +296,7 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
 
 # Models of `transformers` as encoders: images and texts through two towers, or one of them through one.
 
-Towers = dict[Modality, PretrainedTower]
+Towers = dict[Modality, PretrainedBackbone]
 
 
 def load(
@@ -351,8 +350,8 @@ def load_towers(
             family=f"transformers-{kind.model_type}",
             revision=files.revision,
             weights=files.fingerprint,
-            image_preprocessing=towers["image"].values() if "image" in towers else {},
-            text_preprocessing=towers["text"].values() if "text" in towers else {},
+            image_preprocessing=towers["image"].preprocessing() if "image" in towers else {},
+            text_preprocessing=towers["text"].preprocessing() if "text" in towers else {},
             dtype=dtype,
             code_revisions=files.code_revisions if kind.is_foreign else {},
         )

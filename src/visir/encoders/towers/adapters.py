@@ -138,7 +138,9 @@ def _without_patterns(root: nn.Module, config: Any, where: str) -> Any:
     for key in ("target_modules", "exclude_modules"):
         pattern = getattr(config, key, None)
         if isinstance(pattern, str) and pattern != "all-linear":
-            setattr(config, key, _alternatives(_matching(f"{where}: {key}", pattern, names)))
+            matching = _matching(f"{where}: {key}", pattern, names)
+            # Of no names a pattern that matches nothing, so that peft says it.
+            setattr(config, key, "|".join(map(re.escape, matching)) or r"(?!)")
     for key in ("rank_pattern", "alpha_pattern"):
         values = getattr(config, key, None) or {}
         by_name: dict[str, Any] = {}
@@ -164,11 +166,6 @@ def _matching(key: str, pattern: str, names: Sequence[str]) -> list[str]:
         raise EncoderError(f"{key}={pattern[:80]!r} takes too long to match.", hint=_NO_PATTERN) from fault
     except regex.error as fault:
         raise EncoderError(f"{key}={pattern[:80]!r} is no regular expression: {fault}.", hint=_NO_PATTERN) from fault
-
-
-def _alternatives(names: Sequence[str]) -> str:
-    """A regular expression of these names alone; of none, one that matches nothing, so that peft says it."""
-    return "|".join(re.escape(name) for name in names) or r"(?!)"
 
 
 def adapter_state(root: nn.Module) -> dict[str, Tensor]:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visir.encoders.models.image_input import NORMALISATIONS, ImageInput
-from visir.encoders.models.image_processors import check_sliver
+from visir.encoders.models.image_processors import NORMALISATIONS, ImageInput, check_sliver
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import Modality
@@ -207,7 +206,7 @@ class Backbone(nn.Module, ABC):
     the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
 
     Attributes:
-        kind: Its key in `visir.encoders.models.trained_tower.BACKBONES`.
+        kind: Its key in `visir.encoders.towers.pretrained_backbone.BACKBONES`.
         modality: What it reads.
         outputs: The width of its features.
     """
@@ -233,7 +232,8 @@ class Backbone(nn.Module, ABC):
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
-        return list(texts)
+        limit = self.text_limit()
+        return list(texts) if limit is None else limit.truncate(texts, ending)
 
     @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:

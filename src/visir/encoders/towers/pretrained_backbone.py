@@ -1,93 +1,182 @@
-"""A tower of a loaded encoder as a backbone: everything in it is tuned."""
+"""One modality of a loaded model as a backbone: used as it is, tuned, or fixed beside adapters that are trained."""
 
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from visir.encoders.base import Encoder
-from visir.encoders.models.grey_levels import GreyLevels
+from visir.encoders.models.image_processors import GreyLevels
 from visir.encoders.models.text_inputs import TextInputs
-from visir.encoders.towers.base import Backbone, Inputs
+from visir.encoders.towers.adapters import AdapterSpec, inject, merge, pattern_of
+from visir.encoders.towers.base import Backbone, Head, HeadSpec, Inputs, Tower, own_backbone
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import Modality
 from visir.registry import Registry
+from visir.storage import Scratch
+from visir.storage.disk import files_below
 
-# PretrainedTowers: the image side or the text side of a loaded model, used as it is or tuned.
+if TYPE_CHECKING:
+    from visir.encoders.models.text_inputs import Tokens
 
 PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers")
-"""Family to "module:function"; the function takes (folder, modality, spec) and gives the tower whose `files` lie in the
-folder, its weights random. A new family is a subclass of `PretrainedTower`, an encoder made of them, and one line
-here."""
+"""Family to "module:function"; the function takes (folder, modality, spec) and gives the backbone whose `files` lie in
+the folder, its weights random. A new family is a subclass of `PretrainedBackbone`, an encoder made of them, and one
+line here."""
 
 PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_towers:load_tower")
-PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip_towers:load_tower")
-PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_tower:load_tower")
-PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion_model:load_tower")
-PRETRAINED_TOWERS.add("towers", "visir.encoders.models.trained_tower:load_tower")
+PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip:load_tower")
+PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_loading:load_tower")
+PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion:load_tower")
+PRETRAINED_TOWERS.add("towers", "visir.encoders.towers.pretrained_backbone:load_tower")
+
+BACKBONES: Registry[str] = Registry("kind of backbone")
+"""Kind to "module:class"; imported when asked for, because a ResNet needs torchvision and a GRU does not."""
+
+BACKBONES.add("resnet", "visir.encoders.towers.resnet:ResNetBackbone")
+BACKBONES.add("small-cnn", "visir.encoders.towers.resnet:SmallCNNBackbone")
+BACKBONES.add("gru", "visir.encoders.towers.gru:GRUBackbone")
+BACKBONES.add("pretrained", "visir.encoders.towers.pretrained_backbone:PretrainedBackbone")
+
+LATE_INTERACTION = "late-interaction models"
+M = TypeVar("M", bound=nn.Module)
 
 
-class PretrainedTower(ABC):
+class Adapter(NamedTuple):
+    """What was put beside the weights of a backbone."""
+
+    base: Encoder  # whose weights they are
+    config: Any  # the settings of peft
+
+
+class PretrainedBackbone(Backbone):
     """What one modality of a model needs, and nothing of the other one."""
 
+    # An encoder is made of these, and its `embed_images` and `embed_texts` go through their forward pass: features are
+    # the model's projections before normalisation. A training takes a copy (`of`), so that the encoder keeps its own
+    # weights, because its card is the key under which its vectors are kept. In a model that was loaded in another
+    # precision the copy is float32 from here on; mixed precision is the training loop's business.
+    # Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with
+    # the weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch,
+    # makes a vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
+
+    kind: ClassVar[str] = "pretrained"
     family: ClassVar[str]  # its key in `PRETRAINED_TOWERS`
-    modality: Modality  # what it reads
-    outputs: int  # the width of its projections
     # Turns what `prepare_levels` gives into what `prepare` gives; None where pictures have no such form.
     levels: GreyLevels | None = None
-    # A module that holds every weight this modality uses and no other; it takes what `collate` gives and returns the
-    # (n, outputs) projections before normalisation, with gradients where they are on.
+    as_bytes: bool = False
+    """Whether pictures are prepared as bytes, for a GPU; `forward` takes either, to the same bits (`GreyLevels`)."""
+    adapter: Adapter | None = None
+    # Every weight that this modality uses and no other; it takes what `collate` gives and returns the (n, outputs)
+    # projections.
     network: nn.Module
+    _files: Mapping[str, bytes] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        encoder: Encoder,
+        modality: Modality,
+        adapter: Any = None,
+        *,
+        checkpointing: bool = False,
+        where: str = "adapter",
+    ) -> PretrainedBackbone:
+        """A copy of the image tower or the text tower of an encoder: all of it is tuned, or the adapters alone."""
+        # adapter: an `AdapterSpec`, or the settings of peft, which `where` names in errors.
+        if modality not in encoder.modalities:
+            raise encoder.cannot(modality)
+        backbone = copy.deepcopy(_tunable(encoder).pretrained_tower(modality))._tuned()
+        if checkpointing:
+            backbone.checkpoint_gradients()
+        if adapter is not None:
+            if isinstance(adapter, AdapterSpec):
+                adapter = adapter.config(pattern_of(adapter.chosen(backbone.base_module())))
+            backbone.adapter = Adapter(encoder, adapter)
+            backbone.network.requires_grad_(False)
+            inject(backbone.base_module(), adapter, where)
+        return backbone
+
+    def _tuned(self) -> Self:
+        self._files = self.files()  # now, because the folder they are in may be gone when training ends
+        self.network.float().requires_grad_(True)
+        return self
+
+    def merged(self) -> PretrainedBackbone:
+        """A copy with the adapters added to its weights."""
+        backbone = copy.deepcopy(self)
+        merge(backbone.base_module())
+        backbone.adapter = None
+        backbone.network.float().requires_grad_(True)
+        return backbone
+
+    def train(self, mode: bool = True) -> Self:
+        """As `nn.Module.train`, but batch normalisation stays with its running statistics."""
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        return self
 
     @abstractmethod
-    def prepare(self, items: Sequence[Any]) -> list[Any]:
-        """Upright RGB images to pixels, or texts to token ids, one entry each. Thread-safe."""
-
-    def prepare_sized(self, items: Sequence[Any]) -> list[Any]:
-        """As `prepare`, for pictures that a random crop has brought to the input's size (`Backbone.prepare_sized`)."""
-        return self.prepare(items)
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+        """Upright RGB images to pixels, or texts to int32 token ids, one entry each. Thread-safe."""
 
     def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
         """Upright RGB images as bytes (3, H, W), for towers that have `levels`. Thread-safe."""
         raise NotImplementedError
 
-    def text_limit(self) -> TextLimit | None:
-        """How many tokens of a text are read; None where all are, or where it cannot tell (`Encoder.text_limit`)."""
-        return None
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
-        return list(texts)
+    def prepare(self, item: Any) -> Any:
+        """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
+        return (self.prepare_levels if self.as_bytes and self.levels else self.prepare_all)([item])[0]
 
     def text_inputs(self) -> TextInputs | None:
         """What `prepare` and `collate` make of texts, made without PyTorch; None where only PyTorch's libraries can."""
         return None
 
-    @abstractmethod
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """Prepared items to a batch on the CPU, padded as the family does it."""
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(n, outputs) projections before normalisation; what has fractions is brought to the weights' dtype."""
+        if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8 and self.levels is not None:
+            inputs = self.levels.on_device(inputs)
+        dtype = next(self.network.parameters()).dtype
+        if isinstance(inputs, Tensor):
+            inputs = inputs.to(dtype) if inputs.is_floating_point() else inputs
+        elif any(value.is_floating_point() for value in inputs.values()):
+            inputs = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
+        vectors: Tensor = self.network(inputs)
+        return vectors
 
-    @abstractmethod
-    def values(self) -> dict[str, Any]:
-        """Everything in `prepare` and `collate` that changes the numbers, as plain values for the encoder's card."""
+    def pretrained_modules(self) -> Sequence[nn.Module]:
+        """All of it came trained; beside adapters it is fixed for good, and none is told."""
+        return () if self.adapter else (self.network,)
 
-    @abstractmethod
     def spec(self) -> dict[str, Any]:
+        """Family and modality, and what the family needs beside the files that `save` writes."""
+        vocabulary = self.preprocessing().get("vocabulary")
+        known = {"vocabulary": vocabulary} if vocabulary else {}
+        return {"family": self.family, "modality": self.modality, **known, **self.options()}
+
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
         """Plain values that the family's function in `PRETRAINED_TOWERS` needs beside the `files`."""
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """The files from which the tower is built again without the hub and its first folder: no weights that
-        matter."""
-        # Keys are relative POSIX paths.
+        """By relative POSIX path, the files from which it is built again without the hub and its first folder: no
+        weights that matter."""
 
     @abstractmethod
     def checkpoint_gradients(self) -> None:
@@ -98,140 +187,162 @@ class PretrainedTower(ABC):
         model = getattr(self.network, "model", None)
         return model if isinstance(model, nn.Module) else self.network
 
+    def save(self, folder: Path) -> None:
+        """Configuration, tokenizer and image processor: all that `load` needs but the weights."""
+        for name, content in (self.files() if self._files is None else self._files).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+
+    @classmethod
+    def load(cls, folder: Path, spec: Mapping[str, Any]) -> PretrainedBackbone:
+        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked."""
+        module, _, function = PRETRAINED_TOWERS.get(spec["family"]).partition(":")
+        backbone: PretrainedBackbone = getattr(import_module(module), function)(folder, spec["modality"], spec)
+        if backbone.preprocessing().get("vocabulary") != spec.get("vocabulary"):
+            raise EncoderError(
+                f"{folder}: its tokenizer gives other ids than the one the text tower was trained with.",
+                hint="copy the whole checkpoint again, or install the model libraries in the versions that trained it",
+                code="tokenizer-gives-other-ids",
+            )
+        return backbone._tuned()
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Only weights are worth a copy; tokenizers hold locks, which cannot be copied, and nothing that changes.
         other = copy.copy(self)
-        other.network = copy.deepcopy(self.network, memo)
+        memo[id(self)] = other
+        other.__dict__["_modules"] = {name: copy.deepcopy(module, memo) for name, module in self._modules.items()}
         return other
+
+
+class TokenTower(PretrainedBackbone):
+    """A text tower that reads what `tokens`, a tokenizer of `transformers`, makes of a text."""
+
+    modality: Modality = "text"
+    tokens: Tokens
+
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+        """int32 token ids of each text."""
+        return list(self.tokens.ids(items))
+
+    def text_limit(self) -> TextLimit | None:
+        """As the tokenizer cuts: words, too, where they are counted."""
+        return self.tokens.text_limit()
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the tokenizer, where another library can do what it does."""
+        return self.tokens.text_inputs()
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """The tokenizer's outputs that the model takes, (n, L): "input_ids" and, of most, "attention_mask"."""
+        return self.tokens.collate(prepared)
+
+    def preprocessing(self) -> dict[str, Any]:
+        """The tokenizer's settings, and what is done to texts before."""
+        return self.tokens.values()
+
+
+class TrainedTower(PretrainedBackbone):
+    """A backbone with the head that it was trained with: what visir trained is tuned further like any other model."""
+
+    family: ClassVar[str] = "towers"
+    network: Tower
+
+    def __init__(self, tower: Tower) -> None:
+        super().__init__()
+        self.network = tower
+        self.modality, self.outputs = self._backbone.modality, tower.head.spec.outputs
+
+    @property
+    def _backbone(self) -> Backbone:
+        return own_backbone(self.network.backbone)  # looked up, because a copy of this tower has a network of its own
+
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+        """As the backbone does it."""
+        return [self._backbone.prepare(item) for item in items]
+
+    def prepare_sized(self, item: Any) -> Any:
+        """As the backbone does it."""
+        return self._backbone.prepare_sized(item)
+
+    def text_limit(self) -> TextLimit | None:
+        """As the backbone reads."""
+        return self._backbone.text_limit()
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """As the backbone does it."""
+        return self._backbone.collate(prepared)
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the backbone, where it is of a model that has them."""
+        return self._backbone.text_inputs() if isinstance(self._backbone, PretrainedBackbone) else None
+
+    def preprocessing(self) -> dict[str, Any]:
+        """As on the card of the encoder it was taken from."""
+        return self._backbone.preprocessing()
+
+    def options(self) -> dict[str, Any]:
+        """The shapes of backbone and head."""
+        return describe_tower(self.network)
+
+    def files(self) -> dict[str, bytes]:
+        """What the backbone saves beside its weights: a vocabulary, a tokenizer."""
+        with Scratch.temporary("backbone") as scratch:
+            folder = scratch.folder("files")
+            self._backbone.save(folder)
+            scratch.written("files")
+            return {name: (folder / name).read_bytes() for name in files_below(folder)}
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again, in a backbone that can: one that was a tower itself."""
+        if not isinstance(self._backbone, PretrainedBackbone):
+            raise no_checkpointing(f"a tower of kind {self._backbone.kind!r}")
+        self._backbone.checkpoint_gradients()
+
+
+def merged_tower(tower: Tower) -> Tower:
+    """A tower without adapters, of the same vectors; the tower itself where it has none."""
+    backbone = tower.backbone
+    if not isinstance(backbone, PretrainedBackbone) or backbone.adapter is None:
+        return tower
+    return Tower(backbone.merged(), copy.deepcopy(tower.head))
+
+
+def describe_tower(tower: Tower) -> dict[str, Any]:
+    """Plain values from which `build_tower` builds the same architecture."""
+    backbone = own_backbone(tower.backbone)
+    return {"head": tower.head.spec.to_dict(), "backbone": {"kind": backbone.kind, **backbone.spec()}}
+
+
+def build_tower(folder: Path, entry: Mapping[str, Any]) -> Tower:
+    """The tower that `describe_tower` described, without its weights; `folder` has what its backbone saved."""
+    spec = dict(entry["backbone"])
+    module, _, name = BACKBONES.get(spec.pop("kind")).partition(":")
+    backbone: Backbone = getattr(import_module(module), name).load(folder, spec)
+    return Tower(backbone, Head(HeadSpec.from_dict(entry["head"])))
+
+
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
+    """A trained tower with random weights, from the `files` of a tower that lie in `folder`."""
+    with torch.random.fork_rng(devices=[]):
+        return TrainedTower(build_tower(folder, spec))
+
+
+# Encoders whose towers can be tuned, and what they were trained with.
 
 
 @runtime_checkable
 class Tunable(Protocol):
     """An encoder whose towers can be tuned."""
 
-    def pretrained_tower(self, modality: Modality) -> PretrainedTower:
+    def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower, sharing its weights with the encoder."""
 
     def own_temperature(self) -> float | None:
         """The temperature that the model was trained to; None when it has none."""
 
 
-LATE_INTERACTION = "late-interaction models"
-
-
-class PretrainedBackbone(Backbone):
-    """The image tower or the text tower of an encoder, with a copy of its weights in float32."""
-
-    # The encoder keeps its own weights, because its card is the key under which its vectors are kept. In a model that
-    # was loaded in another precision the copy is float32 from here on; mixed precision is the training loop's business.
-    # Features are the model's projections before normalisation: the encoder's `embed_images` and `embed_texts` go
-    # through the same forward pass.
-    # Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with
-    # the weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch,
-    # makes a vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
-
-    kind: ClassVar[str] = "pretrained"
-    as_bytes: bool = False
-    """Whether pictures are prepared as bytes, for a GPU; `forward` takes either, to the same bits (`GreyLevels`)."""
-
-    def __init__(self, encoder: Encoder, modality: Modality, *, checkpointing: bool = False) -> None:
-        if modality not in encoder.modalities:
-            raise encoder.cannot(modality)
-        self._take(copy.deepcopy(_tunable(encoder).pretrained_tower(modality)))
-        if checkpointing:
-            self.source.checkpoint_gradients()
-
-    def _take(self, pretrained_tower: PretrainedTower) -> None:
-        super().__init__()
-        self.source = pretrained_tower
-        self._files = pretrained_tower.files()  # now, because the folder they are in may be gone when training ends
-        self.modality, self.outputs = pretrained_tower.modality, pretrained_tower.outputs
-        self.network = pretrained_tower.network.float().requires_grad_(True)
-
-    def train(self, mode: bool = True) -> Self:
-        """As `nn.Module.train`, but batch normalisation stays with its running statistics."""
-        super().train(mode)
-        for module in self.modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                module.eval()
-        return self
-
-    def prepare(self, item: Any) -> Any:
-        """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
-        return self.source.prepare_levels([item])[0] if self._takes_bytes else self.source.prepare([item])[0]
-
-    def prepare_sized(self, item: Any) -> Any:
-        """An image that a random crop has brought to the input's size, where the tower can take it as it is."""
-        return self.source.prepare_levels([item])[0] if self._takes_bytes else self.source.prepare_sized([item])[0]
-
-    @property
-    def _takes_bytes(self) -> bool:
-        return self.as_bytes and self.source.levels is not None
-
-    def text_limit(self) -> TextLimit | None:
-        """As the tower says."""
-        return self.source.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the tower does it."""
-        return self.source.truncate(texts, ending)
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """(n, 3, H, W) pixels, or token ids padded as the model's family does it (and the mask, if it takes one)."""
-        return self.source.collate(prepared)
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        """(n, outputs) projections before normalisation."""
-        if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8 and self.source.levels is not None:
-            inputs = self.source.levels.on_device(inputs)
-        if isinstance(inputs, Tensor) and inputs.is_floating_point():
-            inputs = inputs.to(next(self.network.parameters()).dtype)
-        vectors: Tensor = self.network(inputs)
-        return vectors
-
-    def pretrained_modules(self) -> Sequence[nn.Module]:
-        """The whole tower: all of it came trained."""
-        return (self.network,)
-
-    def spec(self) -> dict[str, Any]:
-        """Family and modality, and what the family needs beside the files that `save` writes."""
-        vocabulary = self.preprocessing().get("vocabulary")
-        return {
-            "family": self.source.family,
-            "modality": self.modality,
-            **({"vocabulary": vocabulary} if vocabulary else {}),
-            **self.source.spec(),
-        }
-
-    def preprocessing(self) -> dict[str, Any]:
-        """As on the card of the encoder it was taken from."""
-        return self.source.values()
-
-    def save(self, folder: Path) -> None:
-        """Configuration, tokenizer and image processor: all that `load` needs but the weights."""
-        for name, content in self._files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-
-    @classmethod
-    def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
-        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked."""
-        module, _, function = PRETRAINED_TOWERS.get(spec["family"]).partition(":")
-        pretrained_tower = getattr(import_module(module), function)(folder, spec["modality"], spec)
-        if pretrained_tower.values().get("vocabulary") != spec.get("vocabulary"):
-            raise EncoderError(
-                f"{folder}: its tokenizer gives other ids than the one the text tower was trained with.",
-                hint="copy the whole checkpoint again, or install the model libraries in the versions that trained it",
-                code="tokenizer-gives-other-ids",
-            )
-        backbone = cls.__new__(cls)
-        backbone._take(pretrained_tower)
-        return backbone
-
-
 def own_temperature(encoder: Encoder) -> float | None:
-    """The temperature at which the encoder's cosines were trained, or None where it has none (BLIP, sentence
-    encoders)."""
+    """The temperature at which the encoder's cosines were trained; None where it has none (BLIP, sentence encoders)."""
     # CLIP, AltCLIP, GroupViT and open_clip's models keep the logarithm of the inverse temperature, ALIGN the
     # temperature itself. SigLIP was trained with a sigmoid of `scale · cosine + bias`; in a softmax over candidates the
     # bias cancels, and `1 / scale` is the temperature at which the same logits enter it.
@@ -258,4 +369,67 @@ def not_tunable(name: str, kind: str) -> EncoderError:
         hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(PRETRAINED_TOWERS)} '
         "(models with one vector for each picture and text, such as openai/clip-vit-base-patch32)",
         code="cannot-tuned-take-no",
+    )
+
+
+# How a tower is taken out of a model.
+
+
+def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> M:
+    """`module` with fewer weights, sharing those it keeps; what is left out is None in it."""
+    taken = copy.copy(module)
+    for table in ("_modules", "_parameters", "_buffers"):
+        members = {
+            name: None
+            if (only and name not in only) or any(fnmatchcase(name, pattern) for pattern in without)
+            else value
+            for name, value in getattr(module, table).items()
+        }
+        if table == "_modules":
+            for name, child in members.items():
+                inner = [
+                    pattern.partition(".")[2] for pattern in without if fnmatchcase(name, pattern.partition(".")[0])
+                ]
+                if child is not None and any(inner):
+                    members[name] = part(child, without=[pattern for pattern in inner if pattern])
+        taken.__dict__[table] = members
+    return taken
+
+
+@contextmanager
+def random_weights() -> Iterator[None]:
+    """Build an architecture whose weights come later: torch's random numbers stay as they were, nobody is warned."""
+    # transformers warns of every weight that it did not find, and open_clip of a model without any.
+    from transformers.utils import logging as transformers_logging
+
+    def without_weights(record: logging.LogRecord) -> bool:
+        return "weights" not in record.getMessage()
+
+    root, level = logging.getLogger(), transformers_logging.get_verbosity()
+    root.addFilter(without_weights)
+    transformers_logging.set_verbosity_error()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        root.removeFilter(without_weights)
+
+
+def recompute_activations(model: Any, name: str) -> None:
+    """Turn on gradient checkpointing in a model of `transformers`; `EncoderError` where it has none."""
+    # The public switch goes on to the embeddings of the text tower, which an image tower has none of.
+    again = partial(checkpoint, use_reentrant=False)
+    try:
+        model._set_gradient_checkpointing(enable=True, gradient_checkpointing_func=again)
+    except ValueError as fault:
+        raise no_checkpointing(name) from fault
+
+
+def no_checkpointing(name: str) -> EncoderError:
+    """The error for a model that cannot compute its activations again."""
+    return EncoderError(
+        f"checkpointing: {name} has no switch for computing activations again.",
+        hint="leave it out; optimiser.chunk (GradCache) bounds the memory of any model",
+        code="no-switch-computing-activations",
     )

@@ -44,7 +44,7 @@ class ResNetBackbone(PixelBackbone):
         if depth not in get_args(Depth):
             raise EncoderError(
                 f"there is no ResNet of {depth} layers.",
-                hint=nearest(str(depth), map(str, _depths())),
+                hint=nearest(str(depth), map(str, get_args(Depth))),
                 code="no-resnet-layers",
             )
         super().__init__(size, round(size * _SCALED_TO / _TRAINED_AT))
@@ -77,10 +77,6 @@ class ResNetBackbone(PixelBackbone):
     def pretrained_modules(self) -> Sequence[nn.Module]:
         """The whole network, unless it began at random."""
         return (self.network,) if self._came_trained else ()
-
-
-def _depths() -> tuple[int, ...]:
-    return get_args(Depth)
 
 
 def _network(depth: Depth, *, empty: bool) -> nn.Module:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders import Encoder, load
-from visir.encoders.composed.rule import OPTION
+from visir.encoders.composed import OPTION
 from visir.encoders.forms import joined_vectors
 from visir.errors import ConfigurationError, RunError
 from visir.evaluation.systems.base import System

@@ -266,23 +266,21 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
     from torch import nn
 
     from visir.collections.images import ImageReader
-    from visir.encoders.models.fusion_config import BERT, Sizes
-    from visir.encoders.models.fusion_model import FusionImageTower, FusionModel, FusionTextTower
+    from visir.encoders.models.fusion import BERT, XVLM, FusionImageTower, FusionModel, FusionTextTower, Sizes
     from visir.encoders.models.small import find_vocabulary
-    from visir.encoders.models.xvlm import FAMILY
 
     files, reader = find_vocabulary("small X-VLM", None, checkpoint), ImageReader(train)
     drawn = np.random.default_rng(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = FusionModel(FAMILY, Sizes(_SIDE, _VISION, {**BERT, **text}, _DIMENSION)).train()
+        model = FusionModel(XVLM, Sizes(_SIDE, _VISION, {**BERT, **text}, _DIMENSION)).train()
         for layer in (*model.text.modules(), *model.fusion.modules(), *model.itm_head.modules()):
             if isinstance(layer, nn.Linear):  # BERT's own deviation, 0.02, is made for a width of 768
                 nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
         image_half = FusionImageTower(model)
         text_half = FusionTextTower(model, files, max_length=40, max_words=30, template="{}")
-        pixels = image_half.collate(image_half.prepare([reader.open(row) for row in range(train.images.num_rows)]))
-        tokens = text_half.prepare(train.captions["text"].to_pylist())
+        pixels = image_half.collate(image_half.prepare_all([reader.open(row) for row in range(train.images.num_rows)]))
+        tokens = text_half.prepare_all(train.captions["text"].to_pylist())
         captions = _captions_of(train)
         inverse = nn.Parameter(torch.tensor(math.log(1 / 0.07)))
         parameters = [*model.parameters(), inverse]

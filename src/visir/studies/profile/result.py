@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.encoders.base import Encoder
-from visir.encoders.composed.encoder import ComposedEncoder
-from visir.encoders.composed.rule import CompositionRule
+from visir.encoders.composed import ComposedEncoder, CompositionRule
 from visir.errors import VisirError, nearest
 from visir.evaluation.assembly import assemble
 from visir.evaluation.chance import mean_chance

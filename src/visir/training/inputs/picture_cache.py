@@ -16,7 +16,7 @@ from PIL import Image
 
 from visir.arrays import load_array
 from visir.collections.images import ImageReader
-from visir.encoders.content import image_contents
+from visir.encoders.store import image_contents
 from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
 from visir.progress import Progress

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.collections.images import ImageReader
-from visir.encoders.models.image_input import NORMALISATIONS
+from visir.encoders.models.image_processors import NORMALISATIONS
 from visir.encoders.towers.base import Backbone, Inputs
 from visir.errors import ConfigurationError, ImageError
 from visir.records import Collection

@@ -1,25 +1,24 @@
-"""An encoder that reads texts and images apart, with one vector for a text and an image together."""
+"""One vector for a text and an image together, from encoders that read them apart: `MODEL?compose=sum(0.5)`."""
 
 from __future__ import annotations
 
+import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.display import listed
-from visir.encoders.base import Encoder
-from visir.encoders.composed.apart import ReadsApart
-from visir.encoders.composed.rule import OPTION, CompositionRule
-from visir.encoders.forms import vectors_by_rows
-from visir.encoders.item_parts import ItemPart
-from visir.errors import CollectionError, EncoderError
+from visir.encoders.base import Encoder, EncoderOver
+from visir.encoders.forms import ItemPart, one_each, part_of_items, vectors_by_rows
+from visir.encoders.intake import Embedded, Pixels
+from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.fingerprint import hash_json
-from visir.options import with_option
+from visir.options import split_mark, with_option
 from visir.records import (
     Embeddings,
     Items,
@@ -30,6 +29,148 @@ from visir.records import (
     TokenVectors,
     Vectors,
 )
+
+FORMS = 'compose="sum(0.5)": the weighted sum, 0.5 being the share of the text; "text" or "image": one of the two alone'
+"""What is taken, in words."""
+OPTION = "compose"
+"""The option of a model's name, and its field on the card."""
+_SUM = re.compile(r"sum\((\d*\.?\d+)\)")
+
+
+@dataclass(frozen=True)
+class CompositionRule:
+    """How one vector is made of a text and an image by an encoder that reads them apart."""
+
+    # - "sum(w)": w · t / |t| + (1 − w) · v / |v|, t the vector of the text and v that of the image, times w · |t| + (1
+    #   − w) · |v|: so it is about as long as the vectors of items that have one of the two alone, which stay as they
+    #   are. Of several vectors for each item (late interaction) those of both sides; of a query so weighted that the
+    #   score is the weighted mean of the two MaxSim scores, each divided by its number of vectors.
+    # - "text" and "image": the vector of one of them alone: the baselines that look at half of the query.
+
+    form: Literal["sum", "text", "image"]  # "sum", "text" or "image"
+    text_weight: float  # w of the sum, from 0 to 1; 1 and 0 for the text and the image alone
+
+    @classmethod
+    def parse(cls, written: object) -> CompositionRule:
+        """Read a rule."""
+        if isinstance(written, CompositionRule):
+            return written
+        text = str(written).replace(" ", "").lower()
+        if text == "text":
+            return cls("text", 1.0)
+        if text == "image":
+            return cls("image", 0.0)
+        match = _SUM.fullmatch(text)
+        if match is None or not 0 <= float(match[1]) <= 1:
+            raise ConfigurationError(
+                f"compose = {written!r} is no way to compose a text and an image.",
+                hint=FORMS,
+                code="compose-no-way-compose",
+            )
+        return cls("sum", float(match[1]))
+
+    def __str__(self) -> str:
+        return f"sum({self.text_weight:g})" if self.form == "sum" else self.form
+
+    @property
+    def reads(self) -> tuple[Literal["text", "image"], ...]:
+        """What of an item it reads."""
+        return ("text", "image") if self.form == "sum" else (self.form,)
+
+
+def split_rule(name: str) -> tuple[str, CompositionRule | None]:
+    """Take the option `compose` out of the name of a model."""
+    bare, tail = split_mark(name)
+    options = tail.split("&")
+    rules = [option for option in options if option.startswith(f"{OPTION}=")]
+    if not rules:
+        return name, None
+    left = "&".join(option for option in options if option not in rules)
+    return f"{bare}?{left}" if left else bare, CompositionRule.parse(rules[-1].partition("=")[2])
+
+
+class ReadsApart(EncoderOver):
+    """An encoder over others: a text and an image are encoded apart, and their vectors become one."""
+
+    # Texts alone and images alone have the vectors of the encoders below, which are what the store keeps.
+
+    @abstractmethod
+    def encoder_of(self, part: Modality) -> Encoder:
+        """The encoder of texts ("text") or of images ("image")."""
+
+    def below(self, modality: Modality) -> Encoder:
+        """See `EncoderOver`."""
+        return self.encoder_of(modality)
+
+    @property
+    @abstractmethod
+    def reads(self) -> tuple[Modality, ...]:
+        """What of an item with both is read: "text", "image"."""
+
+    @abstractmethod
+    def join(
+        self,
+        ids: pa.StringArray,
+        vectors: Mapping[Modality, Vectors],
+        rows: Mapping[Modality, NDArray[np.int64]],
+        role: Role,
+    ) -> Vectors:
+        """The vectors of n items, from those of their texts and images."""
+        # ids: (n,) of the items.
+        # rows: (n,) the row in `vectors` of each item, −1 where it has none.
+
+    @abstractmethod
+    def join_batch(self, text: NDArray[np.float32] | None, image: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        """(n, d) vectors of n items, from the (n, d) vectors of all their texts and images; None where not read."""
+
+    def check_parts(self, items: Items, parts: Mapping[Modality, ItemPart]) -> None:
+        """Raise where items lack what is needed of each."""
+
+    def parts(self, items: Items) -> dict[Modality, ItemPart] | None:
+        """See `Encoder.parts`."""
+        if items.modality != "text+image":
+            return None
+        parts = {
+            modality: part
+            for modality in self.reads
+            if (part := part_of_items(items, modality, precomputed=self.encoder_of(modality).precomputed)) is not None
+        }
+        self.check_parts(items, parts)
+        return parts
+
+    def join_parts(
+        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
+    ) -> Vectors:
+        """See `Encoder.join_parts`."""
+        broken = np.zeros(len(items), bool)
+        for modality, part in parts.items():
+            broken |= part.broken(vectors[modality])
+        left = np.flatnonzero(~broken)
+        rows = {modality: part.rows(vectors[modality])[left] for modality, part in parts.items()}
+        joined = self.join(items.ids.take(pa.array(left)), vectors, rows, role)
+        origin = "; ".join(dict.fromkeys(filter(None, (part.origin for part in vectors.values()))))
+        return replace(joined, modality="text+image", encoder=self.card, origin=origin)
+
+    def base_encoder(self, modality: Modality) -> Encoder | None:
+        """The encoder below, whose vectors the store keeps; none for items with both, which have parts."""
+        return None if modality == "text+image" else self.encoder_of(modality)
+
+    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
+        """The vectors of the encoder below, as they are."""
+        return replace(embeddings, encoder=self.card)
+
+    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
+        """The vectors of the encoder below, as they are."""
+        return vectors
+
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
+        """(n, dimension) vectors of n texts with their images."""
+        text, image = self.encoder_of("text"), self.encoder_of("image")
+        return self.join_batch(
+            one_each(text.embed_texts(texts), text.label) if "text" in self.reads else None,
+            one_each(image.embed_images(batch), image.label) if "image" in self.reads else None,
+        )
+
 
 # Weighted sums of the vectors of texts and images, of any form.
 
@@ -141,6 +282,8 @@ class ComposedEncoder(ReadsApart):
 
     # The store keeps those alone: another weight encodes nothing again.
 
+    over = ("encoder",)
+
     def __init__(self, encoder: Encoder, rule: CompositionRule) -> None:
         for modality in rule.reads:
             if modality not in encoder.modalities:
@@ -182,14 +325,6 @@ class ComposedEncoder(ReadsApart):
     def reads(self) -> tuple[Modality, ...]:
         """See `ReadsApart`."""
         return self.rule.reads
-
-    def for_role(self, role: Role) -> ComposedEncoder:
-        """The same of the encoder in this role."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.encoder = self.encoder.for_role(role)
-        return encoder
 
     def check_parts(self, items: Items, parts: Mapping[Modality, ItemPart]) -> None:
         """A rule that reads one half needs it of every item; a sum needs one of the two."""
@@ -233,7 +368,3 @@ class ComposedEncoder(ReadsApart):
     def lacking(self, items: Items) -> pa.StringArray:
         """Those of the encoder."""
         return self.encoder.lacking(items)
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the encoder does it."""
-        return self.encoder.truncate(texts, ending)

@@ -1,4 +1,4 @@
-"""MobileNetV2 from an NPZ of int8 weights and a list of operations, computed by torch.
+"""MobileNetV2 from an NPZ of int8 weights, computed by torch: what the ONNX file is compared with.
 
 The file holds, for every convolution, `NAME.weight_int8` (out, in/groups, k, k), `NAME.scale` (one per output channel)
 and `NAME.bias`, batch normalisation folded in, and `meta_json`: the operations in order, which tensor each reads and
@@ -8,7 +8,7 @@ writes. The weight is weight_int8 · scale.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from torch.nn import functional
 
 from visir.arrays import ArrayArchive
 from visir.encoders.base import Encoder
-from visir.encoders.devices import pick_device
-from visir.encoders.inputs import Pixels
-from visir.encoders.models.image_input import ImageInput
+from visir.encoders.intake import Pixels
+from visir.encoders.models.image_processors import ImageInput
+from visir.encoders.models.onnx_image import INPUT
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError
 from visir.records import EncoderCard
@@ -98,16 +98,16 @@ class Network(nn.Module):
 
 
 class MobileNetNpz(Encoder):
-    """`mobilenet_v2_int8[:FOLDER]`: 1280-d image vectors."""
+    """1280-d image vectors."""
 
-    def __init__(self, file: Path, *, options: Mapping[str, Any], name: str, device: str | None = None) -> None:
-        self.device = pick_device(device)
+    def __init__(self, folder: Path) -> None:
+        self.device, file = "cpu", folder / "mobilenet_v2_1.0_224_int8.npz"
         self.network = Network(file).eval().to(self.device).to(memory_format=torch.channels_last)
-        self.input = ImageInput.declared({**options, "layout": "NCHW"}, str(file))
+        self.input = ImageInput.declared({**INPUT, "layout": "NCHW"}, str(file))
         self.modalities = frozenset({"image"})
         self.dimension = 1280
         self.card = EncoderCard(
-            name=name, family="mobilenet", weights=hash_file(file), image_preprocessing=self.input.to_dict()
+            name=str(file), family="mobilenet", weights=hash_file(file), image_preprocessing=self.input.to_dict()
         )
 
     def preprocess(self, image: Image) -> Pixels:

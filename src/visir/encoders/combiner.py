@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.composed.apart import ReadsApart
-from visir.encoders.composed.rule import OPTION
+from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.composed import OPTION, ReadsApart
 from visir.encoders.devices import pick_device
 from visir.encoders.forms import as_dense, one_each
-from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Embedded
 from visir.encoders.models.precision import inference, to_vectors
+from visir.encoders.models.towers import check_base_encoder
 from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
+from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors
@@ -103,6 +107,7 @@ class CombinerEncoder(ReadsApart):
 
     # The store keeps the vectors of the frozen encoders, so another combiner encodes nothing again.
 
+    over = ("base_encoders",)
     reads: tuple[Modality, ...] = ("text", "image")
     batch_size = 128
 
@@ -143,14 +148,6 @@ class CombinerEncoder(ReadsApart):
         """See `ReadsApart`."""
         return self.base_encoders[part]
 
-    def for_role(self, role: Role) -> CombinerEncoder:
-        """The same over the frozen encoders in this role."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.base_encoders = {side: base.for_role(role) for side, base in self.base_encoders.items()}
-        return encoder
-
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, dimension) vectors of texts, or of images, from those of their frozen encoder."""
         head = self.combiner.head if modality == "image" else self.combiner.text_head
@@ -190,29 +187,9 @@ class CombinerEncoder(ReadsApart):
             len(text),
         )
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n images."""
-        return self.project("image", self._base("image", self.base_encoders["image"].embed_images(batch)))
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts."""
-        return self.project("text", self._base("text", self.base_encoders["text"].embed_texts(texts)))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts of one length."""
-        return self.project("text", self._base("text", self.base_encoders["text"].embed_texts_alike(texts)))
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts with their images."""
-        text = self._base("text", self.base_encoders["text"].embed_texts(texts))
-        return self.join_batch(text, self._base("image", self.base_encoders["image"].embed_images(batch)))
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the encoder of texts does it."""
-        return self.base_encoders["text"].truncate(texts, ending)
-
-    def _base(self, side: Modality, vectors: Any) -> NDArray[np.float32]:
-        return one_each(vectors, self.base_encoders[side].label)
+    def made_of(self, modality: Modality, vectors: Embedded) -> NDArray[np.float32]:
+        """(n, dimension) vectors of texts, or of images."""
+        return self.project(modality, one_each(vectors, self.base_encoders[modality].label))
 
     def _tensor(self, rows: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.array(rows, np.float32)).to(self.device)
@@ -224,3 +201,47 @@ class CombinerEncoder(ReadsApart):
                 rows = slice(start, min(start + _BLOCK, count))
                 result[rows] = to_vectors(vectors_of(rows))
         return result
+
+
+# Checkpoints of combiners: a folder written, and read back to the same vectors.
+
+WEIGHTS_FILE = "combiner.safetensors"
+_AGAIN = "copy the whole checkpoint again"
+
+LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,), tuple(f"{side}_base_encoder" for side in SIDES))
+
+
+def write_files(folder: Path, encoder: CombinerEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write the files of a checkpoint into a folder."""
+    state = encoder.combiner.state_dict()
+    save_weights({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}, folder / WEIGHTS_FILE)
+    content: dict[str, Any] = {"combiner": encoder.combiner.spec.to_dict(), "facts": dict(facts or {})}
+    image, text = (encoder.base_encoders[side] for side in SIDES)
+    for side, base in (("image", image), ("text", text)):
+        entry = {} if side == "text" and text is image else save_part(base, folder, f"{side}_base_encoder")
+        content[side] = {"base_encoder": entry, "card": base.card.to_dict()}
+    return content
+
+
+def load_checkpoint(folder: Path, device: str | None, dtype: str) -> CombinerEncoder:
+    """Read what `write_files` wrote."""
+    description = read_description(folder)
+    base_encoders: dict[Modality, Encoder] = {}
+    try:
+        spec = CombinerSpec.from_dict(description["combiner"])
+        for side in SIDES:
+            entry = description[side]["base_encoder"]
+            base = load_part(folder, entry, device, dtype) if entry else base_encoders["image"]
+            check_base_encoder(folder, side, description[side]["card"], base.card)
+            base_encoders[side] = base
+    except (KeyError, TypeError) as fault:
+        raise EncoderError(f"{folder}: it does not describe a combiner: {fault}", hint=_AGAIN) from fault
+    combiner = Combiner(spec)
+    try:
+        combiner.load_state_dict(load_file(str(folder / WEIGHTS_FILE)))
+    except (OSError, SafetensorError, RuntimeError) as fault:
+        raise EncoderError(
+            f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read"
+        ) from fault
+    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "spec": spec.to_dict()})
+    return CombinerEncoder(combiner, base_encoders, name=str(folder), device=device, weights=weights)

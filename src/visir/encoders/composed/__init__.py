@@ -1,1 +1,0 @@
-"""One vector for a text and an image together, from encoders that read them apart."""
