@@ -15,22 +15,7 @@ import visir
 KNOWN_CIRCLES: set[frozenset[str]] = {
     frozenset({"visir.collections.archives", "visir.collections.images", "visir.collections.inspect"}),
     frozenset({"visir.encoders.models.compiled", "visir.encoders.models.text_network"}),
-    frozenset(
-        {
-            "visir.library.categories",
-            "visir.library.duplicates",
-            "visir.library.facets",
-            "visir.library.price_words",
-            "visir.library.query",
-            "visir.library.query_encoding",
-            "visir.library.query_state",
-            "visir.library.ranking",
-            "visir.library.results",
-            "visir.library.snapshot",
-        }
-    ),
     frozenset({"visir.library.cli.search", "visir.library.cli.search_library"}),
-    frozenset({"visir.library.explain", "visir.library.searcher"}),
     frozenset(
         {
             "visir.library.service.app",

@@ -15,13 +15,11 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.library.check import Item, ItemFile
-    from visir.library.duplicates import DuplicatePictures
-    from visir.library.facets import FilterError
-    from visir.library.indexing import index
+    from visir.library.filters import FilterError
     from visir.library.layout import LibraryError, UnknownItemError
-    from visir.library.library import Library
+    from visir.library.library import Library, index
     from visir.library.query import Query, QueryError
-    from visir.library.ranking import LibraryHit, LibraryPicture, LibraryResults
+    from visir.library.results import DuplicatePictures, LibraryHit, LibraryPicture, LibraryResults
     from visir.library.service.responses import openapi
     from visir.library.service.running import RunningService
     from visir.library.snapshot import LibrarySnapshot
@@ -31,15 +29,15 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "DuplicatePictures": "visir.library.duplicates",
-        "FilterError": "visir.library.facets",
+        "DuplicatePictures": "visir.library.results",
+        "FilterError": "visir.library.filters",
         "Item": "visir.library.check",
         "ItemFile": "visir.library.check",
         "Library": "visir.library.library",
         "LibraryError": "visir.library.layout",
-        "LibraryHit": "visir.library.ranking",
-        "LibraryPicture": "visir.library.ranking",
-        "LibraryResults": "visir.library.ranking",
+        "LibraryHit": "visir.library.results",
+        "LibraryPicture": "visir.library.results",
+        "LibraryResults": "visir.library.results",
         "LibrarySnapshot": "visir.library.snapshot",
         "Query": "visir.library.query",
         "QueryError": "visir.library.query",
@@ -47,7 +45,7 @@ __getattr__, __dir__ = lazy(
         "UnknownItemError": "visir.library.layout",
         "UpdateReport": "visir.library.updating",
         "Watcher": "visir.library.watch",
-        "index": "visir.library.indexing",
+        "index": "visir.library.library",
         "openapi": "visir.library.service.responses",
         "update": "visir.library.updating",
     },

@@ -68,7 +68,7 @@ class Item:
         camera: Maker and model.
         category: Of the first file.
         added: When the library first saw it, for people to read.
-        phash: 64 hexadecimal digits that near duplicates nearly share (`visir.library.perceptual_hash`).
+        phash: 64 hexadecimal digits that near duplicates nearly share (`visir.library.duplicates`).
         is_product: Whether it is a product of a shop: its first file is the product, the others are its pictures.
     """
 

@@ -37,8 +37,8 @@ def default_model(source: str | Path, images: Sequence[str | Path] = (), split: 
     had."""
     # Without the hub it is a well-known one that is on this machine, or `pixels`, which takes pictures alone: the
     # reason then says how the library comes to take words. Products need none: they are searched by words.
+    from visir.library.product_source import is_table_of_products
     from visir.library.source import absolute
-    from visir.library.sources import is_table_of_products
 
     if is_table_of_products(absolute(source, [str(place) for place in images], split)[0]):
         return DefaultModel(NO_MODEL, "products are searched by words; a model adds search by meaning and by pictures")

@@ -34,10 +34,9 @@ from visir.library.layout import (
 )
 from visir.library.models import NO_MODEL, LibraryModels, names_of, with_moved_models
 from visir.library.pictures import Facts, is_sound, judged, look_at, packed, read, unpacked, write_thumbnail
-from visir.library.product_source import ProductEntry, see
+from visir.library.product_source import ProductEntry, is_table_of_products, see
 from visir.library.product_words import planned_words
 from visir.library.source import PhotoSource, SourceEntry, absolute, is_empty, place_of
-from visir.library.sources import is_table_of_products
 from visir.progress import Progress
 from visir.retrieval.stored import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders

@@ -16,7 +16,7 @@ from typing import Any
 
 from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
-from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
+from visir.collections.readers.products import FORMAT, NOTE, PICTURES, PRODUCT
 from visir.encoders.content import image_marks
 from visir.errors import ImageError
 from visir.library.check import PICTURE
@@ -172,3 +172,17 @@ def see(reader: ImageReader, entry: ProductEntry, has: frozenset[str] | set[str]
 def _mark(product: str, text: str, pictures: Sequence[SourceEntry]) -> str:
     parts = [product, text, *(f"{picture.place}\0{picture.archive}\0{picture.mark}" for picture in pictures)]
     return hashlib.blake2b("\0\0".join(parts).encode(), digest_size=12).hexdigest()
+
+
+# What a library can be made of: photos and collections, or a table of products.
+
+
+def is_table_of_products(source: str) -> bool:
+    """Whether a source, as `visir.library.source.absolute` wrote it down, is a table of products."""
+    return source.startswith(f"{FORMAT.name}:")  # as `LibraryCard.unit`
+
+
+def open_source(source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:
+    """Open the source of a library. Raises `CollectionError` where it cannot be, `LibraryError` where it is empty."""
+    kind = ShopTable if is_table_of_products(source) else PhotoSource
+    return kind.open(source, images=images, split=split)

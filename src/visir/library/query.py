@@ -11,7 +11,7 @@ from PIL.Image import Image
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, field_validator, model_validator
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.library.facets import FieldCondition, FilterError, read_condition
+from visir.library.filters import FieldCondition, FilterError, read_condition
 from visir.library.pictures import PreparedImage
 from visir.library.query_help import QUERY_HELP
 from visir.retrieval.depth import depth_fault

@@ -8,7 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from visir.collections.digests import content_id
 from visir.collections.images import SCENE, ImageReader
@@ -24,7 +27,9 @@ from visir.library.check import (
     manifests_of,
     media_type_of,
 )
-from visir.library.database import OWN_FILES, Database
+from visir.library.database import OWN_FILES, Database, FieldColumns
+from visir.library.duplicates import Hashes
+from visir.library.filters import Field, FieldCondition, fields_of, select
 from visir.library.layout import (
     CAPTIONS,
     LIBRARY,
@@ -41,14 +46,6 @@ from visir.retrieval.index import Index
 from visir.storage import Manifest
 from visir.storage.claims import is_held
 from visir.storage.manifest import LOG
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from visir.library.database import FieldColumns
-    from visir.library.facets import Field, FieldCondition
-
 
 # The pictures themselves, where the source has them.
 
@@ -313,14 +310,10 @@ class LibrarySnapshot:
 
         Raises `FilterError` for unknown fields, and for values that do not fit them.
         """
-        from visir.library.facets import select
-
         return set(select(self.columns, conditions, self.fields, category=category).to_pylist())
 
     def near_duplicates(self, id: str) -> list[tuple[str, int]]:
         """(id, bits that differ) of the pictures that a person would call the same, nearest first."""
-        from visir.library.duplicates import Hashes
-
         hashes: Hashes = self.columns.once("hashes", lambda: Hashes.of(self.database))
         return hashes.near(id)
 
@@ -370,15 +363,11 @@ class LibrarySnapshot:
     @cached_property
     def columns(self) -> FieldColumns:
         """The columns that conditions compare, read at first use."""
-        from visir.library.database import FieldColumns
-
         return FieldColumns(self.database.rows)
 
     @property
     def fields(self) -> Mapping[str, Field]:
         """The fields that conditions can name."""
-        from visir.library.facets import fields_of
-
         fields: Mapping[str, Field] = self.columns.once("fields", lambda: fields_of(self.database.rows))
         return fields
 

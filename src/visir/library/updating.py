@@ -32,7 +32,6 @@ from visir.encoders.places import name_model
 from visir.errors import ImageError
 from visir.files import read_json
 from visir.library.check import check_before_change, load_index
-from visir.library.commit import clean_indexes, commit
 from visir.library.database import OWN_FILES, Database
 from visir.library.layout import (
     CAPTIONS,
@@ -45,10 +44,11 @@ from visir.library.layout import (
     being_updated,
     is_library,
     named_settings,
+    thumbnail_name,
 )
 from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
 from visir.library.models import NO_MODEL, TEXT_MODELS, LibraryModels
-from visir.library.pictures import Facts, judged
+from visir.library.pictures import Facts, judged, thumbnails_as_written
 from visir.library.plan import (
     Scan,
     are_moved,
@@ -60,11 +60,12 @@ from visir.library.plan import (
     plan_library,
     removals,
     scan,
+    thumbnails_of_journal,
+    write_decisions,
 )
-from visir.library.product_source import ProductEntry, ShopTable
-from visir.library.product_words import words_are_there
+from visir.library.product_source import ProductEntry, ShopTable, open_source
+from visir.library.product_words import words_are_there, write_words
 from visir.library.source import PhotoSource, SourceEntry, check_source_available
-from visir.library.sources import open_source
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.retrieval.kinds import KINDS
 from visir.retrieval.stored import INDEX
@@ -255,6 +256,53 @@ def _fields(database: Database, source: PhotoSource, scanned: Scan) -> set[str]:
     ]
     database.run_many("INSERT INTO fields VALUES (?, ?, ?)", rows)
     return set(changed)
+
+
+# Committing a change: a new database, then indexes without what it no longer holds. Every picture of the database is in
+# every index at all times, so a kill at any moment shows nothing wrong.
+
+
+def commit(
+    change: FolderChange, card: LibraryCard, write: Callable[[Database], None], *, removed: Mapping[str, str | None]
+) -> LibraryCard:
+    """Write a new database, from what the last one holds, and make it count; the new card."""
+    generation = card.generation + 1
+    before = change.folder / card.database
+    number = change.free_number(generation, "items-{}.sqlite", "words-{}", "decisions-{}.json")
+    path = change.file(f"items-{number}.sqlite", fresh=True)
+    draft = Database.draft(path, before if card.database and before.is_file() else None)
+    try:
+        write(draft)
+        card = write_words(change, card, draft, f"words-{number}")
+        card = replace(card, decisions=write_decisions(change, card, draft, f"decisions-{number}.json"))
+        items = {item for (item,) in draft.rows("SELECT id FROM items")}
+    finally:
+        draft.close()
+    indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / card.place(name)).is_dir())
+    card = replace(card, generation=generation, database=path.name, indexes=indexes)
+    # What a killed update wrote, and its journal, end with this commit, whichever verb it is of.
+    written = set(map(thumbnail_name, thumbnails_of_journal(change) - items))
+    change.unclaim(*map(thumbnail_name, items))  # a killed removal of an item that is back by now
+    removing = [*thumbnails_as_written(change.folder, removed), *written]
+    change.keep_only(path.name, *filter(None, [card.words.get("place"), card.decisions]))
+    change.commit(card.to_content(), removing=removing)
+    return card
+
+
+def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:
+    """Delete from the indexes what the database does not know (any more); whether there was anything."""
+    # It is committed too, so that a service takes the indexes as they are now.
+    indexes = indexes or Indexes.of(change, card)
+    database = Database.open(change.folder / card.database)
+    try:
+        known = {id for (id,) in database.rows("SELECT id FROM items")}
+        captions = {id for (id,) in database.rows("SELECT id FROM captions")}
+    finally:
+        database.close()
+    deleted = sum(indexes.keep(name, captions if name == CAPTIONS else known) for name in card.indexes)
+    if deleted:
+        change.commit(card.to_content())
+    return deleted > 0
 
 
 # Indexes of a library that are to be of another kind, or in another place: made anew from the vectors they hold.

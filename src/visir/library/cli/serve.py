@@ -166,8 +166,7 @@ def duplicates(
 
     List files of equal content, and pictures that nearly look the same (resized, recompressed).
     """
-    from visir.library.duplicates import duplicates
-    from visir.library.perceptual_hash import NEAR
+    from visir.library.duplicates import NEAR, duplicates
     from visir.library.snapshot import LibrarySnapshot
 
     most = NEAR if near is None else near

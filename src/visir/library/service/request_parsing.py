@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from visir.collections.budget import DECODING
 from visir.collections.images import TooLargeError, header, opened
 from visir.errors import ImageError
-from visir.library.facets import FieldCondition
+from visir.library.filters import FieldCondition
 from visir.library.query import Query
 from visir.library.service.wire import ConditionList, SearchBody
 from visir.serving.front import check_kind

@@ -26,7 +26,7 @@ def refusal_of(fault: VisirError) -> HttpError | None:
     """A query or a condition that cannot be answered: 422 with the same message and next action; an unknown item:
     404."""
     # None for every other error of visir: it is not the client's, and its text may name places on this machine.
-    from visir.library.facets import FilterError
+    from visir.library.filters import FilterError
     from visir.library.layout import UnknownItemError
     from visir.library.query import QueryError
 

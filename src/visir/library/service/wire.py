@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from visir.library.facets import FieldCondition, Op
+from visir.library.filters import FieldCondition, Op
 from visir.library.query import AnsweredBy, By, Query, QueryFields, System, described
 
 ITEM = "^[0-9a-f]{32}$"

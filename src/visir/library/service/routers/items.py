@@ -11,10 +11,11 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
-from visir.library.facets import CountedOf, satisfying
+from visir.library.facets import CountedOf
+from visir.library.filters import satisfying
 from visir.library.query import By, System
 from visir.library.query_help import QUERY_HELP
-from visir.library.ranking import path_of_file
+from visir.library.results import path_of_file
 from visir.library.service import wire
 from visir.library.service.request_parsing import (
     CONDITION,
@@ -33,7 +34,7 @@ from visir.serving.refusals import HttpError
 
 if TYPE_CHECKING:
     from visir.library.check import ItemFile
-    from visir.library.facets import FieldCondition
+    from visir.library.filters import FieldCondition
     from visir.library.service.registry import LibraryHandle
     from visir.library.snapshot import LibrarySnapshot
 
