@@ -15,21 +15,6 @@ import visir
 KNOWN_CIRCLES: set[frozenset[str]] = {
     frozenset({"visir.collections.archives", "visir.collections.images", "visir.collections.inspect"}),
     frozenset({"visir.encoders.models.compiled", "visir.encoders.models.text_network"}),
-    frozenset({"visir.library.cli.search", "visir.library.cli.search_library"}),
-    frozenset(
-        {
-            "visir.library.service.app",
-            "visir.library.service.registry",
-            "visir.library.service.request_parsing",
-            "visir.library.service.responses",
-            "visir.library.service.routers",
-            "visir.library.service.routers.about",
-            "visir.library.service.routers.admin",
-            "visir.library.service.routers.direct",
-            "visir.library.service.routers.items",
-            "visir.library.service.routers.search",
-        }
-    ),
     frozenset(
         {
             "visir.retrieval",

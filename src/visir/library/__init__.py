@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from visir.library.library import Library, index
     from visir.library.query import Query, QueryError
     from visir.library.results import DuplicatePictures, LibraryHit, LibraryPicture, LibraryResults
-    from visir.library.service.responses import openapi
-    from visir.library.service.running import RunningService
+    from visir.library.service.running import RunningService, openapi
     from visir.library.snapshot import LibrarySnapshot
     from visir.library.updating import UpdateReport, update
     from visir.library.watch import Watcher
@@ -46,7 +45,7 @@ __getattr__, __dir__ = lazy(
         "UpdateReport": "visir.library.updating",
         "Watcher": "visir.library.watch",
         "index": "visir.library.library",
-        "openapi": "visir.library.service.responses",
+        "openapi": "visir.library.service.running",
         "update": "visir.library.updating",
     },
 )

@@ -243,10 +243,7 @@ def check_before_change(folder: Path) -> None:
 
 
 def check(folder: str | Path, callback: Progress = lambda stage, done, total: None) -> list[str]:
-    """Everything that is wrong with a library, as sentences; reads every byte of it. Empty for a sound one.
-
-    Raises `LibraryError` only where the library's `visir.json` itself cannot be read.
-    """
+    """Everything that is wrong with a library, as sentences; reads every byte of it. Empty for a sound one."""
     folder = Path(folder)
     manifest = Manifest.read(folder, LIBRARY)
     card = LibraryCard.of(manifest)

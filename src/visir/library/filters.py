@@ -107,19 +107,7 @@ _OPERATION = re.compile(r"!=|<=|>=|==|=|<|>|(?<=\s)(?:contains|in)(?=\s)")
 
 
 def parse(text: str) -> FieldCondition:
-    """A condition from text: a field, an operation, a value.
-
-    Quotes around a value (or around one of `in`) are taken off.
-
-    Raises:
-        FilterError: The text has no operation, or is too long.
-
-    Example:
-        >>> parse("format in JPEG, PNG")
-        FieldCondition(field='format', op='in', value=('JPEG', 'PNG'))
-        >>> str(parse('camera contains "canon"'))
-        'camera contains canon'
-    """
+    """A condition from text: a field, an operation, a value, without quotes around it. Raises `FilterError`."""
     if len(text) > LONGEST:
         raise FilterError(
             f"{_short(text)} is a condition of {len(text):,} characters; {LONGEST:,} are read.",

@@ -73,7 +73,9 @@ class ShopTable(PhotoSource):
         entries: list[SourceEntry] = []
         for product, row in first_rows.items():
             title = titles.get(product, "")
-            text = title or self._text_without_title(product)
+            parts = [self._by_product(name).get(product) for name in _CONTEXT]
+            texts = [str(text) for part in parts for text in (part if isinstance(part, list) else [part]) if text]
+            text = title or ", ".join(texts).replace("/", " ")[:_LONGEST_TEXT] or product
             own = tuple(pictures.get(product, ()))
             category = next(iter(self._by_product("category").get(product) or ()), "")
             entries.append(
@@ -121,11 +123,6 @@ class ShopTable(PhotoSource):
                 hint="mount the disk, or say where they are: visir library make TABLE --images FOLDER --out LIBRARY",
                 code="none-pictures-names",
             )
-
-    def _text_without_title(self, product: str) -> str:
-        parts = [self._by_product(name).get(product) for name in _CONTEXT]
-        texts = [str(text) for part in parts for text in (part if isinstance(part, list) else [part]) if text]
-        return ", ".join(texts).replace("/", " ")[:_LONGEST_TEXT] or product
 
     @cached_property
     def _facts(self) -> dict[str, list[Any]]:

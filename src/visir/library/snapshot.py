@@ -50,41 +50,34 @@ from visir.storage.manifest import LOG
 # The pictures themselves, where the source has them.
 
 
-class Originals:
-    """Reads originals under a root; archives are opened once."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._readers: dict[str | None, ImageReader] = {}
-
-    def read(self, item: Item, picture: int | None = None) -> bytes:
-        """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more."""
-        reasons = []
-        pictures = [file for file in item.files if file.content]
-        for file in pictures[picture - 1 : picture] if picture is not None else pictures or item.files:
-            if file.place is None:
-                reasons.append(f"{file.path}: the source has no picture of it")
-                continue
-            scene = file.place.startswith(SCENE)
-            content = file.content or item.id
-            same = content_id(file.place.encode()) == content if scene else _may_be(self.root, file, item)
-            if not same:
-                reasons.append(f"{file.path}: it has changed since")
-                continue
-            reader = ImageReader(Collection.build("original", images={"id": [file.path], "path": [file.place],
-                                                  "archive": [file.archive]}, root=self.root))  # fmt: skip
-            try:
-                data = reader.read(0)
-            except ImageError as fault:
-                reasons.append(fault.message)
-                continue
-            if scene or content_id(data) == content:
-                return data
+def read_original(root: Path, item: Item, picture: int | None = None) -> bytes:
+    """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more."""
+    reasons = []
+    pictures = [file for file in item.files if file.content]
+    for file in pictures[picture - 1 : picture] if picture is not None else pictures or item.files:
+        if file.place is None:
+            reasons.append(f"{file.path}: the source has no picture of it")
+            continue
+        scene = file.place.startswith(SCENE)
+        content = file.content or item.id
+        same = content_id(file.place.encode()) == content if scene else _may_be(root, file, item)
+        if not same:
             reasons.append(f"{file.path}: it has changed since")
-        raise LibraryError(
-            "; ".join(reasons) or f"{item.name}: has no picture {picture}.",
-            hint="bring the library up to date: visir library make PLACE --out LIBRARY",
-        )
+            continue
+        reader = ImageReader(Collection.build("original", images={"id": [file.path], "path": [file.place],
+                                              "archive": [file.archive]}, root=root))  # fmt: skip
+        try:
+            data = reader.read(0)
+        except ImageError as fault:
+            reasons.append(fault.message)
+            continue
+        if scene or content_id(data) == content:
+            return data
+        reasons.append(f"{file.path}: it has changed since")
+    raise LibraryError(
+        "; ".join(reasons) or f"{item.name}: has no picture {picture}.",
+        hint="bring the library up to date: visir library make PLACE --out LIBRARY",
+    )
 
 
 def _may_be(root: Path, file: ItemFile, item: Item) -> bool:
@@ -339,7 +332,7 @@ class LibrarySnapshot:
         not there.
         """
         item = self.item(id)
-        data = self._originals.read(item, picture)
+        data = read_original(Path(self.card.root), item, picture)
         return data, item.media_type if picture in (None, 1) else media_type_of(data)
 
     def reload(self) -> LibrarySnapshot:
@@ -370,7 +363,3 @@ class LibrarySnapshot:
         """The fields that conditions can name."""
         fields: Mapping[str, Field] = self.columns.once("fields", lambda: fields_of(self.database.rows))
         return fields
-
-    @cached_property
-    def _originals(self) -> Originals:
-        return Originals(Path(self.card.root))

@@ -29,7 +29,6 @@ import orjson
 from visir.collections.readers.locate import LEADS_NOWHERE
 from visir.display import Displayed, brief, listed
 from visir.encoders.places import name_model
-from visir.errors import ImageError
 from visir.files import read_json
 from visir.library.check import check_before_change, load_index
 from visir.library.database import OWN_FILES, Database
@@ -571,88 +570,74 @@ def _updated(
         moved = migrate_indexes(change, before if current.places == before.places else current, callback)
         before = moved if current.places == before.places else replace(before, generation=moved.generation)
     has_database = bool(before.database) and (folder / before.database).is_file()
+    unfinished |= not has_database
     database = Database.open(folder / before.database) if has_database else Database.empty()
-    try:
-        report = _compared(
-            change, before, source, models, database, unfinished or not has_database, verify, callback, started
+    with contextlib.closing(database):
+        systems = [system for system in SYSTEMS if system in before.kinds]
+        indexes = Indexes.of(change, before)
+        known = dict(database.rows("SELECT id, thumbnail FROM items"))
+        lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
+        unfinished |= any(indexes.ids(system) - known.keys() for system in systems)
+        callback("looking", 0, len(source.entries))
+        removed = removals(folder, before, database)
+        unfinished |= not are_written(folder, before, removed)
+        scanned = scan(change, source, database, removed, verify=verify, encode_again=lost, callback=callback)
+        if isinstance(source, ShopTable):
+            source.check_pictures(any(known.values()))
+        unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
+        counts = _counts(database, scanned)
+        same = counts.same and not scanned.first and _as_known(database, source, scanned)
+        encoded = 0
+        if not same:
+            if change.manifest.generation:
+                check_before_change(folder)
+            broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
+            for path in [path for path, item in scanned.items.items() if item in broken]:  # it could not be encoded
+                fault = broken[scanned.items[path]]
+                scanned.broken[path] = judged(scanned.entries[path].mark, fault), fault.reason
+                del scanned.items[path]
+            counts = _counts(database, scanned)
+        items = set(scanned.items.values())
+        rewritten: set[str] = set()
+        _check_not_emptied(before, scanned, known.keys(), items)
+        card = replace(before, cards=models.cards_of(before))
+        if card.texts is None:
+            card = replace(card, texts=models.takes_texts)
+        if not same or not card.database or unfinished:
+            captions = {id: (scanned.items[path], text) for id, text, path in source.captions if path in scanned.items}
+            if CAPTIONS in card.kinds:
+                _add_captions(change, source, database, captions, models, indexes, callback)
+            callback("writing", 0, 1)
+            gone = {item: digest for item, digest in known.items() if item not in items}
+
+            def write(draft: Database) -> None:
+                rewritten.update(write_scan(draft, source, scanned, items, captions))
+
+            card = commit(change, card, write, removed=gone)
+            clean_indexes(change, card, indexes)
+            for work in {WORK, *change.works(WORK)}:
+                remove_own_folders(change, work)
+        elif card.to_content() != change.manifest.content:
+            change.commit(card.to_content())
+        else:
+            change.abandon()
+        same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
+        with_other_fields = sum(
+            item in rewritten and same_files.get(path) == item for path, item in scanned.items.items()
         )
         change.settle()
-        return report
-    finally:
-        database.close()
-
-
-def _compared(
-    change: FolderChange,
-    before: LibraryCard,
-    source: PhotoSource,
-    models: LibraryModels,
-    database: Database,
-    unfinished: bool,
-    verify: bool,
-    callback: Tell,
-    started: float,
-) -> UpdateReport:
-    folder = change.folder
-    systems = [system for system in SYSTEMS if system in before.kinds]
-    indexes = Indexes.of(change, before)
-    known = dict(database.rows("SELECT id, thumbnail FROM items"))
-    lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
-    unfinished |= any(indexes.ids(system) - known.keys() for system in systems)
-    callback("looking", 0, len(source.entries))
-    removed = removals(folder, before, database)
-    unfinished |= not are_written(folder, before, removed)
-    scanned = scan(change, source, database, removed, verify=verify, encode_again=lost, callback=callback)
-    if isinstance(source, ShopTable):
-        source.check_pictures(any(known.values()))
-    unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
-    counts = _counts(database, scanned)
-    same = counts.same and not scanned.first and _as_known(database, source, scanned)
-    encoded = 0
-    if not same:
-        if change.manifest.generation:
-            check_before_change(folder)
-        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
-        _set_aside(scanned, broken)
-        counts = _counts(database, scanned)
-    items = set(scanned.items.values())
-    rewritten: set[str] = set()
-    _check_not_emptied(before, scanned, known.keys(), items)
-    card = replace(before, cards=models.cards_of(before))
-    if card.texts is None:
-        card = replace(card, texts=models.takes_texts)
-    if not same or not card.database or unfinished:
-        captions = {id: (scanned.items[path], text) for id, text, path in source.captions if path in scanned.items}
-        if CAPTIONS in card.kinds:
-            _add_captions(change, source, database, captions, models, indexes, callback)
-        callback("writing", 0, 1)
-        gone = {item: digest for item, digest in known.items() if item not in items}
-
-        def write(draft: Database) -> None:
-            rewritten.update(write_scan(draft, source, scanned, items, captions))
-
-        card = commit(change, card, write, removed=gone)
-        clean_indexes(change, card, indexes)
-        for work in {WORK, *change.works(WORK)}:
-            remove_own_folders(change, work)
-    elif card.to_content() != change.manifest.content:
-        change.commit(card.to_content())
-    else:
-        change.abandon()
-    same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
-    with_other_fields = sum(item in rewritten and same_files.get(path) == item for path, item in scanned.items.items())
-    return replace(
-        counts,
-        unchanged=counts.unchanged - with_other_fields,
-        items=len(items),
-        encoded=encoded,
-        seconds=time.perf_counter() - started,
-        unavailable=unavailable,
-        left_out=source.left_out,
-        rewritten=len(rewritten),
-        remarks=source.remarks,
-        unit=card.unit,
-    )
+        return replace(
+            counts,
+            unchanged=counts.unchanged - with_other_fields,
+            items=len(items),
+            encoded=encoded,
+            seconds=time.perf_counter() - started,
+            unavailable=unavailable,
+            left_out=source.left_out,
+            rewritten=len(rewritten),
+            remarks=source.remarks,
+            unit=card.unit,
+        )
 
 
 def _add_captions(
@@ -691,14 +676,6 @@ def _check_not_emptied(before: LibraryCard, scanned: Scan, known: Collection[str
         f"{before.source}: none of its pictures can be used{kept_items}: {reasons or 'there is none'}",
         hint="is the disk mounted, the path right? A library that is to go: delete its folder",
     )
-
-
-def _set_aside(scanned: Scan, broken: Mapping[str, ImageError]) -> None:
-    """Take items that could not be encoded out of what was found."""
-    for path in [path for path, item in scanned.items.items() if item in broken]:
-        fault = broken[scanned.items[path]]
-        scanned.broken[path] = judged(scanned.entries[path].mark, fault), fault.reason
-        del scanned.items[path]
 
 
 def _counts(database: Database, scanned: Scan) -> UpdateReport:

@@ -29,7 +29,7 @@ from visir.cli.options import (
 )
 from visir.cli.verbs import examples, streams
 from visir.display import counted, cut
-from visir.library.cli.parts import LibraryFolder
+from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
 
 
