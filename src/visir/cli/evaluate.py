@@ -284,6 +284,9 @@ def evaluate(
         system: Any = model
     else:
         system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
+    called = None  # vectors made elsewhere: their file, and who re-ranks what they find
+    if embeddings:
+        called = Path(embeddings[0].partition("?")[0]).stem + (f" + {rerank}" if rerank else "")
     evaluated = evaluate_source(
         opened,
         system,
@@ -294,7 +297,7 @@ def evaluate(
         k_test=k_test,
         tail=tail,  # type: ignore[arg-type]
         fusion=fusion,  # type: ignore[arg-type]
-        name=name or (_stem(embeddings[0], rerank) if embeddings else None),
+        name=name or called,
         skip_broken=skip_broken,
         **protocol,
         **options,
@@ -389,12 +392,6 @@ def _cross_encoder(name: str | None, device: str | None, dtype: str) -> Any:
     from visir.encoders import load_cross_encoder
 
     return load_cross_encoder(name, device=device, dtype=dtype)
-
-
-def _stem(vectors: str, rerank: str | None) -> str:
-    """What vectors made elsewhere are called: their file, and who re-ranks what they find."""
-    stem = Path(vectors.partition("?")[0]).stem
-    return f"{stem} + {rerank}" if rerank else stem
 
 
 def _curve(model: str | None) -> list[dict[str, Any]] | None:

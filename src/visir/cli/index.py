@@ -18,10 +18,12 @@ from visir.cli.options import (
     NewFolder,
     OptionalModelOption,
     OwnModelOption,
+    PictureOption,
     ReplaceOption,
     SkipBrokenOption,
     SourceArgument,
     SplitOption,
+    TextArgument,
     name_value_pairs,
     of,
     out_option,
@@ -327,11 +329,9 @@ def _modality_of(to: str) -> Modality:
 
 def search_command(
     folder: FolderArgument,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
+    text: TextArgument = None,
     queries: QueriesOption = None,
-    image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, instead of a text.")
-    ] = None,
+    image: PictureOption = None,
     k: CountOption = 10,
     out: Annotated[Path | None, out_option("a run, named .trec, .parquet or .json")] = None,
     replace: ReplaceOption = False,
@@ -542,11 +542,9 @@ def search(
             show_default=False,
         ),
     ],
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
+    text: TextArgument = None,
     model: OptionalModelOption = None,
-    image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, instead of a text.")
-    ] = None,
+    image: PictureOption = None,
     k: CountOption = 10,
     to: AnswersOption = None,
     index: IndexFolder = None,

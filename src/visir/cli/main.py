@@ -90,7 +90,9 @@ def all_verbs() -> list[Verb]:
     verbs = {entry.name: entry for entry in ROAD}
     for application in applications():
         for registered in application.verbs:
-            entry = _grouped(registered, verbs)
+            follows = verbs.get(registered.after)
+            group = registered.group or (follows.group if follows is not None else "applications")
+            entry = replace(registered, group=group)
             if entry.name in verbs and not entry.extends:
                 _leave_out(application.name, entry, "there is a verb of this name")
                 continue
@@ -105,12 +107,6 @@ def all_verbs() -> list[Verb]:
             verbs = _inserted(verbs, entry)
     order = list(GROUPS)
     return sorted(verbs.values(), key=lambda entry: order.index(entry.group))
-
-
-def _grouped(entry: Verb, verbs: dict[str, Verb]) -> Verb:
-    """The verb with its group: its own, that of the verb it follows, or that of applications."""
-    follows = verbs.get(entry.after)
-    return replace(entry, group=entry.group or (follows.group if follows is not None else "applications"))
 
 
 def _leave_out(application: str, entry: Verb, reason: str) -> None:
@@ -128,17 +124,12 @@ def _inserted(verbs: dict[str, Verb], new: Verb) -> dict[str, Verb]:
     return {name: new if name == new.name else verbs[name] for name in names}
 
 
-def _register(entry: Verb) -> None:
-    target = load_target(entry.target)
-    heading = GROUPS[entry.group]
-    if isinstance(target, typer.Typer):
-        app.add_typer(prepare(target), name=entry.name, rich_help_panel=heading)
-    else:
-        app.command(entry.name, cls=VerbCommand, rich_help_panel=heading)(verb(target))
-
-
 for _one in all_verbs():
-    _register(_one)
+    _target = load_target(_one.target)
+    if isinstance(_target, typer.Typer):
+        app.add_typer(prepare(_target), name=_one.name, rich_help_panel=GROUPS[_one.group])
+    else:
+        app.command(_one.name, cls=VerbCommand, rich_help_panel=GROUPS[_one.group])(verb(_target))
 
 
 _show_others = warnings.showwarning

@@ -293,6 +293,10 @@ PublishedCollectionOption = Annotated[
 ]
 FoldsOption = Annotated[int, typer.Option(min=1, help="How many folds.")]
 
+TextArgument = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")]
+PictureOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, instead of a text.")
+]
 CountOption = Annotated[int, typer.Option("-k", min=1, help="How many answers.")]
 ExamplesOption = Annotated[int, typer.Option("--count", "-n", min=0, help="How many examples.")]
 KindOption = Annotated[

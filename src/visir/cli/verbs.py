@@ -86,7 +86,12 @@ class VerbGroup(TyperGroup):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             name, called = args[0], ctx.command_path.replace("python -m ", "")
             if Path(name).exists() or "/" in name:
-                raise ConfigurationError(f"{name!r} is a place, not a command.", hint=_for_place(name))
+                place = name if " " not in name else f"'{name}'"
+                hint = (
+                    f"visir search {place} 'a dog' --model MODEL searches it once; visir library make {place} --model "
+                    f"MODEL makes it searchable for good; visir data inspect {place} says what it holds"
+                )
+                raise ConfigurationError(f"{name!r} is a place, not a command.", hint=hint)
             close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
             meant = _deeper(ctx.find_root().command, name) or (f"{called} {close[0]}" if close else "")
             hint = f"did you mean: {meant}? All commands: {called} --help" if meant else f"{called} --help lists them"
@@ -102,14 +107,6 @@ def _deeper(root: Any, name: str) -> str:
         if name in getattr(command, "commands", {}):
             return f"visir {first} {name}"
     return ""
-
-
-def _for_place(name: str) -> str:
-    place = name if " " not in name else f"'{name}'"
-    return (
-        f"visir search {place} 'a dog' --model MODEL searches it once; visir library make {place} --model MODEL makes "
-        f"it searchable for good; visir data inspect {place} says what it holds"
-    )
 
 
 # How help looks: what a command does, examples, and its options in two columns that fit a narrow terminal.
@@ -139,7 +136,13 @@ def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, s
     console.width = min(console.width, _WIDEST)
     first, *others = [part for part in (command.help or "").split("\n\n") if part]
     console.print(Text(f"\n{first}\n", style="bold"))
-    console.print(Text(f"Usage: {_usage(command, context, commands is not None)}"))
+    usage = [context.command_path.replace("python -m ", "")]
+    if commands is not None:
+        usage.append("COMMAND …")
+    else:
+        listed = command.get_params(context)
+        usage += [*(_argument(item) for item in listed if item.param_type_name == "argument"), "[OPTIONS]"]
+    console.print(Text(f"Usage: {' '.join(usage)}"))
     for part in others:
         console.print()
         if part.startswith("$ "):
@@ -156,12 +159,6 @@ def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, s
     for heading, parameters in _panels(command.get_params(context)):
         _section(console, heading, [(_names(item), _about(item)) for item in parameters])
     console.print()
-
-
-def _usage(command: Any, context: Any, is_group: bool) -> str:
-    path = context.command_path.replace("python -m ", "")
-    arguments = [_argument(item) for item in command.get_params(context) if item.param_type_name == "argument"]
-    return " ".join([path, "COMMAND …"] if is_group else [path, *arguments, "[OPTIONS]"])
 
 
 def _argument(parameter: Any) -> str:

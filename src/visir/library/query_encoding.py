@@ -263,7 +263,12 @@ class ItemVectors:
         with mended_by_update(self._library.folder, system):
             vectors: Any = self._library.indexes[system].select(items) if items else ()
         for row, item in enumerate(items):
-            self._vectors[system, item] = _row_of(vectors, row)
+            if isinstance(vectors, SparseEmbeddings):
+                self._vectors[system, item] = _words_of_row(vectors, row)
+            elif isinstance(vectors, MultiVectorEmbeddings):
+                self._vectors[system, item] = vectors.row(row)
+            else:
+                self._vectors[system, item] = np.asarray(vectors.vectors[row], np.float32)
 
 
 class QueryEncoder:
@@ -371,27 +376,26 @@ class QueryEncoder:
         dense: Vector | None = None
         sparse: Words | None = None
         if "dense" in systems:
-            dense = _mean_vector(*self._dense_sides(query, items), query.text_weight)
+            text: Vector | None = None
+            other: Vector | None = None
+            if query.search_text is not None:
+                text = self._text_vector("dense", query.search_text)
+            if query.image is not None:
+                other = self._image_vector("dense", query.image)
+            elif query.like is not None:
+                other = items.of("dense", query.like)
+            dense = _mean_vector(text, other, query.text_weight)
             if dense is None:
+                label = repr(query.search_text) if query.search_text is not None else "the picture"
                 raise QueryError(
-                    f"{_label(query)} has no vector: the model knows none of its words.",
+                    f"{label} has no vector: the model knows none of its words.",
                     hint="ask in other words, in the language that the model was trained on",
                 )
         if "sparse" in systems:
             sparse = self._query_words(query, items, words)
-        return EncodedQuery(_modality(query), dense, sparse)
-
-    def _dense_sides(self, query: Query, items: ItemVectors) -> tuple[Vector | None, Vector | None]:
-        """The dense vector of the text, and of the picture or the item; None for what the query does not have."""
-        text: Vector | None = None
-        other: Vector | None = None
-        if query.search_text is not None:
-            text = self._text_vector("dense", query.search_text)
-        if query.image is not None:
-            other = self._image_vector("dense", query.image)
-        elif query.like is not None:
-            other = items.of("dense", query.like)
-        return text, other
+        shows = query.image is not None or query.like is not None
+        modality: Modality = "text" if not shows else "image" if query.search_text is None else "text+image"
+        return EncodedQuery(modality, dense, sparse)
 
     def _text_vector(self, system: str, text: str) -> Vector:
         """The vector (d,) of a text, or its vectors (t, d); `QueryError` for a text that the model cannot read."""
@@ -468,14 +472,6 @@ class QueryEncoder:
         return self._text_encoders.setdefault(encoder.card.fingerprint, text_encoder(encoder))
 
 
-def _row_of(vectors: Any, row: int) -> Any:
-    if isinstance(vectors, SparseEmbeddings):
-        return _words_of_row(vectors, row)
-    if isinstance(vectors, MultiVectorEmbeddings):
-        return vectors.row(row)
-    return np.asarray(vectors.vectors[row], np.float32)
-
-
 def _words_of_row(rows: SparseEmbeddings, row: int) -> Words:
     terms, weights = rows.row(row)
     return dict(zip(terms.tolist(), weights.tolist(), strict=True))
@@ -506,13 +502,3 @@ def _mean_words(text: Words, other: Words, text_weight: float) -> Words:
         for term, weight in words.items():
             mean[term] = mean.get(term, 0.0) + part * weight / length
     return {term: weight for term, weight in mean.items() if np.float32(weight) > 0}
-
-
-def _modality(query: Query) -> Modality:
-    if query.image is None and query.like is None:
-        return "text"
-    return "image" if query.search_text is None else "text+image"
-
-
-def _label(query: Query) -> str:
-    return repr(query.search_text) if query.search_text is not None else "the picture"

@@ -109,10 +109,9 @@ class LibraryState:
     def rows(self, system: str) -> NDArray[np.int64]:
         """(items,) the row of each item of the library in a system's index; −1 for those that it does not have yet."""
 
-        def read() -> NDArray[np.int64]:
+        def read() -> Any:
             ids = self.words.index.ids if system == WORDS and self.words else self.library.indexes[system].ids
-            positions: pa.Array = pc.index_in(self.library.columns.ids, ids).fill_null(-1)
-            return positions.to_numpy().astype(np.int64)
+            return pc.index_in(self.library.columns.ids, ids).fill_null(-1).to_numpy().astype(np.int64)
 
         rows: NDArray[np.int64] = self.library.columns.once(("rows", system), read)
         return rows

@@ -17,7 +17,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.index import search as search_collection
-from visir.cli.options import CountOption, DeviceOption, of
+from visir.cli.options import CountOption, DeviceOption, TextArgument, of
 from visir.cli.output import ShownAnswer, show_answers
 from visir.cli.verbs import examples
 from visir.library.cli.make import LibraryFolder
@@ -43,7 +43,7 @@ _FILTERS, _SYSTEMS = "Filters", "How it is searched"
 )
 def search_in_library(
     library: LibraryFolder,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
+    text: TextArgument = None,
     image: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, beside or instead of a text.")
     ] = None,
