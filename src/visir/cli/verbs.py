@@ -86,12 +86,7 @@ class VerbGroup(TyperGroup):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             name, called = args[0], ctx.command_path.replace("python -m ", "")
             if Path(name).exists() or "/" in name:
-                place = name if " " not in name else f"'{name}'"
-                hint = (
-                    f"visir search {place} 'a dog' --model MODEL searches it once; visir library make {place} --model "
-                    f"MODEL makes it searchable for good; visir data inspect {place} says what it holds"
-                )
-                raise ConfigurationError(f"{name!r} is a place, not a command.", hint=hint)
+                raise ConfigurationError(f"{name!r} is a place, not a command.", hint=_for_place(name))
             close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
             meant = _deeper(ctx.find_root().command, name) or (f"{called} {close[0]}" if close else "")
             hint = f"did you mean: {meant}? All commands: {called} --help" if meant else f"{called} --help lists them"
@@ -107,6 +102,14 @@ def _deeper(root: Any, name: str) -> str:
         if name in getattr(command, "commands", {}):
             return f"visir {first} {name}"
     return ""
+
+
+def _for_place(name: str) -> str:
+    place = name if " " not in name else f"'{name}'"
+    return (
+        f"visir search {place} 'a dog' --model MODEL searches it once; visir library make {place} --model MODEL makes "
+        f"it searchable for good; visir data inspect {place} says what it holds"
+    )
 
 
 # How help looks: what a command does, examples, and its options in two columns that fit a narrow terminal.

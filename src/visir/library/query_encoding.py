@@ -386,9 +386,8 @@ class QueryEncoder:
                 other = items.of("dense", query.like)
             dense = _mean_vector(text, other, query.text_weight)
             if dense is None:
-                label = repr(query.search_text) if query.search_text is not None else "the picture"
                 raise QueryError(
-                    f"{label} has no vector: the model knows none of its words.",
+                    f"{_label(query)} has no vector: the model knows none of its words.",
                     hint="ask in other words, in the language that the model was trained on",
                 )
         if "sparse" in systems:
@@ -502,3 +501,7 @@ def _mean_words(text: Words, other: Words, text_weight: float) -> Words:
         for term, weight in words.items():
             mean[term] = mean.get(term, 0.0) + part * weight / length
     return {term: weight for term, weight in mean.items() if np.float32(weight) > 0}
+
+
+def _label(query: Query) -> str:
+    return repr(query.search_text) if query.search_text is not None else "the picture"
