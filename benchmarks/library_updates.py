@@ -21,7 +21,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from visir.collections.archives import open_archive
 from visir.files import data_directory
 from visir.library import UpdateReport, update
-from visir.library.perceptual_hash import NEAR, distances, perceptual_hash, words_of
+from visir.library.duplicates import NEAR, distances, perceptual_hash, words_of
 from visir.library.snapshot import LibrarySnapshot
 
 

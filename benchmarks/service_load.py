@@ -307,10 +307,10 @@ def make(folder: Path, n: int, model: str, kind: str) -> None:
     import pyarrow as pa
 
     from visir.encoders import load
-    from visir.library.commit import commit
     from visir.library.database import Database
     from visir.library.layout import LIBRARY, LibraryCard
     from visir.library.models import names_of
+    from visir.library.updating import commit
     from visir.records import Embeddings
     from visir.retrieval.kinds import build_index
     from visir.storage import changing

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import visir.cli.demo
+import visir.cli.doctor
 from visir.cli.main import app
 
 
 def test_the_demo_leaves_a_model_a_result_and_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visir.cli.demo, "SCENES", "scenes:200")
+    monkeypatch.setattr(visir.cli.doctor, "SCENES", "scenes:200")
     out = tmp_path / "demo"
     ran = CliRunner().invoke(app, ["demo", "--out", str(out), "--no-open"], env={"COLUMNS": "160"})
     assert ran.exit_code == 0, ran.output

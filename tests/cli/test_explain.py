@@ -9,8 +9,8 @@ import numpy as np
 import visir
 from manifests import write_json
 from verbs import say
+from visir.cli.compare import explain
 from visir.cli.evaluate import evaluate
-from visir.cli.explain import explain
 from visir.evaluation.results import load
 
 

@@ -15,8 +15,7 @@ from manifests import content_of, rewrite
 from refusals import refused
 from verbs import Said, say, say_in
 from visir.cli.encode import encode as encode_verb
-from visir.cli.index import app
-from visir.cli.search import search
+from visir.cli.index import app, search
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load

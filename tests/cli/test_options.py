@@ -18,14 +18,14 @@ from typer.testing import CliRunner
 
 from verbs import say
 from visir.cli import output
-from visir.cli.completion import (
+from visir.cli.main import app
+from visir.cli.options import (
     complete_index_kind,
     complete_published,
     complete_recipe,
     complete_result,
     complete_split,
 )
-from visir.cli.main import app
 
 ROOT = typer.main.get_command(app)
 STREAMS = {"demo", "library serve", "library watch", "sessions score", "sessions serve"}

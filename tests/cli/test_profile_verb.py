@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from verbs import say
-from visir.cli.profile import profile
+from visir.cli.evaluate import profile
 
 SMALL = ("--scenes", "12", "--no-at-hand", "--tasks", "scenes/choice,scenes/de,scenes/paraphrase-text")
 

@@ -9,8 +9,8 @@ import pytest
 
 from matching_toys import tiny_blip, tiny_fusion
 from verbs import say
+from visir.cli.compare import explain
 from visir.cli.evaluate import evaluate
-from visir.cli.explain import explain
 from visir.evaluation.measures import measure
 from visir.evaluation.results import load, load_evaluation
 from visir.retrieval.ranks import ranks_of

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from verbs import say
-from visir.cli.search import search
+from visir.cli.index import search
 
 CORNERS = {"red": (0, 0), "green": (20, 0), "blue": (0, 20), "pink": (20, 20)}
 

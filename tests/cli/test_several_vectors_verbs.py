@@ -15,8 +15,7 @@ from verbs import Said, say
 from visir.cli.compare import compare
 from visir.cli.encode import encode
 from visir.cli.evaluate import evaluate
-from visir.cli.index import app
-from visir.cli.search import search
+from visir.cli.index import app, search
 from visir.cli.stress import stress
 from visir.errors import VisirError
 from visir.records import MultiVectorEmbeddings

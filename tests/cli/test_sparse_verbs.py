@@ -10,9 +10,9 @@ from PIL import Image
 
 from manifests import write_json
 from verbs import say
+from visir.cli.compare import explain
 from visir.cli.evaluate import evaluate
-from visir.cli.explain import explain, explain_vector
-from visir.cli.shortcuts import sparsify
+from visir.cli.shortcuts import explain_vector, sparsify
 from visir.encoders.models.sentence import packaged_model
 from visir.evaluation.results import load
 from visir.reports.words import write_word_sheet

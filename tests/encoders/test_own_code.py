@@ -16,8 +16,8 @@ import visir
 from manifests import content_of, rewrite
 from refusals import refused
 from verbs import say
+from visir.cli.index import search as search_photos
 from visir.cli.index import search_command as search_index
-from visir.cli.search import search as search_photos
 from visir.encoders import places
 from visir.encoders.checkpoints import write_description
 from visir.encoders.loading import load, load_recorded

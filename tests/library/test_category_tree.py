@@ -1,6 +1,6 @@
 """Categories as a tree."""
 
-from visir.library.categories import Category, tree_of
+from visir.library.facets import Category, tree_of
 
 
 def test_a_tree_counts_each_picture_once_per_category() -> None:

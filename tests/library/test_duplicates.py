@@ -17,8 +17,7 @@ from PIL import Image
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library import update
-from visir.library.duplicates import Hashes, _join, duplicates
-from visir.library.perceptual_hash import NEAR, distances, perceptual_hash, words_of
+from visir.library.duplicates import NEAR, Hashes, _join, distances, duplicates, perceptual_hash, words_of
 from visir.library.snapshot import LibrarySnapshot
 
 

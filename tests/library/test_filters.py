@@ -19,7 +19,7 @@ from PIL import Image
 from refusals import refused
 from visir.library import update
 from visir.library.database import FieldColumns
-from visir.library.facets import LONGEST, Field, FieldCondition, FilterError, fields_of, fold, parse, select
+from visir.library.filters import LONGEST, Field, FieldCondition, FilterError, fields_of, fold, parse, select
 from visir.library.snapshot import LibrarySnapshot
 
 ITEMS: list[dict[str, Any]] = [

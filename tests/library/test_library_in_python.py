@@ -15,7 +15,7 @@ import visir
 from refusals import refused
 from visir.display import LINES
 from visir.library import LibraryError, UnknownItemError
-from visir.library.categories import UnknownCategoryError
+from visir.library.facets import UnknownCategoryError
 from visir.library.query import QueryError
 
 pytest.importorskip("torch", reason="torch is not installed")

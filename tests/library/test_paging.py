@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 import visir
 from visir.library.query import Query
-from visir.library.ranking import DEEPEST_LIST, STEPS, fused_step, lists_in_steps
+from visir.library.search import DEEPEST_LIST, STEPS, fused_step, lists_in_steps
 from visir.library.searcher import Searcher
 from visir.library.updating import update
 from visir.records import Embeddings, EncoderCard, Gallery, MultiVectorEmbeddings, Run, SparseEmbeddings, Vocabulary

@@ -16,7 +16,8 @@ import visir
 from refusals import refused
 from visir.errors import CollectionError
 from visir.library import Library, LibraryError
-from visir.library.facets import Field, round_ends
+from visir.library.facets import round_ends
+from visir.library.filters import Field
 from visir.library.price_words import read_prices
 
 COLOURS = {"red": (220, 10, 10), "green": (10, 220, 10), "blue": (10, 10, 220)}

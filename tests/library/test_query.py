@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from visir.library.cli.search import search_in_library
-from visir.library.facets import FieldCondition
+from visir.library.filters import FieldCondition
 from visir.library.query import Query, QueryError, QueryFields
 from visir.library.query_help import QUERY_HELP
 from visir.library.service.wire import SearchBody, SearchForm

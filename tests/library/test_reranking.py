@@ -9,8 +9,8 @@ from typing import Any
 from PIL import Image
 
 from visir.library.layout import LibraryError
-from visir.library.query_encoding import Reranker
 from visir.library.results import RankedItem
+from visir.library.search import Reranker
 
 
 class Scoring:

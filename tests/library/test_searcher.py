@@ -14,7 +14,7 @@ from asked_toys import make_library, texts
 from matching_toys import Nearness
 from visir.collections.images import decode
 from visir.errors import VisirError
-from visir.library.facets import FieldCondition, FilterError
+from visir.library.filters import FieldCondition, FilterError
 from visir.library.layout import LibraryError
 from visir.library.query import Query, QueryError
 from visir.library.results import ResultPage

@@ -17,7 +17,7 @@ from PIL import Image
 from refusals import refused
 from visir.library import LibraryError, update
 from visir.library.database import LONGEST
-from visir.library.facets import parse
+from visir.library.filters import parse
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.source import plain_values
 

@@ -57,11 +57,7 @@ def advise(encoder: Encoder, items: Items, role: Role) -> None:
 
 
 def remark_on_tars(source: str) -> None:
-    """Say what of the tars of a collection was not read.
-
-    Args:
-        source: The collection's.
-    """
+    """Say what of the tars of a collection was not read."""
     from visir.collections.tars import tar_notes_in
 
     for remark in tar_notes_in(source):
@@ -94,12 +90,7 @@ def print_encoding(title: str, encoding: Encoding) -> None:
 
 
 def print_set_aside(broken: Mapping[str, str], lacking: str = "they are in no gallery") -> None:
-    """Print which pictures `--skip-broken` has set aside.
-
-    Args:
-        broken: Id → reason.
-        lacking: What that means.
-    """
+    """Print which pictures `--skip-broken` has set aside."""
     for name, reason in list(broken.items())[:_BROKEN_SHOWN]:
         output.line(f"  set aside: {named(name, reason)}")
     if broken:
@@ -116,16 +107,7 @@ _WAITED = 5.0
 def encode_into_parts(
     encoder: Encoder, source: str, place: str, options: ForwardOptions, *, key_ids: bool, replace: bool
 ) -> None:
-    """Encode what others have not, and print what was done.
-
-    Args:
-        encoder: The model.
-        source: The folder, pattern or address of the files.
-        place: The folder or address of the parts.
-        options: How pictures go through the model; without a size of batches it is that of the first process.
-        key_ids: Whether keys alone are ids.
-        replace: Whether files that have changed are encoded again.
-    """
+    """Encode what others have not, and print what was done."""
     from visir.encoders.parts import encode_parts
 
     result = encode_parts(
@@ -160,12 +142,7 @@ def encode_into_parts(
 
 
 def give_up_files(place: str, files: list[str]) -> None:
-    """Leave files out, and print how far the parts are then.
-
-    Args:
-        place: The folder or address of the parts.
-        files: The files, by name.
-    """
+    """Leave files out, and print how far the parts are then."""
     from visir.encoders.parts_folder import Parts
 
     parts = Parts(place)

@@ -9,6 +9,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import (
+    DATA,
     BatchSizeOption,
     CaptionsOption,
     ComposeOption,
@@ -25,7 +26,9 @@ from visir.cli.options import (
     ShortcutsOption,
     SkipBrokenOption,
     SplitOption,
+    WorkersOption,
     command_line,
+    complete_model,
     name_option,
     out_option,
     single_or_all,
@@ -242,31 +245,28 @@ def evaluate(
     from visir.evaluation.sources import is_judgements
     from visir.records import Collection
 
+    protocol: dict[str, Any] = {
+        "split": split,
+        "relevance": relevance,
+        "captions": captions,
+        "recall": recall,
+        "ties": ties,
+        "gallery": gallery,
+        "folds": folds,
+        "similarity": similarity,
+        "compose": compose,
+        "measures": measure,
+        "search_device": search_device,
+    }
     if run and is_judgements(collection, beside=_task_and_file(run[0])[1]):
         if len(run) > 1 or judgements:
             raise ConfigurationError(
                 f"{collection} are judgements, for one run alone.",
                 hint="of several runs: visir compare FIRST SECOND --qrels FILE",
             )
+        file = Path(_task_and_file(run[0])[1])
         evaluated = evaluate_source(
-            collection,
-            Path(_task_and_file(run[0])[1]),
-            task,
-            images=images,
-            split=split,
-            relevance=relevance,
-            captions=captions,
-            recall=recall,  # type: ignore[arg-type]
-            ties=ties,  # type: ignore[arg-type]
-            gallery=gallery,  # type: ignore[arg-type]
-            folds=folds,
-            similarity=similarity,  # type: ignore[arg-type]
-            compose=compose,
-            measures=measure,
-            estimator=estimator,
-            rerank=rerank,
-            name=name,
-            search_device=search_device,
+            collection, file, task, images=images, estimator=estimator, rerank=rerank, name=name, **protocol
         )
         _show(evaluated, None, out, by=by)
         return
@@ -284,29 +284,22 @@ def evaluate(
         system: Any = model
     else:
         system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
+    called = None  # vectors made elsewhere: their file, and who re-ranks what they find
+    if embeddings:
+        called = Path(embeddings[0].partition("?")[0]).stem + (f" + {rerank}" if rerank else "")
     evaluated = evaluate_source(
         opened,
         system,
         task,
-        split=split,
-        relevance=relevance,
-        captions=captions,
-        recall=recall,  # type: ignore[arg-type]
-        ties=ties,  # type: ignore[arg-type]
-        gallery=gallery,  # type: ignore[arg-type]
-        folds=folds,
         depth=depth,
-        similarity=similarity,  # type: ignore[arg-type]
-        compose=compose,
-        measures=measure,
         estimator="self" if estimator == "self" else _model(estimator, device, dtype),
         rerank=system if rerank is not None and rerank == model else _cross_encoder(rerank, device, dtype),
         k_test=k_test,
         tail=tail,  # type: ignore[arg-type]
         fusion=fusion,  # type: ignore[arg-type]
-        name=name or (_stem(embeddings[0], rerank) if embeddings else None),
+        name=name or called,
         skip_broken=skip_broken,
-        search_device=search_device,
+        **protocol,
         **options,
     )
     baseline = None
@@ -401,12 +394,6 @@ def _cross_encoder(name: str | None, device: str | None, dtype: str) -> Any:
     return load_cross_encoder(name, device=device, dtype=dtype)
 
 
-def _stem(vectors: str, rerank: str | None) -> str:
-    """What vectors made elsewhere are called: their file, and who re-ranks what they find."""
-    stem = Path(vectors.partition("?")[0]).stem
-    return f"{stem} + {rerank}" if rerank else stem
-
-
 def _curve(model: str | None) -> list[dict[str, Any]] | None:
     """How the model was trained, when it is a checkpoint that knows."""
     from visir.storage import read_written_json
@@ -474,3 +461,182 @@ def _show(
     output.table(card_table(result.protocol))
     if out is not None:
         output.note(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}")
+
+
+# `visir submit`: answers to a test split whose judgements are not published, as the benchmark takes them.
+
+
+@examples(
+    "visir submit CIRCO/ --model openai/clip-vit-base-patch32 --compose 'sum(0.5)' --out submission.json",
+    "visir submit cirr/ --model runs/combiner --out submission.json",
+)
+def submit(
+    benchmark: Annotated[
+        str,
+        typer.Argument(metavar="BENCHMARK", help="The folder of CIRCO or CIRR, or FORMAT:PATH.", show_default=False),
+    ],
+    out: Annotated[Path, out_option("the file; CIRR's two files end in -recall and -recall_subset")],
+    model: OptionalModelOption = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option("--run", metavar="TASK=FILE", help="A run made elsewhere: it2i=FILE. Repeatable."),
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split: test. Its judgements are not published.")] = "test",
+    images: ImagesOption = None,
+    compose: ComposeOption = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Write the answers that a benchmark's server takes.
+
+    Answer the queries of a split whose judgements the makers of a benchmark keep. Nothing is measured here: the file is
+    handed in on their page.
+    """
+    from visir.evaluation.submit import submit as write
+
+    if (model is None) == (not run):
+        raise ConfigurationError("name a model or runs.", hint="--model NAME, or --run it2i=FILE")
+    system: Any = model
+    if run:
+        pairs = [name.partition("=") for name in run]
+        if not all(equals for _, equals, _ in pairs):
+            raise ConfigurationError("of which task is a run?", hint="--run it2i=FILE")
+        system = {task: path for task, _, path in pairs}
+    options: dict[str, Any] = {"batch_size": batch_size} if batch_size else {}
+    submission = write(
+        benchmark,
+        system,
+        out,
+        split=split,
+        images=single_or_all(images),
+        compose=compose,
+        replace=replace,
+        device=device,
+        dtype=dtype,
+        **options,
+    )
+    for note in submission.notes:
+        output.line(note)
+    output.facts(files=[str(file.absolute()) for file in submission.files], where=submission.where)
+    for file in submission.files:
+        output.line(f"written: {file}")
+    output.line(f"hand in: {submission.where}")
+
+
+# `visir profile`: what a model can do, on one page.
+
+
+@examples(
+    "visir profile openai/clip-vit-base-patch32 --out clip.html",
+    "visir profile runs/mine --data photos.csv --reference openai/clip-vit-base-patch32",
+    "visir profile pixels --tasks classification,robustness",
+)
+def profile(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
+            autocompletion=complete_model,
+            show_default=False,
+        ),
+    ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            metavar="SOURCE",
+            help="A collection, a task, or a folder with a folder for each class: your own data. Repeatable.",
+            rich_help_panel=DATA,
+            show_default=False,
+        ),
+    ] = None,
+    reference: Annotated[
+        str,
+        typer.Option(help="A model that stands beside: colours knows colour words alone; none.", metavar="MODEL"),
+    ] = "colours",
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tasks",
+            metavar="NAMES",
+            help="Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source "
+            "(scenes), scenes/typos; by commas, repeatable. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    scenes: Annotated[
+        int,
+        typer.Option(min=0, help="How many generated pictures a task has; 0 for none.", rich_help_panel=DATA),
+    ] = 200,
+    at_hand: Annotated[
+        bool,
+        typer.Option("--at-hand/--no-at-hand", help="Known data sets under VISIR_DATA too.", rich_help_panel=DATA),
+    ] = True,
+    blind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A language model that chooses without looking, beside choices of known data sets and your own: a "
+            "collection of captions to learn from, or gpt2. Default: captions under VISIR_DATA.",
+            show_default=False,
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
+    workers: WorkersOption = None,
+    out: Annotated[Path | None, out_option("a page, FILE.html")] = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Say what a model can do.
+
+    Measure every task that data is at hand for: generated scenes (no download), data sets under VISIR_DATA, and your
+    own. One row for each task, by strength, with chance and a reference model beside it; --out writes one page.
+
+    Strength is where a score stands between chance (0) and perfect (100 %). What the model cannot take is listed with
+    the reason. Stopped, the same command goes on: vectors are kept.
+    """
+    from visir.studies.profile.profile import profile as measured
+
+    _check_out(out, replace)
+    result = measured(
+        model,
+        data,
+        reference=reference,
+        tasks=tasks,
+        scenes=scenes,
+        at_hand=at_hand,
+        blind=blind,
+        device=device,
+        dtype=dtype,
+        batch_size=batch_size,
+        workers=workers,
+    )
+    from visir.reports.profile import left_out_table, profile_table, write_profile
+
+    if out is not None:
+        write_profile(out, result, command=command_line(), replace=replace)
+    output.answer(result.to_dict())
+    output.table(profile_table(result))
+    if result.left_out:
+        output.table(left_out_table(result))
+    if out is not None:
+        output.note(f"page: {out}")
+
+
+def _check_out(out: Path | None, replace: bool) -> None:
+    """Refuse a place that is taken before anything is measured."""
+    from visir.errors import VisirError
+    from visir.reports.page import is_unchanged_page
+    from visir.storage import check_new_file
+
+    if out is None:
+        return
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise VisirError(f"{out}: a profile is one page.", hint=f"--out {out.with_suffix('.html')}")
+    if not is_unchanged_page(out):
+        check_new_file(out, replace=replace)

@@ -58,26 +58,26 @@ def _root(
 
 
 ROAD = (
-    Verb("search", "visir.cli.search:search", group="find"),
+    Verb("search", "visir.cli.index:search", group="find"),
     Verb("index", "visir.cli.index:app", group="find"),
     Verb("encode", "visir.cli.encode:encode", group="find"),
     Verb("evaluate", "visir.cli.evaluate:evaluate", group="measure"),
-    Verb("submit", "visir.cli.submit:submit", group="measure"),
+    Verb("submit", "visir.cli.evaluate:submit", group="measure"),
     Verb("classify", "visir.cli.classify:classify", group="measure"),
-    Verb("profile", "visir.cli.profile:profile", group="measure"),
+    Verb("profile", "visir.cli.evaluate:profile", group="measure"),
     Verb("compare", "visir.cli.compare:compare", group="measure"),
-    Verb("explain", "visir.cli.explain:explain", group="measure"),
+    Verb("explain", "visir.cli.compare:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
     Verb("merge", "visir.cli.shortcuts:merge", group="train"),
     Verb("sparsify", "visir.cli.shortcuts:sparsify", group="train"),
-    Verb("explain-vector", "visir.cli.explain:explain_vector", group="analyse"),
+    Verb("explain-vector", "visir.cli.shortcuts:explain_vector", group="analyse"),
     Verb("probe", "visir.cli.classify:probe", group="analyse"),
     Verb("granularity", "visir.cli.stress:granularity", group="analyse"),
     Verb("truncation", "visir.cli.shortcuts:truncation", group="analyse"),
     Verb("perturb", "visir.cli.stress:perturb", group="analyse"),
     Verb("shortcuts", "visir.cli.shortcuts:app", group="analyse"),
-    Verb("demo", "visir.cli.demo:demo", group="set-up"),
+    Verb("demo", "visir.cli.doctor:demo", group="set-up"),
     Verb("models", "visir.cli.train:models", group="set-up"),
     Verb("doctor", "visir.cli.doctor:doctor", group="set-up"),
     Verb("data", "visir.cli.data:app", group="set-up"),
@@ -90,7 +90,9 @@ def all_verbs() -> list[Verb]:
     verbs = {entry.name: entry for entry in ROAD}
     for application in applications():
         for registered in application.verbs:
-            entry = _grouped(registered, verbs)
+            follows = verbs.get(registered.after)
+            group = registered.group or (follows.group if follows is not None else "applications")
+            entry = replace(registered, group=group)
             if entry.name in verbs and not entry.extends:
                 _leave_out(application.name, entry, "there is a verb of this name")
                 continue
@@ -105,12 +107,6 @@ def all_verbs() -> list[Verb]:
             verbs = _inserted(verbs, entry)
     order = list(GROUPS)
     return sorted(verbs.values(), key=lambda entry: order.index(entry.group))
-
-
-def _grouped(entry: Verb, verbs: dict[str, Verb]) -> Verb:
-    """The verb with its group: its own, that of the verb it follows, or that of applications."""
-    follows = verbs.get(entry.after)
-    return replace(entry, group=entry.group or (follows.group if follows is not None else "applications"))
 
 
 def _leave_out(application: str, entry: Verb, reason: str) -> None:
@@ -128,17 +124,12 @@ def _inserted(verbs: dict[str, Verb], new: Verb) -> dict[str, Verb]:
     return {name: new if name == new.name else verbs[name] for name in names}
 
 
-def _register(entry: Verb) -> None:
-    target = load_target(entry.target)
-    heading = GROUPS[entry.group]
-    if isinstance(target, typer.Typer):
-        app.add_typer(prepare(target), name=entry.name, rich_help_panel=heading)
-    else:
-        app.command(entry.name, cls=VerbCommand, rich_help_panel=heading)(verb(target))
-
-
 for _one in all_verbs():
-    _register(_one)
+    _target = load_target(_one.target)
+    if isinstance(_target, typer.Typer):
+        app.add_typer(prepare(_target), name=_one.name, rich_help_panel=GROUPS[_one.group])
+    else:
+        app.command(_one.name, cls=VerbCommand, rich_help_panel=GROUPS[_one.group])(verb(_target))
 
 
 _show_others = warnings.showwarning

@@ -8,30 +8,29 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from visir.terminal import one_line
 
 if TYPE_CHECKING:
     import rich.table
 
     from visir.reports.table import Table
 
+
 WIDTH = 130
 """Of tables in a file or a pipe, where lines need not fit a window."""
 
 
 class Output:
-    """Where the lines, tables and values of one verb go.
-
-    Args:
-        as_json: Whether only a JSON value is printed.
-        quiet: Whether notes are left out.
-    """
+    """Where the lines, tables and values of one verb go."""
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
@@ -89,12 +88,7 @@ def note(text: str) -> None:
 
 
 def table(shown: Table, width: int | None = None) -> None:
-    """Print a table of a report.
-
-    Args:
-        shown: The table.
-        width: The least width; a narrower terminal breaks lines.
-    """
+    """Print a table of a report."""
     from visir.reports import to_terminal
 
     output = current()
@@ -110,12 +104,7 @@ def table(shown: Table, width: int | None = None) -> None:
 
 
 def rich_table(shown: rich.table.Table, *, markup: bool = False) -> None:
-    """Print a table that is no report.
-
-    Args:
-        shown: The table.
-        markup: Whether its cells have styles in brackets.
-    """
+    """Print a table that is no report."""
     from rich.text import Text
 
     output = current()
@@ -192,3 +181,77 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return str(value)
+
+
+# Answers of a search: a line for each, with rank, score, and at its end where the picture is, so that a long path is
+# never cut or broken by visir; a terminal that knows links opens it with a click.
+
+
+_NAME = 28
+"""Characters of a name; a longer one loses its middle."""
+
+
+@dataclass(frozen=True)
+class ShownAnswer:
+    """One answer."""
+
+    rank: int
+    score: float  # how well it fits
+    id: str  # of the image or the caption
+    place: str = ""  # where the picture is, as it is written; "" for a caption
+    path: Path | None = None  # the picture's file, absolute; None where it is no file of its own
+    caption: str = ""  # the caption, or the first one of an image
+    terms: str = ""  # the words that matched, with what each gave
+
+
+def show_answers(title: str, side: str, answers: Sequence[ShownAnswer], *, unit: str = "score") -> None:
+    """Print answers, best first."""
+    # side: "images" or "captions"; unit: what a score is, "" where there are none.
+    listed_answers = current().facts.setdefault("answers", [])
+    listed_answers += [as_json(answer, side) for answer in answers]
+    if wants_json():
+        return
+    from rich.text import Text
+
+    console = console_of_verb()
+    console.print(Text(one_line(title), style="bold"), soft_wrap=True)
+    if not answers:
+        if unit == "score":
+            console.print("nothing found: no document shares a term with it")
+        return
+    names = ["" if answer.place.endswith(answer.id) else shortened(answer.id) for answer in answers]
+    width = max(map(len, names))
+    digits = len(str(answers[-1].rank))
+    indent = " " * (digits + (11 if unit else 2))
+    console.print(Text(f"{'':>{digits}}  {f'{unit:>7}  ' if unit else ''}{side[:-1]}", style="dim"))
+    for answer, name in zip(answers, names, strict=True):
+        line = Text(f"{answer.rank:>{digits}}  " + (f"{answer.score:>7.4f}  " if unit else ""))
+        if width:
+            line.append(f"{name:<{width}}  ")
+        behind = answer.place or answer.caption
+        line.append(one_line(behind), style=f"link {answer.path.as_uri()}" if answer.path else "")
+        console.print(line, soft_wrap=True, highlight=False)
+        for more in (answer.caption if answer.place else "", answer.terms and f"matched terms: {answer.terms}"):
+            if more:
+                console.print(Text(f"{indent}{one_line(more)}", style="dim"), soft_wrap=True)
+
+
+def as_json(answer: ShownAnswer, side: str) -> dict[str, Any]:
+    """An answer as `--json` has it."""
+    fields_of_answer: dict[str, Any] = {"rank": answer.rank, "score": answer.score, "kind": side[:-1], "id": answer.id}
+    if answer.place:
+        fields_of_answer["path"] = answer.path or answer.place
+    if answer.caption:
+        fields_of_answer["caption"] = answer.caption
+    if answer.terms:
+        fields_of_answer["terms"] = answer.terms
+    return fields_of_answer
+
+
+def shortened(name: str, width: int = _NAME) -> str:
+    """A name of at most so many characters, with its beginning and its end."""
+    name = one_line(name)
+    if len(name) <= width:
+        return name
+    end = (width - 1) // 2
+    return f"{name[: width - 1 - end]}…{name[len(name) - end :]}"

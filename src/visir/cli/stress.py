@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from visir.evaluation.granularity import GranularityStudy
     from visir.evaluation.stress.stress import Stress
     from visir.records import Collection
-    from visir.storage import FolderChange, FolderKind
+    from visir.storage import FolderKind
 
 
 # `visir perturb`: write a collection whose captions are broken on purpose.
@@ -210,7 +210,9 @@ def _show_granularity(outcome: GranularityStudy, out: Path | None) -> None:
     from visir.reports.granularity import changes_table, means_table, protocol_table
 
     if out is not None:
-        _write_granularity(outcome, out)
+        from visir.reports.granularity import save_granularity
+
+        save_granularity(outcome, out, command=command_line())
     output.answer(outcome.to_dict())
     for position in range(len(outcome.counted)):
         output.table(means_table(outcome, position))
@@ -219,13 +221,6 @@ def _show_granularity(outcome: GranularityStudy, out: Path | None) -> None:
     output.table(protocol_table(outcome))
     if out is not None:
         output.note(f"report: {out / _GRANULARITY_PAGE}")
-
-
-def _write_granularity(outcome: GranularityStudy, out: Path) -> None:
-    from visir.cli.options import command_line
-    from visir.reports.granularity import save_granularity
-
-    save_granularity(outcome, out, command=command_line())
 
 
 _PAGE, _TABLES = "stress.html", "tables.md"
@@ -437,6 +432,7 @@ def _show(
         plain_table,
         refined_table,
         stress_by_label_table,
+        write_stress,
     )
     from visir.storage import changing
 
@@ -456,7 +452,7 @@ def _show(
             change.commit()
             for study, part in zip(studies, parts, strict=True):
                 folder = "" if len(studies) == 1 else f"{_slug(study.system)}-{_slug(study.collection)}/"
-                _write(study, part, change, folder, fail_under)
+                write_stress(change, study, part, folder=folder, fail_under=fail_under, command=command_line())
                 pages.append(out / folder / _PAGE)
             if len(studies) > 1:
                 change.write(_TABLES, "\n\n".join(to_markdown(table) for table in tables).encode())
@@ -485,9 +481,3 @@ def _take(out: Path, replace: bool) -> None:
     if is_made_by_visir(out, "stress") and Manifest.read(out).files and not replace:
         raise VisirError(f"{out} holds a study already.", hint="name a new folder, or replace it with --replace")
     put(out, _kind(), {})
-
-
-def _write(study: Stress, part: Collection, change: FolderChange, folder: str, fail_under: float | None) -> None:
-    from visir.reports.stress import write_stress
-
-    write_stress(change, study, part, folder=folder, fail_under=fail_under, command=command_line())

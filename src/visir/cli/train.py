@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from visir.cli import output
-from visir.cli.completion import complete_model, of
 from visir.cli.options import (
     DeviceOption,
     DryRunOption,
@@ -21,6 +20,8 @@ from visir.cli.options import (
     RecipeArgument,
     ResumeOption,
     SetOption,
+    complete_model,
+    of,
     out_option,
     single_or_all,
 )
@@ -54,12 +55,7 @@ SplitByOption = Annotated[
 
 
 def print_recipes(verb: str, within: str | None = None) -> None:
-    """Print the recipes of a verb under their headings; of tables of papers only how many, unless they are asked for.
-
-    Args:
-        verb: "train" or "sparsify".
-        within: Part of a name or of a heading: only these, all with their titles.
-    """
+    """Print the recipes of a verb under their headings; of tables of papers only how many, unless asked for."""
     from visir.training.shipped import GROUPS, recipes
 
     chosen = recipes(verb, within)
@@ -230,17 +226,7 @@ def print_epochs(
     lines: EpochLines,
     board: AbstractContextManager[Callable[[Epoch], None] | None] | None = None,
 ) -> R:
-    """Train, and print a line per epoch.
-
-    Args:
-        train: The training; it calls what it is given after each epoch.
-        out: The training's folder, for the hint of how to go on.
-        lines: How an epoch becomes a line.
-        board: Where each epoch is written besides.
-
-    Returns:
-        What `train` returns.
-    """
+    """Train, and print a line per epoch."""
     from visir.training.folder import STATE_FILE
 
     with board or nullcontext() as log:
@@ -269,15 +255,7 @@ def print_steps(recipe: Regime, examples: int) -> None:
 
 
 class EpochLines:
-    """A line per epoch, before the first one the heads of the columns; within 100 columns for towers.
-
-    Args:
-        epochs: How many there are.
-        columns: The columns of one epoch.
-        figure: The figure of validation by which epochs are compared, and the head of its column. A star marks the best
-            so far.
-        unit: What is counted per second.
-    """
+    """A line per epoch, before the first one the heads of the columns; within 100 columns for towers."""
 
     def __init__(
         self,

@@ -130,13 +130,7 @@ class VerbCommand(TyperCommand):
 
 
 def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, str]]] | None = None) -> None:
-    """Print what a command does, how it is called, and its options.
-
-    Args:
-        command: The command.
-        context: Of it.
-        commands: Of a group: heading → name and first line of each command below it.
-    """
+    """Print what a command does, how it is called, and its options."""
     from rich.text import Text
 
     from visir.console import Console
@@ -145,7 +139,13 @@ def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, s
     console.width = min(console.width, _WIDEST)
     first, *others = [part for part in (command.help or "").split("\n\n") if part]
     console.print(Text(f"\n{first}\n", style="bold"))
-    console.print(Text(f"Usage: {_usage(command, context, commands is not None)}"))
+    usage = [context.command_path.replace("python -m ", "")]
+    if commands is not None:
+        usage.append("COMMAND …")
+    else:
+        listed = command.get_params(context)
+        usage += [*(_argument(item) for item in listed if item.param_type_name == "argument"), "[OPTIONS]"]
+    console.print(Text(f"Usage: {' '.join(usage)}"))
     for part in others:
         console.print()
         if part.startswith("$ "):
@@ -162,12 +162,6 @@ def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, s
     for heading, parameters in _panels(command.get_params(context)):
         _section(console, heading, [(_names(item), _about(item)) for item in parameters])
     console.print()
-
-
-def _usage(command: Any, context: Any, is_group: bool) -> str:
-    path = context.command_path.replace("python -m ", "")
-    arguments = [_argument(item) for item in command.get_params(context) if item.param_type_name == "argument"]
-    return " ".join([path, "COMMAND …"] if is_group else [path, *arguments, "[OPTIONS]"])
 
 
 def _argument(parameter: Any) -> str:
@@ -254,11 +248,7 @@ _PRINTED = {
 
 
 def examples(*lines: str) -> Callable[[F], F]:
-    """Give a verb examples, which its help shows and a test reads with the verb's own parser.
-
-    Args:
-        lines: Command lines: "visir search photos.visir 'a dog'".
-    """
+    """Give a verb examples, which its help shows and a test reads with the verb's own parser."""
 
     def given(function: F) -> F:
         function.examples = lines  # type: ignore[attr-defined]
@@ -305,13 +295,7 @@ def help_text(doc: str, lines: Sequence[str]) -> str:
 
 
 def group(name: str, about: str, verbs: dict[str, Callable[..., Any]]) -> typer.Typer:
-    """A group of verbs: `visir NAME VERB`.
-
-    Args:
-        name: The group's name.
-        about: What it is for, in a line.
-        verbs: Its verbs by name, in the order of the help.
-    """
+    """A group of verbs: `visir NAME VERB`."""
 
     made = typer.Typer(name=name, help=about, cls=VerbGroup, no_args_is_help=True)
     made.callback(help=about)(_nothing)

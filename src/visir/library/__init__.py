@@ -15,15 +15,12 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.library.check import Item, ItemFile
-    from visir.library.duplicates import DuplicatePictures
-    from visir.library.facets import FilterError
-    from visir.library.indexing import index
+    from visir.library.filters import FilterError
     from visir.library.layout import LibraryError, UnknownItemError
-    from visir.library.library import Library
+    from visir.library.library import Library, index
     from visir.library.query import Query, QueryError
-    from visir.library.ranking import LibraryHit, LibraryPicture, LibraryResults
-    from visir.library.service.responses import openapi
-    from visir.library.service.running import RunningService
+    from visir.library.results import DuplicatePictures, LibraryHit, LibraryPicture, LibraryResults
+    from visir.library.service.running import RunningService, openapi
     from visir.library.snapshot import LibrarySnapshot
     from visir.library.updating import UpdateReport, update
     from visir.library.watch import Watcher
@@ -31,15 +28,15 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "DuplicatePictures": "visir.library.duplicates",
-        "FilterError": "visir.library.facets",
+        "DuplicatePictures": "visir.library.results",
+        "FilterError": "visir.library.filters",
         "Item": "visir.library.check",
         "ItemFile": "visir.library.check",
         "Library": "visir.library.library",
         "LibraryError": "visir.library.layout",
-        "LibraryHit": "visir.library.ranking",
-        "LibraryPicture": "visir.library.ranking",
-        "LibraryResults": "visir.library.ranking",
+        "LibraryHit": "visir.library.results",
+        "LibraryPicture": "visir.library.results",
+        "LibraryResults": "visir.library.results",
         "LibrarySnapshot": "visir.library.snapshot",
         "Query": "visir.library.query",
         "QueryError": "visir.library.query",
@@ -47,8 +44,8 @@ __getattr__, __dir__ = lazy(
         "UnknownItemError": "visir.library.layout",
         "UpdateReport": "visir.library.updating",
         "Watcher": "visir.library.watch",
-        "index": "visir.library.indexing",
-        "openapi": "visir.library.service.responses",
+        "index": "visir.library.library",
+        "openapi": "visir.library.service.running",
         "update": "visir.library.updating",
     },
 )

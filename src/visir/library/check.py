@@ -68,7 +68,7 @@ class Item:
         camera: Maker and model.
         category: Of the first file.
         added: When the library first saw it, for people to read.
-        phash: 64 hexadecimal digits that near duplicates nearly share (`visir.library.perceptual_hash`).
+        phash: 64 hexadecimal digits that near duplicates nearly share (`visir.library.duplicates`).
         is_product: Whether it is a product of a shop: its first file is the product, the others are its pictures.
     """
 
@@ -243,10 +243,7 @@ def check_before_change(folder: Path) -> None:
 
 
 def check(folder: str | Path, callback: Progress = lambda stage, done, total: None) -> list[str]:
-    """Everything that is wrong with a library, as sentences; reads every byte of it. Empty for a sound one.
-
-    Raises `LibraryError` only where the library's `visir.json` itself cannot be read.
-    """
+    """Everything that is wrong with a library, as sentences; reads every byte of it. Empty for a sound one."""
     folder = Path(folder)
     manifest = Manifest.read(folder, LIBRARY)
     card = LibraryCard.of(manifest)

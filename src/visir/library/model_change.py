@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError
-from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, INDEXES, SYSTEMS, LibraryCard, LibraryError
 from visir.library.models import LibraryModels
-from visir.library.plan import fitted, is_as_planned
+from visir.library.plan import fitted, is_made_by
 from visir.records import EncoderCard
 from visir.retrieval.kinds import USUAL_KINDS
 from visir.retrieval.stored import INDEX
@@ -83,16 +82,8 @@ def begin(change: FolderChange, target: LibraryCard, models: LibraryModels) -> N
     if current.next != content:
         change.commit(replace(current, next=content).to_content())
     for system, place in places.items():
-        encoder = models.sparse if system == "sparse" else models.dense
-        if not is_made_by_visir(change.folder / place, INDEX.name):
-            continue
-        try:
-            index = load_index(change.folder / place)
-            made_by = index.select(index.ids[:1]).encoder
-            same = encoder is not None and made_by == encoder.card and is_as_planned(change.folder, system, target)
-        except LibraryError:
-            same = False
-        if not same:
+        there = is_made_by_visir(change.folder / place, INDEX.name)
+        if there and not is_made_by(models, change.folder, system, target):
             remove_folder(change.folder / place)
 
 

@@ -37,51 +37,35 @@ def default_model(source: str | Path, images: Sequence[str | Path] = (), split: 
     had."""
     # Without the hub it is a well-known one that is on this machine, or `pixels`, which takes pictures alone: the
     # reason then says how the library comes to take words. Products need none: they are searched by words.
+    from visir.library.product_source import is_table_of_products
     from visir.library.source import absolute
-    from visir.library.sources import is_table_of_products
 
     if is_table_of_products(absolute(source, [str(place) for place in images], split)[0]):
         return DefaultModel(NO_MODEL, "products are searched by words; a model adds search by meaning and by pictures")
     name = "openai/clip-vit-base-patch32"
-    if _is_cached(name):
+    try:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.constants import HF_HUB_CACHE
+
+        cache, is_cached = str(HF_HUB_CACHE), isinstance(try_to_load_from_cache(name, "config.json"), str)
+    except ImportError:
+        cache, is_cached = "huggingface_hub is not installed", False
+    if is_cached:
         return DefaultModel(name, "the recommended model; it is on this machine")
     if _hub_answers():
         return DefaultModel(name, "the recommended model; it is loaded from the hub once (600 MB)")
-    here = _on_this_machine()
-    if here:
+    from visir.encoders.families import models, recommended
+
+    known = [recommended(), *models(takes=("image", "text"), form="dense")]
+    if here := [model.name for model in known if model.here and model.installed and model.megabytes]:
         return DefaultModel(here[0], "it is on this machine and takes words; the hub cannot be reached")
     return DefaultModel(
         "pixels",
         "this library will not take words, because the hub cannot be reached and no model of pictures and texts is on "
-        f"this machine ({_cache()}). What takes words without it: colours (names of colours, to try things out), the "
+        f"this machine ({cache}). What takes words without it: colours (names of colours, to try things out), the "
         "folder of a model that you copied here, or trained (visir train scenes-heads --out heads). Later: "
         "visir library update LIBRARY --model MODEL",
     )
-
-
-def _on_this_machine() -> list[str]:
-    """Well-known models of pictures and texts whose weights lie in the local cache of the hub."""
-    from visir.encoders.families import models, recommended
-
-    listed = [recommended(), *models(takes=("image", "text"), form="dense")]
-    return list(dict.fromkeys(model.name for model in listed if model.here and model.installed and model.megabytes))
-
-
-def _cache() -> str:
-    """Where the hub's models are looked for."""
-    try:
-        from huggingface_hub.constants import HF_HUB_CACHE
-    except ImportError:
-        return "huggingface_hub is not installed"
-    return str(HF_HUB_CACHE)
-
-
-def _is_cached(name: str) -> bool:
-    try:
-        from huggingface_hub import try_to_load_from_cache
-    except ImportError:
-        return False
-    return isinstance(try_to_load_from_cache(name, "config.json"), str)
 
 
 def _hub_answers(seconds: float = 2.0) -> bool:

@@ -19,8 +19,8 @@ from PIL.ExifTags import IFD, Base
 from visir.collections.images import SCENE, ImageReader, decoders, header, upright
 from visir.encoders.intake import Pixels
 from visir.errors import ImageError
+from visir.library.duplicates import perceptual_hash
 from visir.library.layout import LibraryError, thumbnail_name, thumbnail_path
-from visir.library.perceptual_hash import perceptual_hash
 from visir.library.source import SourceEntry
 from visir.storage.disk import mode_of
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -34,10 +34,9 @@ from visir.library.layout import (
 )
 from visir.library.models import NO_MODEL, LibraryModels, names_of, with_moved_models
 from visir.library.pictures import Facts, is_sound, judged, look_at, packed, read, unpacked, write_thumbnail
-from visir.library.product_source import ProductEntry, see
+from visir.library.product_source import ProductEntry, is_table_of_products, see
 from visir.library.product_words import planned_words
 from visir.library.source import PhotoSource, SourceEntry, absolute, is_empty, place_of
-from visir.library.sources import is_table_of_products
 from visir.progress import Progress
 from visir.retrieval.stored import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
@@ -142,7 +141,10 @@ def scan(
     of_products = _pictures_of_products(database)
     removed = {(path, mark): item for item, path, mark in removals}
     taken_out = set(removed.values())
-    again = _without_thumbnail(folder, database) - taken_out
+    # A thumbnail that has gone was deleted, or not copied: its item is read again.
+    shown = database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")
+    existing = {path.stem for path in (folder / THUMBNAILS).glob("*/*.webp")} if shown else set()
+    again = {item for (item,) in shown} - existing - taken_out
     have = {item for (item,) in database.rows("SELECT id FROM items")} - again | taken_out
     already = _already(change)
     judge = decoders()
@@ -158,9 +160,13 @@ def scan(
                 scanned.first.setdefault(item, entry)
         elif broken.get(entry.path, ("",))[0] == f"{entry.mark} {judge}" and not verify:
             scanned.broken[entry.path] = broken[entry.path]
-        elif _is_read(already.get((entry.path, entry.mark)), have) and not verify:
-            item, facts, contents = already[entry.path, entry.mark]
-            entry = _with_contents(entry, contents)
+        elif (record := already.get((entry.path, entry.mark))) and (record[1] or record[0] in have) and not verify:
+            # A killed update read all that is needed: it took no facts of what its database had, which may be gone.
+            item, facts, contents = record
+            if isinstance(entry, ProductEntry):
+                marks = dict(zip(map(int, contents[::2]), contents[1::2], strict=True))
+                there = [picture for picture in entry.pictures if picture.row in marks]
+                entry = replace(entry, pictures=tuple(replace(each, mark=marks[each.row]) for each in there))
             _take(scanned, entry, item, None if item in have else facts, taken_out, encode_again)
         else:
             to_read.append(entry)
@@ -181,7 +187,10 @@ def scan(
                     scanned.broken[seen.entry.path] = judged(seen.entry.mark, seen.fault), seen.fault.reason
                 continue
             # First: it says that the thumbnail is ours.
-            _write(journal, packed(seen.entry, seen.item, seen.facts, seen.broken, _contents(seen.entry)))
+            pictures = seen.entry.pictures if isinstance(seen.entry, ProductEntry) else ()
+            contents = [text for picture in pictures for text in (str(picture.row), picture.mark)]
+            journal.write(packed(seen.entry, seen.item, seen.facts, seen.broken, contents))
+            journal.flush()
             if seen.thumbnail is not None:
                 write_thumbnail(folder, seen.item, seen.thumbnail)
             for name, fault in seen.broken.items():
@@ -224,21 +233,6 @@ def _pictures_of_products(database: Database) -> _ProductPictures:
     return _ProductPictures(marks, broken)
 
 
-def _contents(entry: SourceEntry) -> list[str]:
-    """The places and marks of a product's pictures, for the journal; empty for a photo."""
-    pictures = entry.pictures if isinstance(entry, ProductEntry) else ()
-    return [text for picture in pictures for text in (str(picture.row), picture.mark)]
-
-
-def _with_contents(entry: SourceEntry, contents: list[str]) -> SourceEntry:
-    """A product with the pictures that a killed update had read."""
-    if not isinstance(entry, ProductEntry):
-        return entry
-    marks = dict(zip(map(int, contents[::2]), contents[1::2], strict=True))
-    pictures = [replace(picture, mark=marks[picture.row]) for picture in entry.pictures if picture.row in marks]
-    return replace(entry, pictures=tuple(pictures))
-
-
 def thumbnails_of_journal(change: FolderChange) -> set[str]:
     """The items whose thumbnails an unfinished update has written, or was about to."""
     return {line["item"] for line in _lines(change) if line["facts"] is not None}
@@ -256,13 +250,6 @@ def _take(
         scanned.facts.setdefault(item, facts)
     if facts is not None or item in encode_again:
         scanned.first.setdefault(item, entry)
-
-
-def _without_thumbnail(folder: Path, database: Database) -> set[str]:
-    """Items whose thumbnail has gone: it was deleted, or not copied. They are read again."""
-    listed = database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")
-    existing = {path.stem for path in (folder / THUMBNAILS).glob("*/*.webp")} if listed else set()
-    return {item for (item,) in listed} - existing
 
 
 def _note(scanned: Scan, entry: SourceEntry, item: str) -> None:
@@ -341,11 +328,6 @@ def _already(change: FolderChange) -> dict[tuple[str, str], _Record]:
     return entries
 
 
-def _is_read(record: _Record | None, have: set[str]) -> bool:
-    """Whether a killed update read all that is needed: it took no facts of what its database had, which may be gone."""
-    return record is not None and (record[1] is not None or record[0] in have)
-
-
 def _lines(change: FolderChange) -> list[dict[str, Any]]:
     """What the journal says; lines that a kill has torn are left out."""
     journals = [change.folder / work / _JOURNAL for work in change.works(WORK)]
@@ -353,11 +335,6 @@ def _lines(change: FolderChange) -> list[dict[str, Any]]:
         unpacked(line) for path in journals if path.is_file() for line in path.read_bytes().splitlines(keepends=True)
     ]
     return [line for line in lines if line is not None]
-
-
-def _write(journal: IO[bytes], line: bytes) -> None:
-    journal.write(line)
-    journal.flush()
 
 
 def plan_library(
@@ -588,15 +565,19 @@ def drop_other_indexes(change: FolderChange, plan: LibraryCard, models: LibraryM
         change.own_folder(system)
         if not is_made_by_visir(folder / system, INDEX.name):
             continue
-        encoder = models.sparse if system == "sparse" else models.dense
-        try:
-            index = load_index(folder / system)
-            card = index.select(index.ids[:1]).encoder
-            same = encoder is not None and card == encoder.card and is_as_planned(folder, system, plan)
-        except LibraryError:
-            same = False
-        if not same:
+        if not is_made_by(models, folder, system, plan):
             remove_own_folders(change, system)
+
+
+def is_made_by(models: LibraryModels, folder: Path, system: str, plan: LibraryCard) -> bool:
+    """Whether the index that lies there was made by these models, and is as it is to be."""
+    encoder = models.sparse if system == "sparse" else models.dense
+    try:
+        index = load_index(folder / plan.place(system))
+        made_by = index.select(index.ids[:1]).encoder
+        return encoder is not None and made_by == encoder.card and is_as_planned(folder, system, plan)
+    except LibraryError:
+        return False
 
 
 def is_as_planned(folder: Path, system: str, plan: LibraryCard) -> bool:

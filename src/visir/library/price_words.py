@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from visir.collections.readers.shop_cells import CODES, SIGNS
-from visir.library.facets import Field, FieldCondition, Op
+from visir.library.filters import Field, FieldCondition, Op
 
 PRICE, CURRENCY = "price", "currency"
 _NAMES = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dollars": "USD", "pound": "GBP", "pounds": "GBP",

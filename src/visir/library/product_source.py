@@ -16,7 +16,7 @@ from typing import Any
 
 from visir.collections.digests import content_id
 from visir.collections.images import ImageReader
-from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
+from visir.collections.readers.products import FORMAT, NOTE, PICTURES, PRODUCT
 from visir.encoders.store import image_marks
 from visir.errors import ImageError
 from visir.library.check import PICTURE
@@ -73,7 +73,9 @@ class ShopTable(PhotoSource):
         entries: list[SourceEntry] = []
         for product, row in first_rows.items():
             title = titles.get(product, "")
-            text = title or self._text_without_title(product)
+            parts = [self._by_product(name).get(product) for name in _CONTEXT]
+            texts = [str(text) for part in parts for text in (part if isinstance(part, list) else [part]) if text]
+            text = title or ", ".join(texts).replace("/", " ")[:_LONGEST_TEXT] or product
             own = tuple(pictures.get(product, ()))
             category = next(iter(self._by_product("category").get(product) or ()), "")
             entries.append(
@@ -122,11 +124,6 @@ class ShopTable(PhotoSource):
                 code="none-pictures-names",
             )
 
-    def _text_without_title(self, product: str) -> str:
-        parts = [self._by_product(name).get(product) for name in _CONTEXT]
-        texts = [str(text) for part in parts for text in (part if isinstance(part, list) else [part]) if text]
-        return ", ".join(texts).replace("/", " ")[:_LONGEST_TEXT] or product
-
     @cached_property
     def _facts(self) -> dict[str, list[Any]]:
         facts = self.collection.facts
@@ -172,3 +169,17 @@ def see(reader: ImageReader, entry: ProductEntry, has: frozenset[str] | set[str]
 def _mark(product: str, text: str, pictures: Sequence[SourceEntry]) -> str:
     parts = [product, text, *(f"{picture.place}\0{picture.archive}\0{picture.mark}" for picture in pictures)]
     return hashlib.blake2b("\0\0".join(parts).encode(), digest_size=12).hexdigest()
+
+
+# What a library can be made of: photos and collections, or a table of products.
+
+
+def is_table_of_products(source: str) -> bool:
+    """Whether a source, as `visir.library.source.absolute` wrote it down, is a table of products."""
+    return source.startswith(f"{FORMAT.name}:")  # as `LibraryCard.unit`
+
+
+def open_source(source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:
+    """Open the source of a library. Raises `CollectionError` where it cannot be, `LibraryError` where it is empty."""
+    kind = ShopTable if is_table_of_products(source) else PhotoSource
+    return kind.open(source, images=images, split=split)

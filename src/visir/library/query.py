@@ -11,7 +11,7 @@ from PIL.Image import Image
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, field_validator, model_validator
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.library.facets import FieldCondition, FilterError, read_condition
+from visir.library.filters import FieldCondition, FilterError, read_condition
 from visir.library.pictures import PreparedImage
 from visir.library.query_help import QUERY_HELP
 from visir.retrieval.answers import depth_fault
@@ -167,17 +167,7 @@ class Query(QueryFields):
         has_cross_encoder: bool,
         words: WordsState = "none",
     ) -> Query:
-        """The query, if a library can answer it.
-
-        Args:
-            query: A query, or its fields.
-            systems: Of "dense" and "sparse" those that the library has.
-            has_cross_encoder: Whether the library's model has a matching head.
-            words: Whether the library can be searched by words.
-
-        Raises:
-            QueryError: Lists everything that is wrong with the query, in itself and for this library.
-        """
+        """The query, if a library can answer it."""
         faults: list[str] = []
         if isinstance(query, Query):
             checked = query
@@ -200,13 +190,7 @@ class Query(QueryFields):
         return "dense" if "dense" in systems else "sparse"
 
     def by_for(self, systems: tuple[str, ...], *, has_words: bool, takes_texts: bool) -> AnsweredBy:
-        """By what a library is searched that has these systems, and perhaps words.
-
-        Args:
-            systems: Of vectors.
-            has_words: Whether it has words.
-            takes_texts: Whether its models take texts.
-        """
+        """By what a library is searched that has these systems, and perhaps words."""
         if self.has_filters_alone:
             return "filters"
         if self.by is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,15 +14,12 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.encoders.cross_encoder import CrossEncoder
-from visir.encoders.intake import Embedded, Pixels
-from visir.errors import ImageError, TextError, VisirError
+from visir.encoders.intake import Embedded
+from visir.errors import TextError, VisirError
 from visir.library.check import mended_by_update
-from visir.library.layout import LibraryError
 from visir.library.models import LibraryModels
 from visir.library.pictures import PreparedImage
 from visir.library.query import Query, QueryError
-from visir.library.results import RankedItem
 from visir.library.snapshot import LibrarySnapshot
 from visir.parquet import text_array
 from visir.records import (
@@ -227,76 +224,6 @@ def _cut(inputs: list[Input]) -> list[tuple[list[Input], int]]:
     return groups
 
 
-# A second stage: the best few hits, put in order by a model that looks at picture and text at once.
-
-CACHED_QUERIES = 512
-
-
-class Reranker:
-    """Orders hits by a matching head, one query at a time, and remembers the last ones, for their next pages."""
-
-    # The hits of one query go through the model together and without those of any other, so that scores do not depend
-    # on what else is searched. Scores are remembered for a generation of the library, and only where every picture
-    # could be opened: one that is away may come back. Thread-safe.
-
-    def __init__(self) -> None:
-        self._cache: LRUCache[Hashable, Mapping[str, float]] = LRUCache(CACHED_QUERIES)
-        self._cache_lock, self._model_lock = threading.Lock(), threading.Lock()
-
-    def reranked(
-        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, hits: Sequence[RankedItem], count: int
-    ) -> list[RankedItem]:
-        """The first `count` hits by falling matching score, ties by id; the rest behind them, in their old order."""
-        # A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of
-        # the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
-        # "kept" in `visir.retrieval.rerank`).
-        scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.id for hit in hits[:count])))
-        first = sorted((hit for hit in hits if hit.id in scores), key=lambda hit: (-scores[hit.id], hit.id))
-        if not first:
-            return list(hits)
-        reranked = [
-            replace(hit, rank=rank, score=scores[hit.id],
-                    parts={**hit.parts, "matching": (rank, scores[hit.id])})
-            for rank, hit in enumerate(first, 1)
-        ]  # fmt: skip
-        rest = [hit for hit in hits if hit.id not in scores]
-        shift = scores[first[-1].id] - 1 - rest[0].score if rest else 0.0
-        return reranked + [
-            replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(reranked) + 1)
-        ]
-
-    def _scores(
-        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, items: tuple[str, ...]
-    ) -> Mapping[str, float]:
-        key = (library.folder, library.generation, text, items)
-        with self._cache_lock:
-            scores = self._cache.get(key)
-        if scores is None:
-            scores = self._computed(cross_encoder, library, text, items)
-            if len(scores) == len(items):
-                with self._cache_lock:
-                    self._cache[key] = scores
-        return scores
-
-    def _computed(
-        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, items: tuple[str, ...]
-    ) -> Mapping[str, float]:
-        from visir.collections.images import opened
-
-        pixels: dict[str, Pixels] = {}
-        for item in items:  # pixels of the model's size wait for the others, not the whole photo
-            try:
-                with opened(library.open_image(item)[0], item) as picture:
-                    pixels[item] = cross_encoder.preprocess(picture)
-            except (LibraryError, ImageError):
-                continue
-        if not pixels:
-            return {}
-        with self._model_lock:
-            scores = cross_encoder.score_pixels(list(pixels.values()), [text] * len(pixels))
-        return dict(zip(pixels, map(float, scores), strict=True))
-
-
 Words = dict[int, float]
 """A weighted bag of words: term → weight."""
 _COMMON = ["a", "the", "two", "in", "on", "with", "and", "dog", "man", "red", "blue", "house", "street", "old", "car"]
@@ -336,7 +263,12 @@ class ItemVectors:
         with mended_by_update(self._library.folder, system):
             vectors: Any = self._library.indexes[system].select(items) if items else ()
         for row, item in enumerate(items):
-            self._vectors[system, item] = _row_of(vectors, row)
+            if isinstance(vectors, SparseEmbeddings):
+                self._vectors[system, item] = _words_of_row(vectors, row)
+            elif isinstance(vectors, MultiVectorEmbeddings):
+                self._vectors[system, item] = vectors.row(row)
+            else:
+                self._vectors[system, item] = np.asarray(vectors.vectors[row], np.float32)
 
 
 class QueryEncoder:
@@ -346,7 +278,6 @@ class QueryEncoder:
 
     def __init__(self, models: LibraryModels, *, deterministic: bool = False) -> None:
         self.models, self.deterministic = models, deterministic
-        self.reranker = Reranker()
         self._text_encoders: dict[str, TextEncoder] = {}
 
     def encode(
@@ -445,7 +376,15 @@ class QueryEncoder:
         dense: Vector | None = None
         sparse: Words | None = None
         if "dense" in systems:
-            dense = _mean_vector(*self._dense_sides(query, items), query.text_weight)
+            text: Vector | None = None
+            other: Vector | None = None
+            if query.search_text is not None:
+                text = self._text_vector("dense", query.search_text)
+            if query.image is not None:
+                other = self._image_vector("dense", query.image)
+            elif query.like is not None:
+                other = items.of("dense", query.like)
+            dense = _mean_vector(text, other, query.text_weight)
             if dense is None:
                 raise QueryError(
                     f"{_label(query)} has no vector: the model knows none of its words.",
@@ -453,19 +392,9 @@ class QueryEncoder:
                 )
         if "sparse" in systems:
             sparse = self._query_words(query, items, words)
-        return EncodedQuery(_modality(query), dense, sparse)
-
-    def _dense_sides(self, query: Query, items: ItemVectors) -> tuple[Vector | None, Vector | None]:
-        """The dense vector of the text, and of the picture or the item; None for what the query does not have."""
-        text: Vector | None = None
-        other: Vector | None = None
-        if query.search_text is not None:
-            text = self._text_vector("dense", query.search_text)
-        if query.image is not None:
-            other = self._image_vector("dense", query.image)
-        elif query.like is not None:
-            other = items.of("dense", query.like)
-        return text, other
+        shows = query.image is not None or query.like is not None
+        modality: Modality = "text" if not shows else "image" if query.search_text is None else "text+image"
+        return EncodedQuery(modality, dense, sparse)
 
     def _text_vector(self, system: str, text: str) -> Vector:
         """The vector (d,) of a text, or its vectors (t, d); `QueryError` for a text that the model cannot read."""
@@ -542,14 +471,6 @@ class QueryEncoder:
         return self._text_encoders.setdefault(encoder.card.fingerprint, text_encoder(encoder))
 
 
-def _row_of(vectors: Any, row: int) -> Any:
-    if isinstance(vectors, SparseEmbeddings):
-        return _words_of_row(vectors, row)
-    if isinstance(vectors, MultiVectorEmbeddings):
-        return vectors.row(row)
-    return np.asarray(vectors.vectors[row], np.float32)
-
-
 def _words_of_row(rows: SparseEmbeddings, row: int) -> Words:
     terms, weights = rows.row(row)
     return dict(zip(terms.tolist(), weights.tolist(), strict=True))
@@ -580,12 +501,6 @@ def _mean_words(text: Words, other: Words, text_weight: float) -> Words:
         for term, weight in words.items():
             mean[term] = mean.get(term, 0.0) + part * weight / length
     return {term: weight for term, weight in mean.items() if np.float32(weight) > 0}
-
-
-def _modality(query: Query) -> Modality:
-    if query.image is None and query.like is None:
-        return "text"
-    return "image" if query.search_text is None else "text+image"
 
 
 def _label(query: Query) -> str:

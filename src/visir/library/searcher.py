@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,15 +14,14 @@ import numpy as np
 import visir.library.explain as explain
 from visir.errors import VisirError
 from visir.jit import compiling
-from visir.library.categories import Category, require_category
-from visir.library.facets import CountedOf, Facets, Field, facets_of
+from visir.library.facets import Category, CountedOf, Facets, facets_of, require_category
+from visir.library.filters import Field
 from visir.library.models import LibraryModels
 from visir.library.pictures import PreparedImage
-from visir.library.query import DEEPEST, By, Query, System
+from visir.library.query import By, Query, System
 from visir.library.query_encoding import QueryEncoder
-from visir.library.query_state import LibraryState, QueryState, StageTimer
-from visir.library.ranking import matching, rank
-from visir.library.results import HitExplanation, RankedItem, ResultPage
+from visir.library.results import HitExplanation, ResultPage
+from visir.library.search import LibraryState, QueryState, Reranker, answers, matching, rank
 from visir.library.snapshot import LibrarySnapshot
 from visir.progress import quiet
 
@@ -71,7 +71,7 @@ class Searcher:
     ) -> None:
         self._device, self._loaded, self._deterministic, self._threads = device, loaded, deterministic, threads
         self._once = once
-        self._state = LibraryState(library, self._encoder(library))
+        self._state = LibraryState(library, self._encoder(library), Reranker())
         self._reloading = threading.Lock()
         self._compiling: threading.Thread | None = None
 
@@ -140,7 +140,12 @@ class Searcher:
         with suppress(VisirError):
             self.encoder.models.keep_texts()
         if self._compiling is None:
-            self._compiling = threading.Thread(target=self._compile, args=(queries,), name="compiling", daemon=True)
+
+            def compile_loops() -> None:  # answers the queries again with compiled loops, which compiles them
+                with compiling(), suppress(VisirError):  # another generation has come meanwhile, and this was closed
+                    self.search_each(queries)
+
+            self._compiling = threading.Thread(target=compile_loops, name="compiling", daemon=True)
             self._compiling.start()
 
     def reload(self) -> bool:
@@ -159,7 +164,7 @@ class Searcher:
             except BaseException:
                 newest.close()
                 raise
-            self._state = LibraryState(newest, encoder)
+            self._state = LibraryState(newest, encoder, self._state.reranker if same else Reranker())
             return True
 
     def close(self) -> None:
@@ -213,30 +218,7 @@ class Searcher:
     def search_each(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[ResultPage | VisirError]:
         """Answer queries of different people: each gets its answer, or its own error."""
         with quiet():
-            return self._search(self._state, queries)
-
-    def _compile(self, queries: Sequence[Query]) -> None:
-        """Answer queries again with compiled loops, which compiles them."""
-        with compiling(), suppress(VisirError):  # another generation has come meanwhile, and this one was closed
-            self.search_each(queries)
-
-    def _search(
-        self, state: LibraryState, queries: Sequence[Query | Mapping[str, Any]]
-    ) -> list[ResultPage | VisirError]:
-        timer, query_states = StageTimer(), [QueryState(query) for query in queries]
-        with timer.timed("filter"):
-            for query_state in query_states:
-                with query_state.own_errors():
-                    query_state.prepare(state)
-        rank(state, query_states, timer)
-        for query_state in query_states:
-            if query_state.error is None and query_state.query.rerank:
-                with query_state.own_errors(), timer.timed("rerank"):
-                    _rerank(state, query_state)
-        # An item that is being added, or has just been deleted, is in an index and not in the database.
-        pages = [_hits_of_page(query_state) for query_state in query_states if query_state.error is None]
-        existing = state.library.existing({hit.id for hits in pages for hit in hits})
-        return [query_state.error or _page(state, query_state, existing, timer) for query_state in query_states]
+            return answers(self._state, queries)
 
     def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> ResultPage:
         """Pictures like one of the library's own, which is left out."""
@@ -258,20 +240,20 @@ class Searcher:
         if not any(query.get(name) is not None for name in ("image", "like")) and not (query.get("text") or "").strip():
             where = Query(where=query.get("where") or (), category="-").where  # checked alike; all need not be a query
             return facets_of(state.library, where, category=category, fields=fields)
-        query_state = QueryState({**query, "k": 1})
+        asked = QueryState({**query, "k": 1})
         with quiet():
-            query_state.prepare(state)
-            rank(state, [query_state], StageTimer())
-            if query_state.error is not None:
-                raise query_state.error
-            within = matching(state, query_state)
+            asked.prepare(state)
+            rank(state, [asked], defaultdict(float))
+            if asked.error is not None:
+                raise asked.error
+            within = matching(state, asked)
         of: CountedOf = "found"
-        if within is None or (query_state.by == "both" and not within.any()):
-            of, within = "all" if query_state.lists_all and query_state.by == "words" else "ranked", None
-            if query_state.query.like is not None:
+        if within is None or (asked.by == "both" and not within.any()):
+            of, within = "all" if asked.lists_all and asked.by == "words" else "ranked", None
+            if asked.query.like is not None:
                 within = np.ones(len(state.library.columns.ids), np.bool_)
-                within[state.library.columns.rows_of([query_state.query.like])] = False
-        return facets_of(state.library, query_state.query.where, category=category, fields=fields, within=within, of=of)
+                within[state.library.columns.rows_of([asked.query.like])] = False
+        return facets_of(state.library, asked.query.where, category=category, fields=fields, within=within, of=of)
 
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess an upright RGB picture: for a `Query` that has to wait, in a few hundred kilobytes."""
@@ -324,37 +306,3 @@ class Searcher:
         if fresh:
             models.load_as_made()
         return QueryEncoder(models, deterministic=self._deterministic)
-
-
-def _rerank(state: LibraryState, query_state: QueryState) -> None:
-    cross_encoder, query = state.encoder.models.encoder.cross_encoder, query_state.query
-    assert cross_encoder is not None and query.search_text is not None, "the query was checked"
-    reranker = state.encoder.reranker
-    query_state.hits = reranker.reranked(
-        cross_encoder, state.library, query.search_text, query_state.hits, query.rerank
-    )
-
-
-def _hits_of_page(query_state: QueryState) -> list[RankedItem]:
-    return query_state.hits[query_state.query.offset : query_state.query.offset + query_state.query.k]
-
-
-def _page(state: LibraryState, query_state: QueryState, existing: set[str], timer: StageTimer) -> ResultPage:
-    end = query_state.query.offset + query_state.query.k
-    hits = tuple(hit for hit in _hits_of_page(query_state) if hit.id in existing)
-    more = len(query_state.hits) > end and end < DEEPEST
-    seconds = {stage: round(duration, 6) for stage, duration in timer.seconds.items()}
-    return ResultPage(
-        hits,
-        max(query_state.total, 0),
-        end if more else None,
-        query_state.by,
-        query_state.system if query_state.systems else None,
-        query_state.label(state.library),
-        query_state.text,
-        seconds,
-        state.library.generation,
-        query_state.read,
-        query_state.plan.changes if query_state.plan is not None else (),
-        query_state.matched,
-    )

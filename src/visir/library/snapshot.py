@@ -8,7 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from visir.collections.digests import content_id
 from visir.collections.images import SCENE, ImageReader
@@ -24,7 +27,9 @@ from visir.library.check import (
     manifests_of,
     media_type_of,
 )
-from visir.library.database import OWN_FILES, Database
+from visir.library.database import OWN_FILES, Database, FieldColumns
+from visir.library.duplicates import Hashes
+from visir.library.filters import Field, FieldCondition, fields_of, select
 from visir.library.layout import (
     CAPTIONS,
     LIBRARY,
@@ -42,52 +47,37 @@ from visir.storage import Manifest
 from visir.storage.claims import is_held
 from visir.storage.manifest import LOG
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from visir.library.database import FieldColumns
-    from visir.library.facets import Field, FieldCondition
-
-
 # The pictures themselves, where the source has them.
 
 
-class Originals:
-    """Reads originals under a root; archives are opened once."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._readers: dict[str | None, ImageReader] = {}
-
-    def read(self, item: Item, picture: int | None = None) -> bytes:
-        """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more."""
-        reasons = []
-        pictures = [file for file in item.files if file.content]
-        for file in pictures[picture - 1 : picture] if picture is not None else pictures or item.files:
-            if file.place is None:
-                reasons.append(f"{file.path}: the source has no picture of it")
-                continue
-            scene = file.place.startswith(SCENE)
-            content = file.content or item.id
-            same = content_id(file.place.encode()) == content if scene else _may_be(self.root, file, item)
-            if not same:
-                reasons.append(f"{file.path}: it has changed since")
-                continue
-            reader = ImageReader(Collection.build("original", images={"id": [file.path], "path": [file.place],
-                                                  "archive": [file.archive]}, root=self.root))  # fmt: skip
-            try:
-                data = reader.read(0)
-            except ImageError as fault:
-                reasons.append(fault.message)
-                continue
-            if scene or content_id(data) == content:
-                return data
+def read_original(root: Path, item: Item, picture: int | None = None) -> bytes:
+    """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more."""
+    reasons = []
+    pictures = [file for file in item.files if file.content]
+    for file in pictures[picture - 1 : picture] if picture is not None else pictures or item.files:
+        if file.place is None:
+            reasons.append(f"{file.path}: the source has no picture of it")
+            continue
+        scene = file.place.startswith(SCENE)
+        content = file.content or item.id
+        same = content_id(file.place.encode()) == content if scene else _may_be(root, file, item)
+        if not same:
             reasons.append(f"{file.path}: it has changed since")
-        raise LibraryError(
-            "; ".join(reasons) or f"{item.name}: has no picture {picture}.",
-            hint="bring the library up to date: visir library make PLACE --out LIBRARY",
-        )
+            continue
+        reader = ImageReader(Collection.build("original", images={"id": [file.path], "path": [file.place],
+                                              "archive": [file.archive]}, root=root))  # fmt: skip
+        try:
+            data = reader.read(0)
+        except ImageError as fault:
+            reasons.append(fault.message)
+            continue
+        if scene or content_id(data) == content:
+            return data
+        reasons.append(f"{file.path}: it has changed since")
+    raise LibraryError(
+        "; ".join(reasons) or f"{item.name}: has no picture {picture}.",
+        hint="bring the library up to date: visir library make PLACE --out LIBRARY",
+    )
 
 
 def _may_be(root: Path, file: ItemFile, item: Item) -> bool:
@@ -313,14 +303,10 @@ class LibrarySnapshot:
 
         Raises `FilterError` for unknown fields, and for values that do not fit them.
         """
-        from visir.library.facets import select
-
         return set(select(self.columns, conditions, self.fields, category=category).to_pylist())
 
     def near_duplicates(self, id: str) -> list[tuple[str, int]]:
         """(id, bits that differ) of the pictures that a person would call the same, nearest first."""
-        from visir.library.duplicates import Hashes
-
         hashes: Hashes = self.columns.once("hashes", lambda: Hashes.of(self.database))
         return hashes.near(id)
 
@@ -346,7 +332,7 @@ class LibrarySnapshot:
         not there.
         """
         item = self.item(id)
-        data = self._originals.read(item, picture)
+        data = read_original(Path(self.card.root), item, picture)
         return data, item.media_type if picture in (None, 1) else media_type_of(data)
 
     def reload(self) -> LibrarySnapshot:
@@ -370,18 +356,10 @@ class LibrarySnapshot:
     @cached_property
     def columns(self) -> FieldColumns:
         """The columns that conditions compare, read at first use."""
-        from visir.library.database import FieldColumns
-
         return FieldColumns(self.database.rows)
 
     @property
     def fields(self) -> Mapping[str, Field]:
         """The fields that conditions can name."""
-        from visir.library.facets import fields_of
-
         fields: Mapping[str, Field] = self.columns.once("fields", lambda: fields_of(self.database.rows))
         return fields
-
-    @cached_property
-    def _originals(self) -> Originals:
-        return Originals(Path(self.card.root))

@@ -38,11 +38,14 @@ def plain_values(name: str, column: pa.ChunkedArray) -> Iterator[tuple[int, Plai
     if _holds_bytes(column.type):
         warnings.warn(f"the column {name!r} holds bytes, which a library does not keep: it is left out", stacklevel=2)
         return
+    read = column.to_pylist()
+    records = [value and dict(value) for value in read] if pa.types.is_map(column.type) else read
     values = [
         (row, element)
-        for row, value in enumerate(_records(column))
+        for row, value in enumerate(records)
         for element in (value if isinstance(value, list) else [value])
-        if not _is_missing(element)
+        # NaN, of any kind of number, is no value either.
+        if element is not None and (isinstance(element, list | dict) or not bool(element != element))
     ]
     as_text = not all(_fits(element) for _, element in values)
     for row, element in values:
@@ -62,12 +65,6 @@ def check_length(text: str, where: str) -> None:
         )
 
 
-def _records(column: pa.ChunkedArray) -> list[Any]:
-    """Python's values; a map as a record."""
-    values = column.to_pylist()
-    return [value and dict(value) for value in values] if pa.types.is_map(column.type) else values
-
-
 def _holds_bytes(kind: pa.DataType) -> bool:
     while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         kind = kind.value_type
@@ -82,10 +79,6 @@ def _holds_bytes(kind: pa.DataType) -> bool:
             pa.types.is_binary_view,
         )
     )
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (not isinstance(value, list | dict) and bool(value != value))  # NaN, of any kind of number
 
 
 def _fits(value: Any) -> bool:

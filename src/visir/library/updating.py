@@ -29,10 +29,8 @@ import orjson
 from visir.collections.readers.locate import LEADS_NOWHERE
 from visir.display import Displayed, brief, listed
 from visir.encoders.places import name_model
-from visir.errors import ImageError
 from visir.files import read_json
 from visir.library.check import check_before_change, load_index
-from visir.library.commit import clean_indexes, commit
 from visir.library.database import OWN_FILES, Database
 from visir.library.layout import (
     CAPTIONS,
@@ -45,10 +43,11 @@ from visir.library.layout import (
     being_updated,
     is_library,
     named_settings,
+    thumbnail_name,
 )
 from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
 from visir.library.models import NO_MODEL, TEXT_MODELS, LibraryModels
-from visir.library.pictures import Facts, judged
+from visir.library.pictures import Facts, judged, thumbnails_as_written
 from visir.library.plan import (
     Scan,
     are_moved,
@@ -60,11 +59,12 @@ from visir.library.plan import (
     plan_library,
     removals,
     scan,
+    thumbnails_of_journal,
+    write_decisions,
 )
-from visir.library.product_source import ProductEntry, ShopTable
-from visir.library.product_words import words_are_there
+from visir.library.product_source import ProductEntry, ShopTable, open_source
+from visir.library.product_words import words_are_there, write_words
 from visir.library.source import PhotoSource, SourceEntry, check_source_available
-from visir.library.sources import open_source
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.retrieval.kinds import KINDS
 from visir.retrieval.stored import INDEX
@@ -255,6 +255,53 @@ def _fields(database: Database, source: PhotoSource, scanned: Scan) -> set[str]:
     ]
     database.run_many("INSERT INTO fields VALUES (?, ?, ?)", rows)
     return set(changed)
+
+
+# Committing a change: a new database, then indexes without what it no longer holds. Every picture of the database is in
+# every index at all times, so a kill at any moment shows nothing wrong.
+
+
+def commit(
+    change: FolderChange, card: LibraryCard, write: Callable[[Database], None], *, removed: Mapping[str, str | None]
+) -> LibraryCard:
+    """Write a new database, from what the last one holds, and make it count; the new card."""
+    generation = card.generation + 1
+    before = change.folder / card.database
+    number = change.free_number(generation, "items-{}.sqlite", "words-{}", "decisions-{}.json")
+    path = change.file(f"items-{number}.sqlite", fresh=True)
+    draft = Database.draft(path, before if card.database and before.is_file() else None)
+    try:
+        write(draft)
+        card = write_words(change, card, draft, f"words-{number}")
+        card = replace(card, decisions=write_decisions(change, card, draft, f"decisions-{number}.json"))
+        items = {item for (item,) in draft.rows("SELECT id FROM items")}
+    finally:
+        draft.close()
+    indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / card.place(name)).is_dir())
+    card = replace(card, generation=generation, database=path.name, indexes=indexes)
+    # What a killed update wrote, and its journal, end with this commit, whichever verb it is of.
+    written = set(map(thumbnail_name, thumbnails_of_journal(change) - items))
+    change.unclaim(*map(thumbnail_name, items))  # a killed removal of an item that is back by now
+    removing = [*thumbnails_as_written(change.folder, removed), *written]
+    change.keep_only(path.name, *filter(None, [card.words.get("place"), card.decisions]))
+    change.commit(card.to_content(), removing=removing)
+    return card
+
+
+def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:
+    """Delete from the indexes what the database does not know (any more); whether there was anything."""
+    # It is committed too, so that a service takes the indexes as they are now.
+    indexes = indexes or Indexes.of(change, card)
+    database = Database.open(change.folder / card.database)
+    try:
+        known = {id for (id,) in database.rows("SELECT id FROM items")}
+        captions = {id for (id,) in database.rows("SELECT id FROM captions")}
+    finally:
+        database.close()
+    deleted = sum(indexes.keep(name, captions if name == CAPTIONS else known) for name in card.indexes)
+    if deleted:
+        change.commit(card.to_content())
+    return deleted > 0
 
 
 # Indexes of a library that are to be of another kind, or in another place: made anew from the vectors they hold.
@@ -523,88 +570,74 @@ def _updated(
         moved = migrate_indexes(change, before if current.places == before.places else current, callback)
         before = moved if current.places == before.places else replace(before, generation=moved.generation)
     has_database = bool(before.database) and (folder / before.database).is_file()
+    unfinished |= not has_database
     database = Database.open(folder / before.database) if has_database else Database.empty()
-    try:
-        report = _compared(
-            change, before, source, models, database, unfinished or not has_database, verify, callback, started
+    with contextlib.closing(database):
+        systems = [system for system in SYSTEMS if system in before.kinds]
+        indexes = Indexes.of(change, before)
+        known = dict(database.rows("SELECT id, thumbnail FROM items"))
+        lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
+        unfinished |= any(indexes.ids(system) - known.keys() for system in systems)
+        callback("looking", 0, len(source.entries))
+        removed = removals(folder, before, database)
+        unfinished |= not are_written(folder, before, removed)
+        scanned = scan(change, source, database, removed, verify=verify, encode_again=lost, callback=callback)
+        if isinstance(source, ShopTable):
+            source.check_pictures(any(known.values()))
+        unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
+        counts = _counts(database, scanned)
+        same = counts.same and not scanned.first and _as_known(database, source, scanned)
+        encoded = 0
+        if not same:
+            if change.manifest.generation:
+                check_before_change(folder)
+            broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
+            for path in [path for path, item in scanned.items.items() if item in broken]:  # it could not be encoded
+                fault = broken[scanned.items[path]]
+                scanned.broken[path] = judged(scanned.entries[path].mark, fault), fault.reason
+                del scanned.items[path]
+            counts = _counts(database, scanned)
+        items = set(scanned.items.values())
+        rewritten: set[str] = set()
+        _check_not_emptied(before, scanned, known.keys(), items)
+        card = replace(before, cards=models.cards_of(before))
+        if card.texts is None:
+            card = replace(card, texts=models.takes_texts)
+        if not same or not card.database or unfinished:
+            captions = {id: (scanned.items[path], text) for id, text, path in source.captions if path in scanned.items}
+            if CAPTIONS in card.kinds:
+                _add_captions(change, source, database, captions, models, indexes, callback)
+            callback("writing", 0, 1)
+            gone = {item: digest for item, digest in known.items() if item not in items}
+
+            def write(draft: Database) -> None:
+                rewritten.update(write_scan(draft, source, scanned, items, captions))
+
+            card = commit(change, card, write, removed=gone)
+            clean_indexes(change, card, indexes)
+            for work in {WORK, *change.works(WORK)}:
+                remove_own_folders(change, work)
+        elif card.to_content() != change.manifest.content:
+            change.commit(card.to_content())
+        else:
+            change.abandon()
+        same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
+        with_other_fields = sum(
+            item in rewritten and same_files.get(path) == item for path, item in scanned.items.items()
         )
         change.settle()
-        return report
-    finally:
-        database.close()
-
-
-def _compared(
-    change: FolderChange,
-    before: LibraryCard,
-    source: PhotoSource,
-    models: LibraryModels,
-    database: Database,
-    unfinished: bool,
-    verify: bool,
-    callback: Tell,
-    started: float,
-) -> UpdateReport:
-    folder = change.folder
-    systems = [system for system in SYSTEMS if system in before.kinds]
-    indexes = Indexes.of(change, before)
-    known = dict(database.rows("SELECT id, thumbnail FROM items"))
-    lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
-    unfinished |= any(indexes.ids(system) - known.keys() for system in systems)
-    callback("looking", 0, len(source.entries))
-    removed = removals(folder, before, database)
-    unfinished |= not are_written(folder, before, removed)
-    scanned = scan(change, source, database, removed, verify=verify, encode_again=lost, callback=callback)
-    if isinstance(source, ShopTable):
-        source.check_pictures(any(known.values()))
-    unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
-    counts = _counts(database, scanned)
-    same = counts.same and not scanned.first and _as_known(database, source, scanned)
-    encoded = 0
-    if not same:
-        if change.manifest.generation:
-            check_before_change(folder)
-        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
-        _set_aside(scanned, broken)
-        counts = _counts(database, scanned)
-    items = set(scanned.items.values())
-    rewritten: set[str] = set()
-    _check_not_emptied(before, scanned, known.keys(), items)
-    card = replace(before, cards=models.cards_of(before))
-    if card.texts is None:
-        card = replace(card, texts=models.takes_texts)
-    if not same or not card.database or unfinished:
-        captions = {id: (scanned.items[path], text) for id, text, path in source.captions if path in scanned.items}
-        if CAPTIONS in card.kinds:
-            _add_captions(change, source, database, captions, models, indexes, callback)
-        callback("writing", 0, 1)
-        gone = {item: digest for item, digest in known.items() if item not in items}
-
-        def write(draft: Database) -> None:
-            rewritten.update(write_scan(draft, source, scanned, items, captions))
-
-        card = commit(change, card, write, removed=gone)
-        clean_indexes(change, card, indexes)
-        for work in {WORK, *change.works(WORK)}:
-            remove_own_folders(change, work)
-    elif card.to_content() != change.manifest.content:
-        change.commit(card.to_content())
-    else:
-        change.abandon()
-    same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
-    with_other_fields = sum(item in rewritten and same_files.get(path) == item for path, item in scanned.items.items())
-    return replace(
-        counts,
-        unchanged=counts.unchanged - with_other_fields,
-        items=len(items),
-        encoded=encoded,
-        seconds=time.perf_counter() - started,
-        unavailable=unavailable,
-        left_out=source.left_out,
-        rewritten=len(rewritten),
-        remarks=source.remarks,
-        unit=card.unit,
-    )
+        return replace(
+            counts,
+            unchanged=counts.unchanged - with_other_fields,
+            items=len(items),
+            encoded=encoded,
+            seconds=time.perf_counter() - started,
+            unavailable=unavailable,
+            left_out=source.left_out,
+            rewritten=len(rewritten),
+            remarks=source.remarks,
+            unit=card.unit,
+        )
 
 
 def _add_captions(
@@ -643,14 +676,6 @@ def _check_not_emptied(before: LibraryCard, scanned: Scan, known: Collection[str
         f"{before.source}: none of its pictures can be used{kept_items}: {reasons or 'there is none'}",
         hint="is the disk mounted, the path right? A library that is to go: delete its folder",
     )
-
-
-def _set_aside(scanned: Scan, broken: Mapping[str, ImageError]) -> None:
-    """Take items that could not be encoded out of what was found."""
-    for path in [path for path, item in scanned.items.items() if item in broken]:
-        fault = broken[scanned.items[path]]
-        scanned.broken[path] = judged(scanned.entries[path].mark, fault), fault.reason
-        del scanned.items[path]
 
 
 def _counts(database: Database, scanned: Scan) -> UpdateReport:

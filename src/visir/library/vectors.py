@@ -44,7 +44,7 @@ from visir.storage import FolderChange, remove_own_folders
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.encoders.store import Store
+    from visir.sparse.encoder import SparseEncoder
 
 
 # Vectors of products: the mean of the unit vectors of a product's pictures, and of that with the one of its text.
@@ -302,10 +302,7 @@ def _encoded(
     item_of = {entry.path: item for item, entry in group.items()}
     for system in systems:
         try:
-            if isinstance(source, ShopTable):
-                vectors, unread = _of_products(system, models, source, group, store)
-            else:
-                vectors, unread = _vectors(system, models, part, source, store)
+            vectors, unread = _vectors(system, models, part, source, group, store)
         except ImageError as fault:  # not one of them can be used
             unread = _reasons(part, fault)
             vectors = None
@@ -328,38 +325,37 @@ def _encoded(
     return encoded
 
 
-def _vectors(
-    system: str, models: LibraryModels, part: Collection, source: PhotoSource, store: Store
-) -> tuple[Vectors, dict[str, str]]:
-    head, encoder = models.sparse, models.dense
-    if system == "dense" and encoder is not None:
-        if encoder.precomputed:  # vectors without ids belong to the whole collection, in its order
-            every = encode(encoder, source.collection, "image")
-            return every.select(part.images["id"]), {}
-        result = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
-        return result.embeddings, result.broken
-    assert head is not None
-    result = encode_detailed(head.dense, part.items("image"), store=store, skip_broken=True)
-    return head.sparsify(as_dense(result.embeddings)), result.broken
-
-
-def _of_products(
-    system: str, models: LibraryModels, source: ShopTable, group: Mapping[str, SourceEntry], store: Store
-) -> tuple[Vectors | None, dict[str, str]]:
-    """Vectors of products under their ids in the table, and the products that have none."""
-    entries = {entry.path: entry for entry in group.values() if isinstance(entry, ProductEntry)}
+def _model(models: LibraryModels, system: str) -> tuple[SparseEncoder | None, Encoder]:
+    """The sparse head of a system, None for the dense one, and the encoder whose vectors it begins with."""
     head = models.sparse if system == "sparse" else None
     encoder = models.dense if head is None else head.dense
     assert encoder is not None
-    vectors, broken = product_vectors(encoder, source, entries, store)
-    return (vectors if head is None or vectors is None else head.sparsify(vectors)), broken
+    return head, encoder
+
+
+def _vectors(
+    system: str,
+    models: LibraryModels,
+    part: Collection,
+    source: PhotoSource,
+    group: Mapping[str, SourceEntry],
+    store: Store,
+) -> tuple[Vectors | None, dict[str, str]]:
+    """Vectors under the ids of the source, and what has none."""
+    head, encoder = _model(models, system)
+    if isinstance(source, ShopTable):
+        entries = {entry.path: entry for entry in group.values() if isinstance(entry, ProductEntry)}
+        vectors, broken = product_vectors(encoder, source, entries, store)
+        return (vectors if head is None or vectors is None else head.sparsify(vectors)), broken
+    if head is None and encoder.precomputed:  # vectors without ids belong to the whole collection, in its order
+        return encode(encoder, source.collection, "image").select(part.images["id"]), {}
+    result = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
+    return (result.embeddings if head is None else head.sparsify(as_dense(result.embeddings))), result.broken
 
 
 def _may_pass(source: PhotoSource, entry: SourceEntry, models: LibraryModels, system: str) -> bool:
     """Whether a picture that could not be encoded a moment ago could be at another time, or already can."""
-    head = models.sparse if system == "sparse" else None
-    encoder = models.dense if head is None else head.dense
-    assert encoder is not None
+    _, encoder = _model(models, system)
     entries = entry.pictures if isinstance(entry, ProductEntry) else (entry,)
     reader = ImageReader(source.collection)
     for picture in entries:

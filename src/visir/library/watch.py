@@ -13,9 +13,9 @@ from threading import Event
 from visir.collections.readers.locate import walk
 from visir.errors import require
 from visir.library.check import check_before_change
-from visir.library.commit import clean_indexes, commit
 from visir.library.database import Database
 from visir.library.layout import LIBRARY, LibraryCard, LibraryError, UnknownItemError, being_updated
+from visir.library.updating import clean_indexes, commit
 from visir.storage import changing
 from visir.threads import BackgroundThread
 

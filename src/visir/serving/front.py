@@ -26,9 +26,8 @@ from starlette.responses import Response
 
 from visir.errors import VisirError
 from visir.serving.logs import ServiceLog
-from visir.serving.metrics import FrontMetrics
 from visir.serving.refusals import HttpError, busy, from_validation, too_large
-from visir.serving.settings import FrontSettings, token_verb
+from visir.serving.settings import FrontMetrics, FrontSettings, token_verb
 from visir.serving.tokens import SCOPES, TokenFolder
 
 if TYPE_CHECKING:
@@ -239,7 +238,9 @@ class ServiceMiddleware:
         try:
             self._admit(scope, request.headers)
             loop = asyncio.get_running_loop()
-            time_for_body = self._settings.body_timeout if _has_body(request.headers) else 0.0
+            length = request.headers.get(b"content-length", [b"0"])[0]
+            has_body = b"transfer-encoding" in request.headers or length != b"0"
+            time_for_body = self._settings.body_timeout if has_body else 0.0
             async with asyncio.timeout(self._settings.timeout + time_for_body) as limit:
                 body = LimitedBody(
                     receive,
@@ -403,10 +404,6 @@ async def _pass_over(receive: Callable[[], Awaitable[Any]], most: int) -> None:
                 most -= len(message.get("body", b""))
                 if message["type"] != "http.request" or not message.get("more_body", False):
                     return
-
-
-def _has_body(headers: dict[bytes, list[bytes]]) -> bool:
-    return b"transfer-encoding" in headers or headers.get(b"content-length", [b"0"])[0] != b"0"
 
 
 def _host(value: bytes) -> str:

@@ -64,7 +64,10 @@ class ServiceLog:
         line = self._line(level, event, facts)
         if not line:
             return
-        self._start()
+        with self._counting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="visir-log", daemon=True)
+                self._thread.start()
         try:
             with self._counting:
                 self._lines.put_nowait(line)
@@ -84,12 +87,6 @@ class ServiceLog:
         self.flush(seconds)
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(None)
-
-    def _start(self) -> None:
-        with self._counting:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="visir-log", daemon=True)
-                self._thread.start()
 
     def _run(self) -> None:
         while (line := self._lines.get()) is not None:

@@ -29,7 +29,7 @@ from visir.cli.options import (
 )
 from visir.cli.verbs import examples, streams
 from visir.display import counted, cut
-from visir.library.cli.parts import LibraryFolder
+from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
 
 
@@ -166,8 +166,7 @@ def duplicates(
 
     List files of equal content, and pictures that nearly look the same (resized, recompressed).
     """
-    from visir.library.duplicates import duplicates
-    from visir.library.perceptual_hash import NEAR
+    from visir.library.duplicates import NEAR, duplicates
     from visir.library.snapshot import LibrarySnapshot
 
     most = NEAR if near is None else near

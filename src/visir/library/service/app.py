@@ -13,16 +13,16 @@ from pydantic.json_schema import models_json_schema
 
 from visir.collections.budget import DECODING
 from visir.library.service import wire
+from visir.library.service.endpoints import about, changing, looking, searching
 from visir.library.service.registry import LibraryRegistry
 from visir.library.service.responses import refusal_of
-from visir.library.service.routers import about, admin, items, search
 from visir.library.service.settings import Metrics, ServiceSettings
 from visir.serving.front import Guarded, guard
 from visir.serving.logs import ServiceLog
 from visir.version import __version__
 
 if TYPE_CHECKING:
-    from starlette.types import Lifespan, Scope
+    from starlette.types import Lifespan
 
     from visir.encoders.base import Encoder
 
@@ -30,18 +30,13 @@ _ABOUT = """Search photos by words, by a photo, or by both.
 
 Every refusal has one shape, `{"error": {code, message, hint}}`; the hint is the next thing to do."""
 
-
-def _is_admin(scope: Scope) -> bool:
-    """Whether this is for the scope "admin" alone; the route itself asks for that scope."""
-    return bool(scope["method"] == "DELETE" or scope["path"].endswith("/update"))
-
-
 GUARDED = Guarded(
     scope="search",
     public=frozenset({"/", "/v1/health", "/v1/ready", "/v1/openapi.json", "/docs"}),
     public_prefix="/static/",
     cost=lambda scope: 0.1 if scope["path"].endswith("/thumbnail") else 1.0,
-    other_scope=_is_admin,
+    # For the scope "admin" alone; the route itself asks for that scope.
+    other_scope=lambda scope: bool(scope["method"] == "DELETE" or scope["path"].endswith("/update")),
     refusal_of=refusal_of,
     serves="library",
     too_large="send a smaller photo: models look at a few hundred pixels",
@@ -106,7 +101,7 @@ def described_app(lifespan: Lifespan[FastAPI] | None = None, *, docs: bool = Fal
         swagger_ui_oauth2_redirect_url=None,
         lifespan=lifespan,
     )
-    for router in (about.router, search.router, items.router, admin.router):
+    for router in (about, searching, looking, changing):
         app.router.routes += router.routes  # `include_router` would have each request matched twice
     return app
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import shlex
 import threading
@@ -99,7 +100,11 @@ class Batcher(Generic[Input, Output]):
         try:
             return [await request.future for request in waiting]
         except BaseException:
-            self._forget(waiting)
+            with self._changed:
+                for request in waiting:
+                    request.future.cancel()
+                    if request in self._queue:
+                        self._queue.remove(request)
             raise
 
     def close(self) -> None:
@@ -108,13 +113,6 @@ class Batcher(Generic[Input, Output]):
             self._closed = True
             self._changed.notify()
         self._thread.join()
-
-    def _forget(self, cancelled: Sequence[_WaitingRequest[Input, Output]]) -> None:
-        with self._changed:
-            for request in cancelled:
-                request.future.cancel()
-                if request in self._queue:
-                    self._queue.remove(request)
 
     def _take(self) -> list[_WaitingRequest[Input, Output]]:
         """What is to be answered together; nothing when the batcher was closed and all is done."""
@@ -300,10 +298,6 @@ class PeriodicTask:
         self._log.write("error", "fault", task=self._name, fault=text, **more)
 
 
-_WORDS = 30
-_CAPTIONS = 5
-
-
 class LibraryHandle:
     """One library that is served."""
 
@@ -391,34 +385,6 @@ class LibraryHandle:
             message = "the original is not where it was: moved, changed, or on a disk that is not there."
             raise HttpError(404, message, hint="bring the library up to date") from None
 
-    def words(self, item: str) -> list[dict[str, Any]]:
-        """The heaviest words of an item; none in a library without weighted words."""
-        return [{"word": word, "weight": weight} for word, weight in self.searcher.words(item, _WORDS)]
-
-    def duplicates(self, item: str) -> list[str]:
-        """Items that look nearly the same, nearest first."""
-        return [duplicate for duplicate, _ in self.library.near_duplicates(item)]
-
-    def explain(self, query: Query, item: str) -> dict[str, Any]:
-        """Why an item is an answer, as `wire.ExplainedHit`."""
-        self.item(item)
-        explanation = self.searcher.explain(query, item, captions=_CAPTIONS, words=_WORDS)
-        return {
-            "terms": [
-                {"word": term.term, "query": term.query, "document": term.document, "share": term.share}
-                for term in explanation.terms
-            ],
-            "captions": [{"text": text, "score": score} for text, score in explanation.captions],
-            "parts": {name: asdict(part) for name, part in explanation.parts.items()},
-            "words": [{"word": word, "weight": weight} for word, weight in explanation.words],
-            "found_words": [asdict(match) for match in explanation.found_words],
-            "regions": None if explanation.regions is None else asdict(explanation.regions),
-        }
-
-    def categories(self) -> list[dict[str, Any]]:
-        """The tree of categories, as `wire.CategoryNode`."""
-        return [asdict(category) for category in self.searcher.categories()]
-
     def info(self) -> dict[str, Any]:
         """What `/v1/libraries` says."""
         library, searcher = self.library, self.searcher
@@ -445,11 +411,6 @@ class LibraryHandle:
             "state": self.lease.status_record(),
         }
 
-    def check_fresh(self) -> None:
-        """`HttpError` (503) when what is held may not be served any more."""
-        if (refusal := self.lease.refusal()) is not None:
-            raise refusal
-
     def refresh(self) -> bool:
         """Take what lies on disk, if it is not what is served; whether it was not."""
         # Raises whatever keeps it from being taken; then it is served as it was, for the length of the lease.
@@ -457,7 +418,13 @@ class LibraryHandle:
         try:
             changed = self.searcher.reload()
         except BaseException as fault:
-            self.lease.failed(self._public_reason(fault), _generation(self.folder))
+            # A fault for strangers: no place on this machine is named.
+            reason, on_disk = "its folder is not there", None
+            if self.folder.is_dir():
+                reason = f"what lies on disk cannot be taken ({type(fault).__name__}); the service's log says more"
+            with contextlib.suppress(VisirError, OSError):
+                on_disk = LibraryCard.read(self.folder).generation
+            self.lease.failed(reason, on_disk)
             raise
         library = self.library
         self.lease.renew(began, library.generation)
@@ -470,12 +437,6 @@ class LibraryHandle:
         self._metrics.holds(self.name, len(library), library.generation)
         self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
         return True
-
-    def _public_reason(self, fault: BaseException) -> str:
-        """A fault for strangers: no place on this machine is named."""
-        if not self.folder.is_dir():
-            return "its folder is not there"
-        return f"what lies on disk cannot be taken ({type(fault).__name__}); the service's log says more"
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -624,11 +585,3 @@ class LibraryRegistry:
 def model_name(name: str) -> str:
     """A model's name for strangers: of a folder on this machine only its last part."""
     return Path(name).name if Path(name).is_absolute() else name
-
-
-def _generation(folder: Path) -> int | None:
-    """Of the library that lies there; None where none can be read."""
-    try:
-        return LibraryCard.read(folder).generation
-    except (VisirError, OSError):
-        return None

@@ -26,38 +26,13 @@ def refusal_of(fault: VisirError) -> HttpError | None:
     """A query or a condition that cannot be answered: 422 with the same message and next action; an unknown item:
     404."""
     # None for every other error of visir: it is not the client's, and its text may name places on this machine.
-    from visir.library.facets import FilterError
+    from visir.library.filters import FilterError
     from visir.library.layout import UnknownItemError
     from visir.library.query import QueryError
 
     if isinstance(fault, UnknownItemError):
         return HttpError(404, fault.message, hint=fault.hint)
     return HttpError(422, fault.message, hint=fault.hint) if isinstance(fault, FilterError | QueryError) else None
-
-
-# The HTTP interface as OpenAPI, without a library and without a server.
-
-
-def openapi() -> dict[str, Any]:
-    """Return the OpenAPI description of the service: paths, bodies, answers, errors, tokens.
-
-    It is what a service with tokens shows at `/v1/openapi.json`, whichever libraries it serves.
-
-    Raises:
-        MissingPackageError: The packages of the extra `serve` are not installed.
-
-    Example:
-        >>> import visir
-        >>> schema = visir.library.openapi()
-        >>> sorted(schema["paths"])[:3]
-        ['/v1/health', '/v1/libraries', '/v1/libraries/{library}/categories']
-    """
-    from visir.errors import require
-
-    require("fastapi", "prometheus_client", extra="serve", purpose="the description of the service")
-    from visir.library.service.app import describe, described_app
-
-    return describe(described_app(), with_tokens=True)
 
 
 CACHED_CARDS = 50_000

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from visir.errors import require
 from visir.library.service.settings import ServiceSettings, settings_of_host
 from visir.serving.logs import ServiceLog
 from visir.serving.server import ServerThread, listening, require_packages, serve_app
@@ -23,22 +24,7 @@ def serve(
     log: ServiceLog | None = None,
     callback: Callable[[str], object] = lambda message: None,
 ) -> None:
-    """Serve until a signal stops it; `ready` is called with the address once requests are answered.
-
-    On SIGTERM or SIGINT no connection is taken any more, requests that run get `settings.grace` seconds to finish, and
-    this returns.
-
-    Args:
-        settings: What is served, and how.
-        host: The address to listen on.
-        port: 0 takes one that is free.
-        ready: Called with the address, "http://127.0.0.1:8765/".
-        log: Where requests and events go. Default: JSON lines on standard error.
-        callback: Called with what takes long before that: "loading the model … of photos".
-
-    Raises:
-        ConfigurationError: The address cannot be had; said before any model is loaded.
-    """
+    """Serve until a signal stops it; `ready` is called with the address once requests are answered."""
     from visir.library.service.app import create_app
 
     log = log or ServiceLog(queries=settings.log_queries)
@@ -96,6 +82,26 @@ class RunningService(ServerThread):
         except BaseException:
             waiting.close()
             raise
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI description of the service: paths, bodies, answers, errors, tokens.
+
+    It is what a service with tokens shows at `/v1/openapi.json`, whichever libraries it serves.
+
+    Raises:
+        MissingPackageError: The packages of the extra `serve` are not installed.
+
+    Example:
+        >>> import visir
+        >>> schema = visir.library.openapi()
+        >>> sorted(schema["paths"])[:3]
+        ['/v1/health', '/v1/libraries', '/v1/libraries/{library}/categories']
+    """
+    require("fastapi", "prometheus_client", extra="serve", purpose="the description of the service")
+    from visir.library.service.app import describe, described_app
+
+    return describe(described_app(), with_tokens=True)
 
 
 def open_page(url: str, *, only_with_screen: bool) -> bool:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.serving.metrics import SECONDS, FrontMetrics
-from visir.serving.settings import FrontSettings, is_alone, suited_to_host
+from visir.serving.settings import SECONDS, FrontMetrics, FrontSettings, is_alone, suited_to_host
 
 VERB = "visir library serve"
 

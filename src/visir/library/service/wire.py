@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from visir.library.facets import FieldCondition, Op
+from visir.library.facets import CountedOf
+from visir.library.filters import FieldCondition, Op
 from visir.library.query import AnsweredBy, By, Query, QueryFields, System, described
 
 ITEM = "^[0-9a-f]{32}$"
@@ -294,6 +295,33 @@ class ItemPage(BaseModel):
     total: int
     next_offset: int | None
     order: str = Field("by name", description="Newest first; by name where no picture has a date.")
+
+
+class FacetValueBody(BaseModel):
+    """A value, a range or a category, how many items have it, and the conditions that ask for it."""
+
+    label: str = Field(examples=["20 – 50"])
+    count: int
+    where: list[ConditionBody]
+    category: str | None = Field(description="The path of a category; null for other fields.")
+
+
+class FacetBody(BaseModel):
+    """The values of a field."""
+
+    field: str = Field(examples=["brand"])
+    type: Literal["category", "text", "number"]
+    more: int = Field(description="How many further values there are.")
+    left_out: list[ConditionBody] = Field([], description="Conditions on this very field, which its counts leave out.")
+    values: list[FacetValueBody]
+
+
+class FacetList(BaseModel):
+    """How many items satisfy the conditions, and what they have. A field is counted without conditions on itself."""
+
+    total: int
+    of: CountedOf = Field("all", description="What is counted: all, what words found, or all that vectors ranked.")
+    facets: list[FacetBody]
 
 
 class CategoryNode(BaseModel):

@@ -24,10 +24,9 @@ from fastapi import FastAPI, Request, Response
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.serving.front import Guarded, check_kind, guard
 from visir.serving.logs import ServiceLog
-from visir.serving.metrics import FrontMetrics
 from visir.serving.refusals import HttpError, busy
 from visir.serving.server import ServerThread, listening, require_packages, serve_app
-from visir.serving.settings import FrontSettings, suited_to_host
+from visir.serving.settings import FrontMetrics, FrontSettings, suited_to_host
 from visir.sessions.definition import LogMapping
 from visir.sessions.making import mapping_of
 from visir.sessions.prediction.live import LiveScorer, restore_state, save_state

@@ -1,33 +1,131 @@
-"""Reading requests: JSON bodies, photos, and clients that disconnect."""
+"""Reading requests: the library and the item that a path names, bodies, photos, and clients that disconnect."""
 
 from __future__ import annotations
 
 import asyncio
 import binascii
 import contextlib
+import re
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from inspect import iscoroutinefunction, signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import orjson
+from fastapi import Depends, Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 
 from visir.collections.budget import DECODING
 from visir.collections.images import TooLargeError, header, opened
-from visir.errors import ImageError
-from visir.library.facets import FieldCondition
+from visir.errors import ImageError, nearest
+from visir.library.filters import FieldCondition
 from visir.library.query import Query
-from visir.library.service.wire import ConditionList, SearchBody
+from visir.library.service.registry import LibraryHandle, LibraryRegistry
+from visir.library.service.wire import ITEM, ConditionList, SearchBody
 from visir.serving.front import check_kind
 from visir.serving.refusals import HttpError, busy, from_validation
 
 if TYPE_CHECKING:
     from visir.library.pictures import PreparedImage
-    from visir.library.service.registry import LibraryHandle
     from visir.library.service.settings import ServiceSettings
+
+# What endpoints depend on is `async`, though nothing waits in it: FastAPI calls a plain function on another thread,
+# which costs more than all that these do. And there is little of it, because each costs as much as a part of a search.
+
+
+def registry_of(request: Request) -> LibraryRegistry:
+    """All libraries."""
+    registry: LibraryRegistry = request.app.state.registry
+    return registry
+
+
+LONGEST_NAME = 200
+LibraryName = Annotated[str, Path(max_length=LONGEST_NAME, description="A name from `/v1/libraries`.")]
+
+
+async def handle_of(request: Request, library: LibraryName) -> LibraryHandle:
+    """The library that the path names, for a request without unknown parameters."""
+    await known_only(request)
+    return registry_of(request).handle(library)
+
+
+async def current_handle_of(request: Request, library: LibraryName) -> LibraryHandle:
+    """The same, if the library may be served."""
+    handle = await handle_of(request, library)
+    if (refusal := handle.lease.refusal()) is not None:
+        raise refusal
+    return handle
+
+
+async def known_only(request: Request) -> None:
+    """Refuse a parameter behind the question mark that the path does not have: `?categroy=dogs` would show
+    everything."""
+    # The page and health checks may have any: the page reads its own, and others are there to go round caches.
+    if not request.scope["query_string"]:
+        return
+    known = [str(parameter.alias) for parameter in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            hint = nearest(name[:100], known) if known else "this path takes none"
+            raise HttpError(422, f"{name[:100]}: unknown parameter", hint=hint, field=name[:100])
+
+
+def has_already(request: Request, tag: str) -> bool:
+    """Whether the caller has the content of this ETag (with its quotes) already."""
+    return tag in request.headers.get("if-none-match", "")
+
+
+async def admin_only(request: Request) -> None:
+    """Refuse a caller without the scope "admin"."""
+    caller = request.scope["state"]["caller"]
+    if "admin" not in caller.scopes:
+        raise HttpError(403, f"the token {caller.name!r} may not change a library.", hint="it has no scope 'admin'")
+
+
+InLibrary = Annotated[LibraryHandle, Depends(current_handle_of)]
+ToUpdate = Annotated[LibraryHandle, Depends(handle_of)]
+OfItem = Annotated[str, Path(pattern=ITEM, description="32 hexadecimal digits.")]
+
+
+# Requests whose parameters need no solving go straight to their endpoint.
+
+_IS_ITEM = re.compile(ITEM)
+
+
+class DirectRoute(APIRoute):
+    """A path below a library (`InLibrary`), and perhaps an item (`OfItem`)."""
+
+    # FastAPI looks up what an endpoint depends on with each request, which takes as long as a search among thousands of
+    # pictures. A request without a question mark leaves it nothing to do: the library and the item stand in the path,
+    # all else has its default. Every other request, and one that is to be refused, takes FastAPI's way.
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        solved, endpoint = super().get_route_handler(), self.endpoint
+        call = endpoint if iscoroutinefunction(endpoint) else partial(run_in_threadpool, endpoint)
+        takes_request = "request" in signature(endpoint).parameters
+
+        async def direct(request: Request) -> Response:
+            path = dict(request.path_params)
+            library = path.pop("library")
+            if (
+                request.scope["query_string"]
+                or len(library) > LONGEST_NAME
+                or not all(map(_IS_ITEM.fullmatch, path.values()))
+            ):
+                return await solved(request)
+            if takes_request:
+                path["request"] = request
+            answer: Response = await call(handle=await current_handle_of(request, library), **path)
+            return answer
+
+        return direct
+
 
 Model = TypeVar("Model", bound=BaseModel)
 T = TypeVar("T")
@@ -37,6 +135,8 @@ _DECODERS = ThreadPoolExecutor(2, "visir-decode")
 CONDITION, RERANKED, PIXELS = 0.25, 0.1, 2_000_000
 """What counts as a request: a quarter for a condition, a tenth for a re-ranked picture, one for so many pixels."""
 
+
+# Bodies, and what they cost.
 
 _MOST_FAULTS = 1_000
 _MOST_PARTS = 150_000
@@ -198,7 +298,13 @@ async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
     """The answer. Raises `ClientDisconnect` as soon as the client has gone, and cancels what waits."""
     me = asyncio.current_task()
     assert me is not None
-    watch = asyncio.ensure_future(_cancel_when_gone(request, me))
+
+    async def cancel_when_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        me.cancel()
+
+    watch = asyncio.ensure_future(cancel_when_gone())
     try:
         return await answer
     except asyncio.CancelledError:
@@ -210,12 +316,6 @@ async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
         watch.cancel()
         with contextlib.suppress(Exception):
             watch.done() and watch.result()
-
-
-async def _cancel_when_gone(request: Request, waiting: asyncio.Task[Any]) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    waiting.cancel()
 
 
 def log_queries(request: Request, searches: list[SearchBody]) -> None:

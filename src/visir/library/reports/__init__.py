@@ -1,1 +1,0 @@
-"""How libraries, their pictures and their answers look in a notebook."""
