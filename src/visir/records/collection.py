@@ -16,7 +16,7 @@ from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
 from visir.plugins import load_target
-from visir.records.columns import conform, strings
+from visir.records.columns import conform, duplicates, strings
 from visir.records.items import PLACES, Items, Modality
 from visir.records.qrels import Qrels
 from visir.records.run import Gallery
@@ -164,14 +164,6 @@ def of_images(
         if caption_facts is None
         else _rows_with(caption_facts, "caption_id", captions["id"]),
     }
-
-
-def duplicates(ids: pa.ChunkedArray) -> list[str]:
-    """Return the ids that occur more than once."""
-    if len(ids) == pc.count_distinct(ids, mode="all").as_py():
-        return []
-    counts = ids.value_counts().to_pylist() if isinstance(ids, pa.Array) else pc.value_counts(ids).to_pylist()
-    return [str(entry["values"]) for entry in counts if entry["counts"] > 1 and entry["values"] is not None]
 
 
 def table_of(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:

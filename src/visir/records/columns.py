@@ -169,14 +169,20 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     return table.select(schema.names).cast(schema).combine_chunks()
 
 
+def duplicates(ids: pa.Array | pa.ChunkedArray) -> list[str]:
+    """Return the ids that occur more than once."""
+    if len(ids) == pc.count_distinct(ids, mode="all").as_py():
+        return []
+    counts = pc.value_counts(ids).to_pylist()
+    return [str(entry["values"]) for entry in counts if entry["counts"] > 1 and entry["values"] is not None]
+
+
 def check_unique(ids: pa.StringArray, where: str) -> None:
     """Check that every id occurs once."""
-    if (len(ids) == 1 and not ids.null_count) or pc.count_distinct(ids).as_py() == len(ids):
+    if not ids.null_count and (len(ids) == 1 or pc.count_distinct(ids).as_py() == len(ids)):
         return
-    twice = [entry["values"] for entry in pc.value_counts(ids).to_pylist() if entry["counts"] > 1][:5]
-    raise EmbeddingError(
-        f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector", code="ids-repeat"
-    )
+    named = ", ".join(map(repr, duplicates(ids)[:5])) or "null"
+    raise EmbeddingError(f"{where}: ids repeat: {named}.", hint="every id names one vector", code="ids-repeat")
 
 
 def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray[np.int64]:
