@@ -46,6 +46,17 @@ def rows_of_spans(offsets: NDArray[np.int64], spans: NDArray[np.int64]) -> tuple
     return np.repeat(offsets[:-1][spans] - starts[:-1], lengths) + np.arange(starts[-1]), starts
 
 
+def groups(sorted_ids: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int64]]:
+    """Return the distinct ids of a sorted column, and the offsets of the rows of each."""
+    runs = pc.run_end_encode(sorted_ids, run_end_type=pa.int64())
+    return runs.values.cast(pa.string()), np.concatenate([[0], runs.run_ends.to_numpy()]).astype(np.int64)
+
+
+def owners(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the item of each entry of a ragged array."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
 def is_sorted(ids: pa.StringArray) -> bool:
     """Whether ids ascend, by their bytes."""
     ascend = pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -113,10 +114,8 @@ class SplitRule:
         """
         groups = groups or [None] * len(images)
         keys = [f"image {i}" if g is None else f"group {g}" for i, g in zip(images, groups, strict=True)]
-        sizes: dict[str, int] = {}
-        for key in keys:
-            sizes[key] = sizes.get(key, 0) + 1
-        order = sorted(sizes, key=self._key)
+        sizes = Counter(keys)
+        order = sorted(sizes, key=lambda key: _place(self.seed, key))
         ends = list(itertools.accumulate(share * len(images) for share in self.shares.values()))
         names, last = list(self.shares), len(self.shares) - 1
         split_of: dict[str, str] = {}
@@ -128,9 +127,6 @@ class SplitRule:
             split_of[key] = names[place]
             passed, before = passed + sizes[key], place
         return [split_of[key] for key in keys]
-
-    def _key(self, key: str) -> bytes:
-        return _place(self.seed, key)
 
 
 def drawn(ids: Sequence[str], n: int, seed: int) -> NDArray[np.bool_]:
@@ -161,10 +157,8 @@ def groups_of(source: _Grouped, column: str) -> list[str | None]:
     if column == "folder":
         paths = zip(images["path"].to_pylist(), images["archive"].to_pylist(), strict=True)
         return [None if path is None else f"{archive or ''}:{path.rpartition('/')[0]}" for path, archive in paths]
-    hint = nearest(column, [*columns, "folder", "content"])
-    raise CollectionError(
-        f"{source.name}: no column {column!r} to group images by.", hint=hint, code="no-column-group-images"
-    )
+    hint, fault = nearest(column, [*columns, "folder", "content"]), f"no column {column!r} to group images by."
+    raise CollectionError(f"{source.name}: {fault}", hint=hint, code="no-column-group-images")
 
 
 def _place(seed: int, key: str) -> bytes:

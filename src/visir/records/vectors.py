@@ -15,7 +15,7 @@ from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.files import release
 from visir.fingerprint import hash_columns, hash_json
-from visir.records.columns import as_array, check_unique, duplicates, rows_of, rows_of_spans, strings
+from visir.records.columns import as_array, check_unique, duplicates, owners, rows_of, rows_of_spans, strings
 from visir.records.items import Modality
 
 # Embeddings: ids, vectors, and the encoder that computed them.
@@ -526,7 +526,7 @@ class SparseEmbeddings(_Vectors):
 
     def to_arrow(self) -> pa.Table:
         """Return one row per weight, with columns `id`, `term` and `weight`."""
-        rows = pa.array(np.repeat(np.arange(len(self)), np.diff(self.offsets)))
+        rows = pa.array(owners(self.offsets))
         terms = self.vocabulary.terms.take(pa.array(self.terms))
         return pa.table({"id": self.ids.take(rows), "term": terms, "weight": self.values})
 
@@ -835,10 +835,10 @@ class MultiVectorEmbeddings(_Spans, _Vectors):
         """
         vectors, zero = _unit(self.vectors)
         if len(zero):
-            owners = _owners(self.offsets, zero)
+            items = _owners(self.offsets, zero)
             raise EmbeddingError(
-                f"{counted(len(zero), 'vectors')} of {counted(len(owners), f'{self.modality} items')} by "
-                f"{self.encoder.name} are zero: {_named(self.ids, owners)}; they have no cosine.",
+                f"{counted(len(zero), 'vectors')} of {counted(len(items), f'{self.modality} items')} by "
+                f"{self.encoder.name} are zero: {_named(self.ids, items)}; they have no cosine.",
                 hint="leave out vectors of padding, or search by the vectors as they are",
                 code="embedding-no-cosine",
             )
