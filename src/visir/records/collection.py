@@ -21,7 +21,7 @@ from visir.records.items import PLACES, Items, Modality
 from visir.records.qrels import Qrels
 from visir.records.run import Gallery
 from visir.records.shortcuts import Corrupted, Injected
-from visir.records.splitting import SplitRule, drawn, groups_of, unknown_split
+from visir.records.splitting import EXAMPLE, SplitRule, draw
 from visir.records.task import QrelsByName, Task, check_known
 
 if TYPE_CHECKING:
@@ -331,8 +331,14 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             return self
         names = name.split("+")
         for part in names:
-            if part not in self.splits:
-                raise unknown_split(self.name, part, self.splits)
+            if part not in self.splits and not any(self.splits):
+                raise CollectionError(
+                    f"{self.name}: unknown split {part!r}; it has no splits.",
+                    hint=f'make them when it is opened: split_by="{EXAMPLE}" in Python, '
+                    f'"PATH?split_by={EXAMPLE.replace(" ", "")}" in a command; or use everything: split=all',
+                    code="unknown-split-no-splits",
+                )
+            check_known(self.name, "split", part, self.splits)
         return self.keep_images(pc.is_in(self.images["split"], pa.array(names)))
 
     def sample(self, n: int, seed: int = 0) -> Collection:
@@ -349,7 +355,10 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             raise CollectionError(
                 f"{self.name}: a sample of {n} images.", hint="for example collection.sample(100)", code="sample-images"
             )
-        return self.keep_images(drawn(self.images["id"].to_pylist(), n, seed))
+        keys = np.array([draw(seed, f"image {image}") for image in self.images["id"].to_pylist()], "S16")
+        keep = np.zeros(len(self), bool)
+        keep[np.argsort(keys, kind="stable")[:n]] = True
+        return self.keep_images(keep)
 
     def split_by(self, rule: str | SplitRule) -> Collection:
         """Return the collection with new splits in place of its own.
@@ -373,8 +382,21 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             (('test', 'train'), ['a', 'd'])
         """
         rule = SplitRule.parse(rule) if isinstance(rule, str) else rule
-        groups = groups_of(self, rule.group) if rule.group else None
+        groups = self._groups(rule.group) if rule.group else None
         return self.with_splits(rule.assign(self.images["id"].to_pylist(), groups), str(rule))
+
+    def _groups(self, column: str) -> list[str | None]:
+        """The group of each image: its value in a column of the facts, or its folder."""
+        columns = [] if self.facts is None else self.facts.column_names[1:]
+        if self.facts is not None and column in columns:
+            values = dict(zip(self.facts["image_id"].to_pylist(), self.facts[column].to_pylist(), strict=True))
+            of_images = [values.get(image) for image in self.images["id"].to_pylist()]
+            return [None if value is None else str(value) for value in of_images]
+        if column == "folder":
+            paths = zip(self.images["path"].to_pylist(), self.images["archive"].to_pylist(), strict=True)
+            return [None if path is None else f"{archive or ''}:{path.rpartition('/')[0]}" for path, archive in paths]
+        hint, fault = nearest(column, [*columns, "folder", "content"]), f"no column {column!r} to group images by."
+        raise CollectionError(f"{self.name}: {fault}", hint=hint, code="no-column-group-images")
 
     def with_splits(self, splits: Sequence[str], rule: str) -> Collection:
         """Return the collection with the split of each image, and how they were made ("random(0.5,0.5,seed=0)")."""

@@ -222,7 +222,7 @@ class _Matrix:
 
 
 def _unit(vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Vectors of length 1 in float32, and the rows that are zero and stay so."""
+    """Vectors of length 1 in float32, and the rows that are zero: where there are any, no vector is changed."""
     unit = np.array(vectors, dtype=np.float32)
     lengths = np.linalg.norm(unit, axis=1, keepdims=True)
     zero = np.flatnonzero(lengths[:, 0] == 0)
@@ -233,14 +233,16 @@ def _unit(vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]
 
 def _not_finite(vectors: NDArray[Any], offsets: NDArray[np.int64] | None = None) -> list[int]:
     """The items with NaN or infinite values: all, or more than five."""
-    faulty: set[int] = set()
+    faulty: list[int] = []
     for start in range(0, len(vectors), _BLOCK):
-        bad = start + np.flatnonzero(~np.isfinite(vectors[start : start + _BLOCK]).all(axis=1))
+        bad = ~np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
         release(vectors)
-        faulty.update((bad if offsets is None else _owners(offsets, bad)).tolist())
-        if len(faulty) > 5:
-            break
-    return sorted(faulty)
+        if bad.any():
+            rows = start + np.flatnonzero(bad)
+            faulty += (rows if offsets is None else _owners(offsets, rows)).tolist()
+            if len(set(faulty)) > 5:
+                break
+    return sorted(set(faulty)) if faulty else faulty
 
 
 def _owners(offsets: NDArray[np.int64], entries: NDArray[np.int64]) -> NDArray[np.int64]:
