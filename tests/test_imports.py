@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 import visir
 
+
 def modules_of(package: Path) -> dict[str, ast.Module]:
     """The name and the syntax tree of every module below the folder of a package."""
     files = {".".join((package.name, *file.relative_to(package).with_suffix("").parts)): file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -180,30 +180,18 @@ class Catalogue(Displayed):
             for pair in product_pairs
         ]
         nothing = [None] * len(ids)
+        products = [ids, titles or nothing, image_paths or nothing, image_archives or nothing, leaves]
+        titles_of_products = ("product ids", "titles", "pictures", "archives", "categories")
+        labels, above = zip(*categories.values(), strict=True) if categories else ((), ())
         return cls(
             name,
-            pa.table(
-                {
-                    "id": text_column(ids, f"{name}: product ids"),
-                    "title": text_column(titles or nothing, f"{name}: titles"),
-                    "path": text_column(image_paths or nothing, f"{name}: pictures"),
-                    "archive": text_column(image_archives or nothing, f"{name}: archives"),
-                    "category_id": text_column(leaves, f"{name}: categories"),
-                }
+            _texts(PRODUCTS, products, [f"{name}: {title}" for title in titles_of_products]),
+            _texts(
+                ATTRIBUTES,
+                [[pair[i] for pair in pairs] for i in range(len(ATTRIBUTES))],
+                [f"{name}: attributes ({column})" for column in ATTRIBUTES.names],
             ),
-            pa.table(
-                {
-                    part.name: text_column([pair[i] for pair in pairs], f"{name}: attributes ({part.name})")
-                    for i, part in enumerate(ATTRIBUTES)
-                }
-            ),
-            pa.table(
-                {
-                    "id": text_column(list(categories), f"{name}: categories"),
-                    "name": text_column([label for label, _ in categories.values()], f"{name}: categories"),
-                    "parent": text_column([above for _, above in categories.values()], f"{name}: categories"),
-                }
-            ),
+            _texts(CATEGORIES, [list(categories), labels, above], [f"{name}: categories"] * 3),
             Path(root),
             source,
             tuple(notes),
@@ -269,7 +257,7 @@ class Catalogue(Displayed):
         """
         products = self.products.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
         attributes = self.attributes.filter(pc.is_in(self.attributes["product_id"], products["id"].combine_chunks()))
-        return Catalogue(self.name, products, attributes, self.categories, self.root, self.source, self.notes)
+        return replace(self, products=products, attributes=attributes)
 
     def pictures(self) -> Collection:
         """Return the products that have an image as a collection of images without captions, under the product ids.
@@ -302,12 +290,13 @@ class Catalogue(Displayed):
     def remarks(self) -> list[str]:
         """Return what is unusual but allowed: one line each, with a count and the first few ids."""
         products, categories = self.products, self.categories
+        inhabited = pc.is_in(categories["id"], pa.array(self._inhabited(), pa.string()))
         described = pc.is_in(products["id"], pc.unique(self.attributes["product_id"]))
         lines = [
             _counted("products without a picture", products["id"].filter(pc.is_null(products["path"]))),
             _counted("products without a title", products["id"].filter(pc.is_null(products["title"]))),
             _counted("products without attributes", products["id"].filter(pc.invert(described))),
-            _counted("categories without products", categories["id"].filter(pa.array(~self._inhabited()))),
+            _counted("categories without products", categories["id"].filter(pc.invert(inhabited))),
         ]
         for part, owners, texts in (
             ("titles", products["id"], products["title"]),
@@ -323,31 +312,27 @@ class Catalogue(Displayed):
             lines.append(_counted(f"{part} longer than {LONG:,} characters (models cut them, visir does not)", named))
         return [line for line in lines if line]
 
-    def _inhabited(self) -> np.ndarray:
-        """(categories,) bool: whether a product belongs to the category or to one below it."""
-        ids, parents = self.categories["id"], self.categories["parent"]
-        index = {identifier: row for row, identifier in enumerate(ids.to_pylist())}
-        above = [index.get(parent, -1) for parent in parents.to_pylist()]
-        inhabited = np.zeros(len(index), dtype=np.bool_)
-        for category_id in pc.unique(self.products["category_id"]).to_pylist():
-            row = index[category_id]
-            while row >= 0 and not inhabited[row]:
-                inhabited[row] = True
-                row = above[row]
+    def _inhabited(self) -> set[str]:
+        """The categories to which, or below which, a product belongs."""
+        above = dict(zip(*(self.categories[column].to_pylist() for column in ("id", "parent")), strict=True))
+        inhabited: set[str] = set()
+        for category in pc.unique(self.products["category_id"]).to_pylist():
+            while category is not None and category not in inhabited:
+                inhabited.add(category)
+                category = above[category]
         return inhabited
 
     def _check(self) -> None:
         faults: list[str] = []
-        for kind, kinds, table in (("product", "products", self.products), ("category", "categories", self.categories)):
-            ids = table["id"]
+        tables = (("product", "products", self.products), ("category", "categories", self.categories))
+        for kind, kinds, ids in ((kind, kinds, table["id"]) for kind, kinds, table in tables):
             without = pc.sum(_blank(ids)).as_py() or 0
             faults += [f"{kinds} without an id: {without:,}"] * bool(without)
             counts = pc.value_counts(ids)
-            duplicates = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
             faults += [
                 f"duplicate {kind} id {_short(repeated['values'])} ({repeated['counts']} times)"
-                for repeated in duplicates
-                if repeated["values"] not in (None, "")
+                for repeated in counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
+                if repeated["values"]
             ]
         products, categories, attributes = self.products, self.categories, self.attributes
         category_ids = pc.unique(categories["id"])
@@ -389,6 +374,10 @@ class Catalogue(Displayed):
             faults,
             hint="mend the source: each category needs one parent that is there, or none if it is a root",
         )
+
+
+def _texts(schema: pa.Schema, columns: Sequence[Sequence[str | None]], titles: Sequence[str]) -> pa.Table:
+    return pa.table(list(map(text_column, columns, titles)), names=schema.names)
 
 
 def _blank(values: pa.ChunkedArray) -> pa.ChunkedArray:

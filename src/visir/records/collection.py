@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,13 @@ from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
 from visir.plugins import load_target
-from visir.records.columns import conform, strings
+from visir.records.columns import conform, duplicates, strings
 from visir.records.items import PLACES, Items, Modality
 from visir.records.qrels import Qrels
 from visir.records.run import Gallery
 from visir.records.shortcuts import Corrupted, Injected
-from visir.records.splitting import SplitRule, drawn, groups_of, unknown_split
-from visir.records.task import QrelsByName, Task
+from visir.records.splitting import EXAMPLE, SplitRule, draw
+from visir.records.task import QrelsByName, Task, check_known
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -47,14 +47,6 @@ JUDGEMENTS = pa.schema(
 )
 
 
-def captions_table(captions: pa.Table, where: str) -> pa.Table:
-    """Return the columns of `CAPTIONS`, and the languages where one is known."""
-    table = conform(captions, CAPTIONS, where)
-    if LANGUAGE not in captions.column_names or captions[LANGUAGE].null_count == captions.num_rows:
-        return table
-    return table.append_column(LANGUAGE, strings(captions[LANGUAGE]))
-
-
 def faults_of(images: pa.Table, captions: pa.Table) -> list[str]:
     """Return what is wrong with the two tables: ids missing or twice, captions without text or image."""
     faults: list[str] = []
@@ -74,104 +66,11 @@ def faults_of(images: pa.Table, captions: pa.Table) -> list[str]:
     return faults
 
 
-def fingerprint_of(
-    images: pa.Table, captions: pa.Table, judgements: pa.Table, views: Sequence[Injected | Corrupted | None]
-) -> str:
-    """Return the hash of `Collection.fingerprint`; `views` is what a view does to captions and images."""
-    parts = [
-        hash_columns([images["id"], images["split"]]),
-        hash_columns([captions["id"], captions["text"], captions["image_id"]]),
-        hash_columns([judgements[name] for name in JUDGEMENTS.names]),
-        *([hash_columns([captions["id"], captions[LANGUAGE]])] if LANGUAGE in captions.column_names else []),
-        *(view.fingerprint for view in views if view is not None),
-    ]
-    return hash_columns([pa.array(parts)], sort=False)
-
-
-def languages_of(captions: pa.Table) -> tuple[str, ...]:
-    """Return the languages of captions, sorted; empty where none is known."""
-    if LANGUAGE not in captions.column_names:
-        return ()
-    return tuple(sorted(pc.unique(captions[LANGUAGE]).drop_null().to_pylist()))
-
-
 def caption_labels(captions: pa.Table) -> pa.Table | None:
     """Return the labels of captions as queries: `query_id` and `language`; None where no language is known."""
     if LANGUAGE not in captions.column_names:
         return None
     return pa.table({"query_id": captions["id"], LANGUAGE: captions[LANGUAGE]})
-
-
-def captions_in(
-    images: pa.Table, captions: pa.Table, languages: Sequence[str], where: str
-) -> tuple[pa.Table, pa.ChunkedArray]:
-    """Return the captions in these languages, and the (images,) mask of the images that stay."""
-    # An image leaves when it has captions in other languages only.
-    known = languages_of(captions)
-    for name in languages:
-        if not known:
-            raise CollectionError(
-                f"{where}: the language of its captions is not known; {name!r} was asked for.",
-                hint="leave language= out",
-                code="language-captions-not-known",
-            )
-        if name not in known:
-            raise CollectionError(f"{where}: no captions in {name!r}", hint=nearest(name, known), code="no-captions")
-    inside = pc.is_in(captions[LANGUAGE], pa.array(languages, pa.string()))
-    chosen, others = captions.filter(inside), captions.filter(pc.invert(inside))
-    lost = pc.and_not(*(pc.is_in(images["id"], pc.unique(part["image_id"])) for part in (others, chosen)))
-    return chosen, pc.invert(lost)
-
-
-def pairs_of(captions: pa.Table, judgements: pa.Table, task: str, relevance: str, where: str) -> Qrels:
-    """Return the judgements of one task; see `Collection.qrels`."""
-    if relevance == LINKS:
-        pairs, grades = captions.select(["id", "image_id"]).rename_columns(["caption_id", "image_id"]), None
-    else:
-        known = (LINKS, *sorted(pc.unique(judgements["relevance"]).to_pylist()))
-        if relevance not in known:
-            raise CollectionError(
-                f"{where}: unknown relevance {relevance!r}", hint=nearest(relevance, known), code="unknown-relevance"
-            )
-        of_task = pc.is_in(judgements["task"], pa.array([task, "both"]))
-        pairs = judgements.filter(pc.and_(pc.equal(judgements["relevance"], relevance), of_task))
-        if pairs.num_rows == 0:
-            raise CollectionError(
-                f"{where}: relevance {relevance!r} has no judgements for {task}.", code="relevance-no-judgements"
-            )
-        grades = pairs["grade"].to_numpy()
-    query, document = ("caption_id", "image_id") if task == "t2i" else ("image_id", "caption_id")
-    return Qrels.of(pairs[query], pairs[document], grades, name=relevance)
-
-
-def of_images(
-    images: pa.Table,
-    captions: pa.Table,
-    judgements: pa.Table,
-    facts: pa.Table | None,
-    caption_facts: pa.Table | None,
-    keep: pa.ChunkedArray | pa.Array | np.ndarray,
-) -> dict[str, Any]:
-    """Return the tables of the images where the mask is true, by name."""
-    images = images.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
-    captions = _rows_with(captions, "image_id", images["id"])
-    return {
-        "images": images,
-        "captions": captions,
-        "judgements": _rows_with(_rows_with(judgements, "image_id", images["id"]), "caption_id", captions["id"]),
-        "facts": facts if facts is None else _rows_with(facts, "image_id", images["id"]),
-        "caption_facts": caption_facts
-        if caption_facts is None
-        else _rows_with(caption_facts, "caption_id", captions["id"]),
-    }
-
-
-def duplicates(ids: pa.ChunkedArray) -> list[str]:
-    """Return the ids that occur more than once."""
-    if len(ids) == pc.count_distinct(ids, mode="all").as_py():
-        return []
-    counts = ids.value_counts().to_pylist() if isinstance(ids, pa.Array) else pc.value_counts(ids).to_pylist()
-    return [str(entry["values"]) for entry in counts if entry["counts"] > 1 and entry["values"] is not None]
 
 
 def table_of(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
@@ -186,14 +85,8 @@ def table_of(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
             code="unknown-column",
         )
     rows = max((len(values) for values in columns.values()), default=0)  # type: ignore[arg-type]
-    arrays = []
-    for part in schema:
-        if part.name in columns:
-            arrays.append(_column(columns[part.name], part.type))
-        elif part.name == "split":
-            arrays.append(pa.array([""] * rows, part.type))
-        else:
-            arrays.append(pa.nulls(rows, part.type))
+    missing = {part.name: [""] * rows if part.name == "split" else pa.nulls(rows, part.type) for part in schema}
+    arrays = [_column({**missing, **columns}[part.name], part.type) for part in schema]
     return pa.table(arrays, schema=schema)
 
 
@@ -256,9 +149,11 @@ class Collection(Columnar):
     corrupted: Corrupted | None = None
 
     def __post_init__(self) -> None:
-        for table, schema in (("images", IMAGES), ("judgements", JUDGEMENTS)):
+        languages = self.captions[LANGUAGE] if LANGUAGE in self.captions.column_names else None
+        for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
-        object.__setattr__(self, "captions", captions_table(self.captions, f"{self.name}: captions"))
+        if languages is not None and languages.null_count < len(languages):
+            object.__setattr__(self, "captions", self.captions.append_column(LANGUAGE, strings(languages)))
         raise_faults(
             CollectionError,
             f"{self.name}{f' ({self.source})' if self.source else ''}",
@@ -361,7 +256,15 @@ class Collection(Columnar):
 
         The location of the images has no influence: a collection has one fingerprint in a folder and in shards.
         """
-        return fingerprint_of(self.images, self.captions, self.judgements, (self.injected, self.corrupted))
+        captions, views = self.captions, (self.injected, self.corrupted)
+        parts = [
+            hash_columns([self.images["id"], self.images["split"]]),
+            hash_columns([captions[name] for name in CAPTIONS.names]),
+            hash_columns(self.judgements.columns),
+            *([hash_columns([captions["id"], captions[LANGUAGE]])] if LANGUAGE in captions.column_names else []),
+            *(view.fingerprint for view in views if view is not None),
+        ]
+        return hash_columns([pa.array(parts)], sort=False)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -383,7 +286,9 @@ class Collection(Columnar):
             >>> toy.languages, toy.keep_languages("de").captions["text"].to_pylist()
             (('de', 'en'), ['ein'])
         """
-        return languages_of(self.captions)
+        if LANGUAGE not in self.captions.column_names:
+            return ()
+        return tuple(sorted(pc.unique(self.captions[LANGUAGE]).drop_null().to_pylist()))
 
     def keep_languages(self, *languages: str) -> Collection:
         """Return the captions in these languages, with their images.
@@ -396,10 +301,22 @@ class Collection(Columnar):
         Raises `CollectionError` for a language without captions.
         """
         names = [name for part in languages for name in part.replace(",", "+").split("+")]
-        captions, images = captions_in(self.images, self.captions, names, self.name)
+        for language in names:
+            if not self.languages:
+                raise CollectionError(
+                    f"{self.name}: the language of its captions is not known; {language!r} was asked for.",
+                    hint="leave language= out",
+                    code="language-captions-not-known",
+                )
+            if language not in self.languages:
+                hint = nearest(language, self.languages)
+                raise CollectionError(f"{self.name}: no captions in {language!r}", hint=hint, code="no-captions")
+        inside = pc.is_in(self.captions[LANGUAGE], pa.array(names, pa.string()))
+        captions, others = self.captions.filter(inside), self.captions.filter(pc.invert(inside))
+        lost = pc.and_not(*(pc.is_in(self.images["id"], pc.unique(part["image_id"])) for part in (others, captions)))
         source = "; ".join(filter(None, [self.source, f"languages: {', '.join(names)}"]))
         name = f"{self.name} ({'+'.join(names)})"
-        return replace(self, name=name, captions=captions, source=source).keep_images(images)
+        return replace(self, name=name, captions=captions, source=source).keep_images(pc.invert(lost))
 
     def split(self, name: str | None) -> Collection:
         """Return the part of the collection in one split.
@@ -414,8 +331,14 @@ class Collection(Columnar):
             return self
         names = name.split("+")
         for part in names:
-            if part not in self.splits:
-                raise unknown_split(self.name, part, self.splits)
+            if part not in self.splits and not any(self.splits):
+                raise CollectionError(
+                    f"{self.name}: unknown split {part!r}; it has no splits.",
+                    hint=f'make them when it is opened: split_by="{EXAMPLE}" in Python, '
+                    f'"PATH?split_by={EXAMPLE.replace(" ", "")}" in a command; or use everything: split=all',
+                    code="unknown-split-no-splits",
+                )
+            check_known(self.name, "split", part, self.splits)
         return self.keep_images(pc.is_in(self.images["split"], pa.array(names)))
 
     def sample(self, n: int, seed: int = 0) -> Collection:
@@ -432,7 +355,10 @@ class Collection(Columnar):
             raise CollectionError(
                 f"{self.name}: a sample of {n} images.", hint="for example collection.sample(100)", code="sample-images"
             )
-        return self.keep_images(drawn(self.images["id"].to_pylist(), n, seed))
+        keys = np.array([draw(seed, f"image {image}") for image in self.images["id"].to_pylist()], "S16")
+        keep = np.zeros(len(self), bool)
+        keep[np.argsort(keys, kind="stable")[:n]] = True
+        return self.keep_images(keep)
 
     def split_by(self, rule: str | SplitRule) -> Collection:
         """Return the collection with new splits in place of its own.
@@ -456,8 +382,21 @@ class Collection(Columnar):
             (('test', 'train'), ['a', 'd'])
         """
         rule = SplitRule.parse(rule) if isinstance(rule, str) else rule
-        groups = groups_of(self, rule.group) if rule.group else None
+        groups = self._groups(rule.group) if rule.group else None
         return self.with_splits(rule.assign(self.images["id"].to_pylist(), groups), str(rule))
+
+    def _groups(self, column: str) -> list[str | None]:
+        """The group of each image: its value in a column of the facts, or its folder."""
+        columns = [] if self.facts is None else self.facts.column_names[1:]
+        if self.facts is not None and column in columns:
+            values = dict(zip(self.facts["image_id"].to_pylist(), self.facts[column].to_pylist(), strict=True))
+            of_images = [values.get(image) for image in self.images["id"].to_pylist()]
+            return [None if value is None else str(value) for value in of_images]
+        if column == "folder":
+            paths = zip(self.images["path"].to_pylist(), self.images["archive"].to_pylist(), strict=True)
+            return [None if path is None else f"{archive or ''}:{path.rpartition('/')[0]}" for path, archive in paths]
+        hint, fault = nearest(column, [*columns, "folder", "content"]), f"no column {column!r} to group images by."
+        raise CollectionError(f"{self.name}: {fault}", hint=hint, code="no-column-group-images")
 
     def with_splits(self, splits: Sequence[str], rule: str) -> Collection:
         """Return the collection with the split of each image, and how they were made ("random(0.5,0.5,seed=0)")."""
@@ -473,9 +412,18 @@ class Collection(Columnar):
 
     def keep_images(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Collection:
         """Return the images where the (images,) boolean mask `keep` is true, with their captions and judgements."""
-        tables = of_images(self.images, self.captions, self.judgements, self.facts, self.caption_facts, keep)
-        ids = (pc.unique(tables["images"]["id"]), pc.unique(tables["captions"]["id"]))
-        return replace(self, **tables, injected=None if self.injected is None else self.injected.keep(*ids))
+        images = self.images.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
+        captions = _rows_with(self.captions, "image_id", images["id"])
+        judgements = _rows_with(_rows_with(self.judgements, "image_id", images["id"]), "caption_id", captions["id"])
+        return replace(
+            self,
+            images=images,
+            captions=captions,
+            judgements=judgements,
+            facts=self.facts and _rows_with(self.facts, "image_id", images["id"]),
+            caption_facts=self.caption_facts and _rows_with(self.caption_facts, "caption_id", captions["id"]),
+            injected=self.injected and self.injected.keep(pc.unique(images["id"]), pc.unique(captions["id"])),
+        )
 
     def with_judgements(self, judgements: pa.Table) -> Collection:
         """Return the collection with further sets of judgements, rows of `JUDGEMENTS`."""
@@ -516,8 +464,7 @@ class Collection(Columnar):
               images: a, b
               judgements: links
         """
-        if name not in TASKS:
-            raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, TASKS), code="unknown-task")
+        check_known(self.name, "task", name, TASKS)
         queries, documents = SIDES[name]
         return Task(
             name,
@@ -550,7 +497,20 @@ class Collection(Columnar):
         Raises:
             CollectionError: There is no set of this name, or it has no judgements of this task.
         """
-        return pairs_of(self.captions, self.judgements, task, relevance, self.name)
+        if relevance == LINKS:
+            pairs, grades = self.captions.select(["id", "image_id"]).rename_columns(["caption_id", "image_id"]), None
+        else:
+            check_known(self.name, "relevance", relevance, self.relevances)
+            of_task = pc.is_in(self.judgements["task"], pa.array([task, "both"]))
+            pairs = self.judgements.filter(pc.and_(pc.equal(self.judgements["relevance"], relevance), of_task))
+            if pairs.num_rows == 0:
+                raise CollectionError(
+                    f"{self.name}: relevance {relevance!r} has no judgements for {task}.",
+                    code="relevance-no-judgements",
+                )
+            grades = pairs["grade"].to_numpy()
+        query, document = ("caption_id", "image_id") if task == "t2i" else ("image_id", "caption_id")
+        return Qrels.of(pairs[query], pairs[document], grades, name=relevance)
 
     def describe(self) -> dict[str, object]:
         """Return the counts that identify the collection."""

@@ -46,6 +46,17 @@ def rows_of_spans(offsets: NDArray[np.int64], spans: NDArray[np.int64]) -> tuple
     return np.repeat(offsets[:-1][spans] - starts[:-1], lengths) + np.arange(starts[-1]), starts
 
 
+def groups(sorted_ids: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int64]]:
+    """Return the distinct ids of a sorted column, and the offsets of the rows of each."""
+    runs = pc.run_end_encode(sorted_ids, run_end_type=pa.int64())
+    return runs.values.cast(pa.string()), np.concatenate([[0], runs.run_ends.to_numpy()]).astype(np.int64)
+
+
+def owners(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the item of each entry of a ragged array."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
 def is_sorted(ids: pa.StringArray) -> bool:
     """Whether ids ascend, by their bytes."""
     ascend = pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py()
@@ -169,14 +180,20 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     return table.select(schema.names).cast(schema).combine_chunks()
 
 
+def duplicates(ids: pa.Array | pa.ChunkedArray) -> list[str]:
+    """Return the ids that occur more than once."""
+    if len(ids) == pc.count_distinct(ids, mode="all").as_py():
+        return []
+    counts = pc.value_counts(ids).to_pylist()
+    return [str(entry["values"]) for entry in counts if entry["counts"] > 1 and entry["values"] is not None]
+
+
 def check_unique(ids: pa.StringArray, where: str) -> None:
     """Check that every id occurs once."""
-    if (len(ids) == 1 and not ids.null_count) or pc.count_distinct(ids).as_py() == len(ids):
+    if not ids.null_count and (len(ids) == 1 or pc.count_distinct(ids).as_py() == len(ids)):
         return
-    twice = [entry["values"] for entry in pc.value_counts(ids).to_pylist() if entry["counts"] > 1][:5]
-    raise EmbeddingError(
-        f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector", code="ids-repeat"
-    )
+    named = ", ".join(map(repr, duplicates(ids)[:5])) or "null"
+    raise EmbeddingError(f"{where}: ids repeat: {named}.", hint="every id names one vector", code="ids-repeat")
 
 
 def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray[np.int64]:

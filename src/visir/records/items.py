@@ -17,7 +17,7 @@ from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError
 from visir.files import user_path
 from visir.fingerprint import hash_columns
-from visir.records.columns import strings
+from visir.records.columns import duplicates, strings
 from visir.records.shortcuts import Corrupted, Injected
 
 Modality = Literal["text", "image", "text+image"]
@@ -80,7 +80,7 @@ class Items(Columnar):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", strings(self.ids))
-        where = f"{self.name or 'items'} ({self.title})"
+        where = self._where
         if self.texts is None and self.places is None:
             raise CollectionError(f"{where}: there are neither texts nor images.", code="neither-texts-nor-images")
         if self.texts is not None:
@@ -92,9 +92,8 @@ class Items(Columnar):
                 raise CollectionError(f"{where}: {len(length):,} {column} for {len(self.ids):,} ids.")
         if self.ids.null_count:
             raise CollectionError(f"{where}: {self.ids.null_count:,} items have no id (null).")
-        if pc.count_distinct(self.ids).as_py() != len(self.ids):
-            repeated = [entry["values"] for entry in pc.value_counts(self.ids).to_pylist() if entry["counts"] > 1]
-            raise CollectionError(f"{where}: ids repeat: {', '.join(map(repr, repeated[:5]))}.", code="ids-repeat")
+        if repeated := duplicates(self.ids)[:5]:
+            raise CollectionError(f"{where}: ids repeat: {', '.join(map(repr, repeated))}.", code="ids-repeat")
 
     @classmethod
     def of_texts(cls, texts: dict[str, str], *, title: str = "texts", name: str = "") -> Items:
@@ -151,6 +150,10 @@ class Items(Columnar):
         if self.places is not None:
             columns |= {name: self.places[name] for name in PLACES.names}
         return pa.table(columns)
+
+    @property
+    def _where(self) -> str:
+        return f"{self.name or 'items'} ({self.title})"
 
     @property
     def modality(self) -> Modality:
@@ -215,7 +218,7 @@ class Items(Columnar):
             CollectionError: The items have no images.
         """
         if self.places is None:
-            raise CollectionError(f"{self.name or 'items'} ({self.title}): there are no images, only texts.")
+            raise CollectionError(f"{self._where}: there are no images, only texts.")
         return self.places.add_column(0, "id", self.ids)
 
     @cached_property
@@ -249,7 +252,7 @@ class Items(Columnar):
         if rows.null_count:
             unknown = requested.filter(pc.is_null(rows)).to_pylist()[:5]
             named = ", ".join(map(repr, unknown))
-            raise CollectionError(f"{self.name or 'items'} ({self.title}): unknown ids {named}.", code="unknown-ids")
+            raise CollectionError(f"{self._where}: unknown ids {named}.", code="unknown-ids")
         return self.take(rows.to_numpy().astype(np.int64))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.display import Columnar, brief, counted
 from visir.errors import CollectionError
-from visir.records.columns import strings
+from visir.records.columns import groups, owners, rows_of_spans, strings
 
 Grades = TypeVar("Grades", float, NDArray[np.float32])
 
@@ -87,9 +87,7 @@ class Qrels(Columnar):
                     f"qrels {name}: query {query[row]} and document {document[row]} are judged twice.",
                     code="query-document-judged-twice",
                 )
-        runs = pc.run_end_encode(query, run_end_type=pa.int64())
-        offsets = np.concatenate([[0], runs.run_ends.to_numpy()]).astype(np.int64)
-        return cls(runs.values.cast(pa.string()), offsets, document, np.ascontiguousarray(grade), name)
+        return cls(*groups(query), document, np.ascontiguousarray(grade), name)
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -109,7 +107,7 @@ class Qrels(Columnar):
 
     def to_arrow(self) -> pa.Table:
         """Return one row per judged pair, with columns `query_id`, `document_id` and `grade`."""
-        queries = self.queries.take(pa.array(np.repeat(np.arange(len(self)), np.diff(self.offsets))))
+        queries = self.queries.take(pa.array(owners(self.offsets)))
         return pa.table({"query_id": queries, "document_id": self.documents, "grade": self.grades})
 
     @property
@@ -127,16 +125,9 @@ class Qrels(Columnar):
     def rows(self, rows: NDArray[np.int64]) -> Qrels:
         """Return the judgements of the queries in these rows, in ascending order of the rows."""
         rows = np.sort(rows)
-        lengths = np.diff(self.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        flat = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Qrels(
-            self.queries.take(pa.array(rows)),
-            offsets,
-            self.documents.take(pa.array(flat)),
-            self.grades[flat],
-            self.name,
-        )
+        flat, offsets = rows_of_spans(self.offsets, rows)
+        documents = self.documents.take(pa.array(flat))
+        return Qrels(self.queries.take(pa.array(rows)), offsets, documents, self.grades[flat], self.name)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return nested dictionaries {query: {document: grade}}, the form that other evaluation tools take."""

@@ -58,9 +58,7 @@ class Protocol(Displayed):
     collection_fingerprint: str
     split: str
     relevance: str = "links"
-    galleries: dict[str, str] = field(
-        default_factory=dict
-    )  # task -> "5,000 images (all of the test split) · fingerprint"
+    galleries: dict[str, str] = field(default_factory=dict)  # task -> "5,000 images (all of the split) · fingerprint"
     queries: dict[str, str] = field(default_factory=dict)  # task -> "25,000 captions · fingerprint"
     captions: str = "all"  # "all", "first", "random(seed=0)", "first 5"
     similarity: str = UNDECLARED
@@ -68,9 +66,7 @@ class Protocol(Displayed):
     ties: Ties = "id"
     depth: int | None = None  # None: ranks are exact to the end of the gallery
     folds: int = 1
-    estimator: str | None = (
-        None  # which model estimates the gains of dcg_cm; "self (circular)" when it is the system under test
-    )
+    estimator: str | None = None  # what estimates the gains of dcg_cm; "self (circular)": the system under test
     query_template: str = "{}"
     rerank: str | None = None  # "top 128; nothing behind them" when a second stage re-ranks
     perturbation: str | None = None
@@ -212,13 +208,12 @@ class Result(Tabular, Plotted):
         Raises:
             VisirError: The task or the measure is unknown.
         """
+        where = f"result {self.system}"
         if task not in self.per_query:
-            raise VisirError(
-                f"result {self.system}: no task {task!r}", hint=nearest(task, self.per_query), code="no-task"
-            )
+            raise VisirError(f"{where}: no task {task!r}", hint=nearest(task, self.per_query), code="no-task")
         table = self.per_query[task]
         if measure not in table.column_names:
-            raise VisirError(f"result {self.system}: no measure {measure!r}", hint=nearest(measure, self.measures))
+            raise VisirError(f"{where}: no measure {measure!r}", hint=nearest(measure, self.measures))
         values: NDArray[np.float64] = table[measure].to_numpy().astype(np.float64)
         return values
 
@@ -228,12 +223,10 @@ class Result(Tabular, Plotted):
         Raises:
             VisirError: There is no such aggregate.
         """
-        if measure not in self.aggregates.get(task, {}):
-            raise VisirError(
-                f"result {self.system}: no {measure!r} for {task!r}",
-                hint=nearest(measure, self.aggregates.get(task, {})),
-            )
-        return self.aggregates[task][measure]
+        known = self.aggregates.get(task, {})
+        if measure not in known:
+            raise VisirError(f"result {self.system}: no {measure!r} for {task!r}", hint=nearest(measure, known))
+        return known[measure]
 
     def last_rank(self, task: str, measure: str) -> int | None:
         """The last rank that was looked at, where ranks beyond it are not known; None where every rank is known."""
@@ -258,10 +251,8 @@ class Result(Tabular, Plotted):
 
 def _headline(values: dict[str, float], recall: str) -> str:
     """The recall that the protocol names in percent and `rsum`; without R@1 the first measures as they are."""
-    shown = {
-        f"R@{name.partition('@')[2]}": 100 * value for name, value in values.items() if name.startswith(f"{recall}@")
-    }
-    shown |= {name: value for name, value in values.items() if name == "rsum"}
     if f"{recall}@1" not in values:
         return ", ".join(f"{name} {value:.4g}" for name, value in list(values.items())[:4])
+    shown = {f"R@{name.partition('@')[2]}": 100 * values[name] for name in values if name.startswith(f"{recall}@")}
+    shown |= {name: value for name, value in values.items() if name == "rsum"}
     return ", ".join(f"{name} {value:.1f}" for name, value in list(shown.items())[:5])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import RunError
 from visir.fingerprint import hash_columns
-from visir.records.columns import is_sorted, strings
+from visir.records.columns import groups, is_sorted, owners, rows_of_spans, strings
 from visir.records.items import Items, Modality
 
 # The gallery: the declared candidates of one task.
@@ -99,13 +99,12 @@ class Gallery(Displayed):
                 hint="is the split, or the filter, right?",
                 code="gallery-empty",
             )
-        if len(array) > 1:
-            same = pc.equal(array[1:], array[:-1])
-            if pc.any(same).as_py():
-                twice = array.filter(pa.concat_arrays([pa.array([False]), same]))[0].as_py()
-                raise RunError(
-                    f"the gallery ({description or modality}) holds {twice!r} twice.", code="gallery-holds-twice"
-                )
+        same = pc.equal(array[1:], array[:-1])
+        if pc.any(same).as_py():
+            twice = array[pc.index(same, True).as_py()].as_py()
+            raise RunError(
+                f"the gallery ({description or modality}) holds {twice!r} twice.", code="gallery-holds-twice"
+            )
         return cls(modality, array, len(array), description, title)
 
     @classmethod
@@ -304,9 +303,8 @@ class Run(Columnar):
             raise RunError(f"{where}: offsets do not fit: {len(self.queries)} queries, {len(self.indices)} entries.")
         if len(self.scores) != len(self.indices):
             raise RunError(f"{where}: {len(self.scores)} scores for {len(self.indices)} entries.")
-        if (len(self.queries) > 1 or self.queries.null_count) and pc.count_distinct(self.queries).as_py() != len(
-            self.queries
-        ):
+        several = len(self.queries) > 1 or self.queries.null_count
+        if several and pc.count_distinct(self.queries).as_py() != len(self.queries):
             raise RunError(f"{where}: a query is answered twice.", code="query-answered-twice")
         bad = np.flatnonzero(np.isnan(self.scores))
         if len(bad):
@@ -365,13 +363,12 @@ class Run(Columnar):
         query = query.take(order)
         if len(query) == 0:
             raise RunError(f"run {name} ({task}) is empty.", code="run-empty")
-        groups = pc.run_end_encode(query, run_end_type=pa.int64())
-        offsets = np.concatenate([[0], groups.run_ends.to_numpy()]).astype(np.int64)
+        answered, offsets = groups(query)
         encoded = document.take(order).dictionary_encode()
         return cls(
             name,
             task,
-            groups.values.cast(pa.string()),
+            answered,
             offsets,
             encoded.dictionary.cast(pa.string()),
             encoded.indices.to_numpy().astype(np.int32),
@@ -389,14 +386,10 @@ class Run(Columnar):
             f"{query}: {listed((f'{name} {score:.4g}' for name, score in self.answer(query, 3)), int(length))}"
             for query, length in zip(self.queries[:3].to_pylist(), np.diff(self.offsets[:4]), strict=True)
         ]
+        among = f"among {self.gallery.counted}" if self.gallery.is_known else "gallery not known"
         return brief(
             self,
-            f"{self.name}, {self.task}: {counted(len(self), 'queries')}, {self.depth:,} deep, "
-            + (
-                f"among {counted(self.gallery.size, self.gallery.title)}"
-                if self.gallery.is_known
-                else "gallery not known"
-            ),
+            f"{self.name}, {self.task}: {counted(len(self), 'queries')}, {self.depth:,} deep, {among}",
             *shown,
             f"… {len(self) - 3:,} more" if len(self) > 3 else "",
         )
@@ -459,9 +452,7 @@ class Run(Columnar):
             ({'q': {'a': 0.5, 'b': 0.5}}, {'q': {'a': -1.0, 'b': -2.0}})
         """
         ids = self.documents.to_pylist()
-        lengths = np.diff(self.offsets)
-        ranks = np.arange(len(self.indices)) - np.repeat(self.offsets[:-1], lengths) + 1
-        scores = (-ranks if keep_order else self.scores).astype(np.float64).tolist()
+        scores = (-self._ranks() if keep_order else self.scores).astype(np.float64).tolist()
         indices = self.indices.tolist()
         cuts = zip(self.queries.to_pylist(), self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)
         return {q: {ids[indices[e]]: scores[e] for e in range(a, b)} for q, a, b in cuts}
@@ -477,9 +468,7 @@ class Run(Columnar):
         """
         wanted = strings(queries)
         rows = pc.drop_null(pc.index_in(wanted, self.queries)).to_numpy().astype(np.int64)
-        lengths = np.diff(self.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        flat = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        flat, offsets = rows_of_spans(self.offsets, rows)
         chosen = self.queries.take(pa.array(rows))
         return replace(self, queries=chosen, offsets=offsets, indices=self.indices[flat], scores=self.scores[flat])
 
@@ -488,21 +477,23 @@ class Run(Columnar):
         lengths = np.minimum(np.diff(self.offsets), depth)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return replace(
-            self, offsets=offsets, indices=self.indices[flat], scores=self.scores[flat], depth=min(depth, self.depth)
-        )
+        indices, scores = self.indices[flat], self.scores[flat]
+        return replace(self, offsets=offsets, indices=indices, scores=scores, depth=min(depth, self.depth))
 
     def to_arrow(self) -> pa.Table:
         """Return one row per answer, with columns query_id, document_id, rank (from 1) and score."""
-        lengths = np.diff(self.offsets)
         return pa.table(
             {
-                "query_id": self.queries.take(pa.array(np.repeat(np.arange(len(self)), lengths))),
+                "query_id": self.queries.take(pa.array(owners(self.offsets))),
                 "document_id": self.documents.take(pa.array(self.indices)),
-                "rank": (np.arange(len(self.indices)) - np.repeat(self.offsets[:-1], lengths) + 1).astype(np.int32),
+                "rank": self._ranks().astype(np.int32),
                 "score": self.scores,
             }
         )
+
+    def _ranks(self) -> NDArray[np.int64]:
+        """(m,) the rank of each answer, from 1."""
+        return np.arange(1, len(self.indices) + 1) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
 
     def _check_no_repeats(self, where: str) -> None:
         lengths = np.diff(self.offsets)
@@ -511,7 +502,7 @@ class Run(Columnar):
             repeated = np.argwhere(rows[:, 1:] == rows[:, :-1])
             repeats = [(int(query), int(rows[query, column])) for query, column in repeated[:1]]
         else:
-            pairs = np.repeat(np.arange(len(self), dtype=np.int64), lengths) * len(self.documents) + self.indices
+            pairs = owners(self.offsets) * len(self.documents) + self.indices
             pairs.sort()
             twice = pairs[1:][pairs[1:] == pairs[:-1]]
             repeats = [divmod(int(pair), len(self.documents)) for pair in twice[:1]]

@@ -5,18 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from visir.errors import CollectionError, nearest
+from visir.errors import CollectionError
 
 EXAMPLE = "random(0.8, 0.1, 0.1, seed=0)"
-_COMPACT = EXAMPLE.replace(" ", "")
 FORMS = f'"{EXAMPLE}", "random(train=0.9, test=0.1)", or by group: "group(COLUMN, 0.8, 0.1, 0.1, seed=0)"'
 """How rules are written, in words."""
 _USUAL = {2: ("train", "test"), 3: ("train", "val", "test")}
@@ -113,10 +108,8 @@ class SplitRule:
         """
         groups = groups or [None] * len(images)
         keys = [f"image {i}" if g is None else f"group {g}" for i, g in zip(images, groups, strict=True)]
-        sizes: dict[str, int] = {}
-        for key in keys:
-            sizes[key] = sizes.get(key, 0) + 1
-        order = sorted(sizes, key=self._key)
+        sizes = Counter(keys)
+        order = sorted(sizes, key=lambda key: draw(self.seed, key))
         ends = list(itertools.accumulate(share * len(images) for share in self.shares.values()))
         names, last = list(self.shares), len(self.shares) - 1
         split_of: dict[str, str] = {}
@@ -129,60 +122,10 @@ class SplitRule:
             passed, before = passed + sizes[key], place
         return [split_of[key] for key in keys]
 
-    def _key(self, key: str) -> bytes:
-        return _place(self.seed, key)
 
-
-def drawn(ids: Sequence[str], n: int, seed: int) -> NDArray[np.bool_]:
-    """Return a mask of n ids drawn at random: a function of the ids and the seed, not of their order."""
-    order = np.argsort(np.array([_place(seed, f"image {identifier}") for identifier in ids], "S16"), kind="stable")
-    mask = np.zeros(len(ids), bool)
-    mask[order[:n]] = True
-    return mask
-
-
-class _Grouped(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def images(self) -> pa.Table: ...
-    @property
-    def facts(self) -> pa.Table | None: ...
-
-
-def groups_of(source: _Grouped, column: str) -> list[str | None]:
-    """Return the group of each image: its value in a column of the facts, or its folder."""
-    images, facts = source.images, source.facts
-    columns = [] if facts is None else facts.column_names[1:]
-    if facts is not None and column in columns:
-        values = dict(zip(facts["image_id"].to_pylist(), facts[column].to_pylist(), strict=True))
-        listed = [values.get(image) for image in images["id"].to_pylist()]
-        return [None if value is None else str(value) for value in listed]
-    if column == "folder":
-        paths = zip(images["path"].to_pylist(), images["archive"].to_pylist(), strict=True)
-        return [None if path is None else f"{archive or ''}:{path.rpartition('/')[0]}" for path, archive in paths]
-    hint = nearest(column, [*columns, "folder", "content"])
-    raise CollectionError(
-        f"{source.name}: no column {column!r} to group images by.", hint=hint, code="no-column-group-images"
-    )
-
-
-def _place(seed: int, key: str) -> bytes:
+def draw(seed: int, key: str) -> bytes:
+    """Return a random number for a key, by which keys are sorted: a function of the two, not of any order."""
     return hashlib.blake2b(f"{seed}\0{key}".encode(), digest_size=16).digest()
-
-
-def unknown_split(source: str, split: str, known: Sequence[str]) -> CollectionError:
-    """Return the error for a split that a source does not have, with what to do about it."""
-    if any(known):
-        return CollectionError(
-            f"{source}: unknown split {split!r}", hint=nearest(split, filter(None, known)), code="unknown-split"
-        )
-    return CollectionError(
-        f"{source}: unknown split {split!r}; it has no splits.",
-        hint=f'make them when it is opened: split_by="{EXAMPLE}" in Python, "PATH?split_by={_COMPACT}" in a command; '
-        "or use everything: split=all",
-        code="unknown-split-no-splits",
-    )
 
 
 def _number(text: str) -> bool:

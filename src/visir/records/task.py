@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
-from visir.records.columns import conform, strings
+from visir.records.columns import conform, owners, rows_of_spans, strings
 from visir.records.items import Items, Modality, labels_of, query_labels
 from visir.records.qrels import Qrels
 from visir.records.result import Ties
@@ -48,6 +49,13 @@ def check_task_name(name: str) -> None:
             hint="up to 80 letters, digits and ._+-() that do not begin with a dot",
             code="cannot-name-task",
         )
+
+
+def check_known(where: str, kind: Literal["task", "relevance", "split"], name: str, known: Iterable[str]) -> None:
+    """Raise `CollectionError` for the name of a task, of judgements or of a split that a source does not have."""
+    if name not in (names := list(known)):
+        hint = nearest(name, filter(None, names))
+        raise CollectionError(f"{where}: unknown {kind} {name!r}", hint=hint, code=f"unknown-{kind}")
 
 
 class QrelsByName(Displayed, Mapping[str, Qrels]):
@@ -144,7 +152,7 @@ class Pools(Displayed):
     @property
     def query_rows(self) -> NDArray[np.int64]:
         """(m,) the row in `queries` of each candidate's query."""
-        return np.repeat(np.arange(len(self.queries)), np.diff(self.offsets))
+        return owners(self.offsets)
 
     def candidates(self, query: str) -> list[str]:
         """Return the ids of the candidates of a query, sorted.
@@ -161,9 +169,7 @@ class Pools(Displayed):
     def select(self, queries: object) -> Pools:
         """Return the pools of these queries only; queries without a pool are left out."""
         rows = np.flatnonzero(pc.is_in(self.queries, strings(queries)).to_numpy(zero_copy_only=False))
-        lengths = np.diff(self.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        inside = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        inside, offsets = rows_of_spans(self.offsets, rows)
         return Pools(self.queries.take(pa.array(rows)), offsets, self.documents.take(pa.array(inside)))
 
     def without(self, queries: pa.StringArray, documents: pa.StringArray) -> Pools:
@@ -243,17 +249,11 @@ class Task(Displayed):
                 code="collection-no-judgements",
             )
         for title, pairs in (("pools", self.pools), ("excluded documents", self.excluded)):
-            if pairs is None:
-                continue
-            for role, ids, items in (
-                ("query", pairs.queries, self.queries),
-                ("document", pairs.documents, self.documents),
-            ):
-                unknown = pc.invert(pc.is_in(ids, items.ids))
-                if pc.any(unknown).as_py():
-                    first = ids.filter(unknown)[0].as_py()
+            sides = () if pairs is None else ((pairs.queries, self.queries), (pairs.documents, self.documents))
+            for role, (ids, items) in zip(("query", "document"), sides, strict=False):
+                if unknown := _unknown(ids, items):
                     raise CollectionError(
-                        f"{where}: the {title} name the {role} {first!r}, which is not in the task.",
+                        f"{where}: the {title} name the {role} {unknown[0]!r}, which is not in the task.",
                         code="name-not-task",
                     )
 
@@ -334,6 +334,14 @@ TASK_CANDIDATES = pa.schema([("split", pa.string()), ("query_id", pa.string()), 
 TASK_DOCUMENTS = pa.schema([("split", pa.string()), ("document_id", pa.string())])
 TASK_QUERIES = pa.schema([("split", pa.string()), ("query_id", pa.string())])
 TASK_EXCLUDED = pa.schema([("query_id", pa.string()), ("document_id", pa.string())])
+_TABLES = {
+    "judgements": (TASK_JUDGEMENTS, "judged"),
+    "candidates": (TASK_CANDIDATES, "a candidate"),
+    "galleries": (TASK_DOCUMENTS, "in a gallery"),
+    "unjudged": (TASK_QUERIES, "a query of a split"),
+    "excluded": (TASK_EXCLUDED, "excluded"),
+}
+"""The tables of a task from files: the columns of each, and what a query or a document there is."""
 QRELS = "qrels"
 """The name of the judgements of a task from files."""
 
@@ -405,28 +413,17 @@ class TaskFile(Displayed):
             check_task_name(self.task_named)
         if self.labels is not None:
             object.__setattr__(self, "labels", query_labels(self.labels, self.queries.ids, self.name))
-        object.__setattr__(self, "judgements", conform(self.judgements, TASK_JUDGEMENTS, f"{self.name}: judgements"))
-        tables = [("judged", self.judgements)]
-        if self.candidates is not None:
-            candidates = conform(self.candidates, TASK_CANDIDATES, f"{self.name}: candidates")
-            object.__setattr__(self, "candidates", candidates)
-            tables.append(("a candidate", candidates))
-        for name, schema, verb in (
-            ("galleries", TASK_DOCUMENTS, "in a gallery"),
-            ("unjudged", TASK_QUERIES, "a query of a split"),
-            ("excluded", TASK_EXCLUDED, "excluded"),
-        ):
-            if getattr(self, name) is not None:
-                table = conform(getattr(self, name), schema, f"{self.name}: {name}")
-                object.__setattr__(self, name, table)
-                tables.append((verb, table))
-        faults = [
-            f"{role} {unknown!r} is {verb}, and is not among the {items.title}"
-            for verb, table in tables
-            for role, items in (("query", self.queries), ("document", self.documents))
-            if f"{role}_id" in table.column_names
-            for unknown in _unknown(table[f"{role}_id"], items)
-        ]
+        faults = []
+        for name, table in self._tables().items():
+            schema, verb = _TABLES[name]
+            table = conform(table, schema, f"{self.name}: {name}")
+            object.__setattr__(self, name, table)
+            faults += [
+                f"{role} {unknown!r} is {verb}, and is not among the {items.title}"
+                for role, items in (("query", self.queries), ("document", self.documents))
+                if f"{role}_id" in table.column_names
+                for unknown in _unknown(table[f"{role}_id"], items)
+            ]
         raise_faults(CollectionError, f"{self.name}{f' ({self.source})' if self.source else ''}", faults)
 
     def __repr__(self) -> str:
@@ -450,7 +447,7 @@ class TaskFile(Displayed):
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits, sorted."""
-        tables = [self.judgements] if self.unjudged is None else [self.judgements, self.unjudged]
+        tables = [table for table in (self.judgements, self.unjudged) if table is not None]
         return tuple(sorted({split for table in tables for split in pc.unique(table["split"]).to_pylist()}))
 
     @property
@@ -464,10 +461,8 @@ class TaskFile(Displayed):
 
         The location of the images has no influence, as in `Collection.fingerprint`.
         """
-        optional = (self.candidates, self.galleries, self.unjudged, self.excluded)
-        tables = [self.judgements, *(table for table in optional if table is not None)]
         parts = [self.queries.fingerprint, self.documents.fingerprint]
-        parts += [hash_columns([table[name] for name in table.column_names]) for table in tables]
+        parts += [hash_columns(table.columns) for table in self._tables().values()]
         return hash_columns([pa.array(parts)], sort=False)
 
     def split(self, name: str | None) -> TaskFile:
@@ -481,14 +476,7 @@ class TaskFile(Displayed):
         """
         if name is None or name == "all":
             return self
-        names = name.split("+")
-        for split in names:
-            if split not in self.splits:
-                raise CollectionError(
-                    f"{self.name}: unknown split {split!r}",
-                    hint=nearest(split, filter(None, self.splits)),
-                    code="unknown-split",
-                )
+        names = _split_names(self, name)
         judgements, unjudged, galleries = (
             None if table is None else table.filter(pc.is_in(table["split"], pa.array(names)))
             for table in (self.judgements, self.unjudged, self.galleries)
@@ -496,13 +484,14 @@ class TaskFile(Displayed):
         named = [table.select(["query_id"]) for table in (judgements, unjudged) if table is not None]
         queries = _selected(self.queries, pa.concat_tables(named)["query_id"])
         documents = self.documents if galleries is None else _selected(self.documents, galleries["document_id"])
-        candidates, excluded = self.candidates, self.excluded
+        candidates, excluded = (
+            None if table is None else table.filter(pc.is_in(table["query_id"], queries.ids))
+            for table in (self.candidates, self.excluded)
+        )
         if candidates is not None:
-            of_split = pc.is_in(candidates["split"], pa.array([*names, ""]))
-            candidates = candidates.filter(pc.and_(of_split, pc.is_in(candidates["query_id"], queries.ids)))
+            candidates = candidates.filter(pc.is_in(candidates["split"], pa.array([*names, ""])))
         if excluded is not None:
-            inside = pc.is_in(excluded["document_id"], documents.ids)
-            excluded = excluded.filter(pc.and_(inside, pc.is_in(excluded["query_id"], queries.ids)))
+            excluded = excluded.filter(pc.is_in(excluded["document_id"], documents.ids))
         return replace(
             self,
             queries=queries,
@@ -522,10 +511,7 @@ class TaskFile(Displayed):
         Raises:
             CollectionError: There is no task of this name, or each split has documents of its own and none is named.
         """
-        if name not in self.tasks:
-            raise CollectionError(
-                f"{self.name}: unknown task {name!r}", hint=nearest(name, self.tasks), code="unknown-task"
-            )
+        check_known(self.name, "task", name, self.tasks)
         if self.galleries is not None and self.part == "all" and len(self.splits) > 1:
             raise CollectionError(
                 f"{self.name}: each split is searched in documents of its own; which split?",
@@ -537,7 +523,7 @@ class TaskFile(Displayed):
             self.queries,
             self.documents,
             {QRELS: self.qrels(name)},
-            self._pools(),
+            _pools_of(self.candidates),
             source=self.name,
             source_fingerprint=self.fingerprint,
             split=self.part,
@@ -545,7 +531,7 @@ class TaskFile(Displayed):
             ties=self.ties,
             measures=self.measures,
             notes=self.notes,
-            excluded=self._excluded(),
+            excluded=_pools_of(self.excluded) if self.excluded is not None and len(self.excluded) else None,
             skip_first=self.skip_first,
         )
 
@@ -561,9 +547,8 @@ class TaskFile(Displayed):
         Raises:
             CollectionError: There is no task, or no set of judgements, of this name.
         """
-        for kind, name, names in (("task", task, self.tasks), ("relevance", relevance, self.relevances)):
-            if name not in names:
-                raise CollectionError(f"{self.name}: unknown {kind} {name!r}", hint=nearest(name, names))
+        check_known(self.name, "task", task, self.tasks)
+        check_known(self.name, "relevance", relevance, self.relevances)
         pairs = self.judgements.group_by(["query_id", "document_id"]).aggregate([("grade", "max")])
         return Qrels.of(pairs["query_id"], pairs["document_id"], pairs["grade_max"].to_numpy(), name=QRELS)
 
@@ -580,25 +565,33 @@ class TaskFile(Displayed):
                 for name, rows in judged.items()
             },
             "judgements": self.judgements.num_rows,
-            "pools": None if self.candidates is None else str(self._pools()),
+            "pools": None if self.candidates is None else str(_pools_of(self.candidates)),
             "labels": [] if self.labels is None else self.labels.column_names[1:],
             "fingerprint": self.fingerprint,
             "source": self.source,
         }
 
-    def _excluded(self) -> Pools | None:
-        if self.excluded is None or not self.excluded.num_rows:
-            return None
-        return Pools.of(self.excluded["query_id"], self.excluded["document_id"])
-
-    def _pools(self) -> Pools | None:
-        if self.candidates is None:
-            return None
-        pairs = self.candidates.group_by(["query_id", "document_id"]).aggregate([])
-        return Pools.of(pairs["query_id"], pairs["document_id"])
+    def _tables(self) -> dict[str, pa.Table]:
+        """The tables that there are, by name."""
+        return {name: getattr(self, name) for name in _TABLES if getattr(self, name) is not None}
 
 
-def _unknown(ids: pa.ChunkedArray, items: Items) -> list[str]:
+def _pools_of(pairs: pa.Table | None) -> Pools | None:
+    """The pools of the distinct pairs of queries and documents."""
+    if pairs is None:
+        return None
+    distinct = pairs.group_by(["query_id", "document_id"]).aggregate([])
+    return Pools.of(distinct["query_id"], distinct["document_id"])
+
+
+def _split_names(source: TaskFile | TaskSet, name: str) -> list[str]:
+    """The splits that a name joins by "+", each of which the source has."""
+    for split in (names := name.split("+")):
+        check_known(source.name, "split", split, source.splits)
+    return names
+
+
+def _unknown(ids: pa.Array | pa.ChunkedArray, items: Items) -> list[str]:
     distinct = pc.unique(strings(ids))
     return [str(identifier) for identifier in distinct.filter(pc.invert(pc.is_in(distinct, items.ids))).to_pylist()]
 
@@ -674,19 +667,9 @@ class TaskSet(Displayed):
         """
         if name is None or name == "all":
             return self
-        for split in name.split("+"):
-            if split not in self.splits:
-                raise CollectionError(
-                    f"{self.name}: unknown split {split!r}",
-                    hint=nearest(split, filter(None, self.splits)),
-                    code="unknown-split",
-                )
-        parts = {}
-        for task, part in self.parts.items():
-            present = [split for split in name.split("+") if split in part.splits]
-            if present:
-                parts[task] = part.split("+".join(present))
-        return replace(self, parts=parts)
+        names = _split_names(self, name)
+        own = {task: [split for split in names if split in part.splits] for task, part in self.parts.items()}
+        return replace(self, parts={task: self.parts[task].split("+".join(own[task])) for task in own if own[task]})
 
     def task(self, name: str) -> Task:
         """Return the task of this name.
@@ -694,10 +677,7 @@ class TaskSet(Displayed):
         Raises:
             CollectionError: There is no task of this name.
         """
-        if name not in self.parts:
-            raise CollectionError(
-                f"{self.name}: unknown task {name!r}", hint=nearest(name, self.parts), code="unknown-task"
-            )
+        check_known(self.name, "task", name, self.parts)
         part = self.parts[name]
         return replace(part.task(part.tasks[0]), name=name, source=self.name, source_fingerprint=self.fingerprint)
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.files import release
 from visir.fingerprint import hash_columns, hash_json
-from visir.records.columns import as_array, check_unique, rows_of, rows_of_spans, strings
+from visir.records.columns import as_array, check_unique, duplicates, owners, rows_of, rows_of_spans, strings
 from visir.records.items import Modality
 
 # Embeddings: ids, vectors, and the encoder that computed them.
@@ -156,8 +155,123 @@ def _settings(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-@dataclass(frozen=True, eq=False)
-class Embeddings(Columnar):
+class _Vectors(Columnar):
+    """What the three records of vectors share; each of them says which form its data has."""
+
+    modality: Modality
+    ids: pa.StringArray
+    encoder: EncoderCard
+    origin: str
+    _form: ClassVar[str] = ""  # as messages name it, before the modality
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids.to_pylist())
+
+    def __repr__(self) -> str:
+        by = f"by {self.encoder.name} ({self.encoder.family})"
+        return brief(self, self._summary(), *self._examples(), by, self.origin)
+
+    def rows(self, ids: object) -> NDArray[np.int64]:
+        """Return the row of each id, in the order of `ids`.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        return rows_of(ids, self.ids, f"{self._form}{self.modality} vector by {self.encoder.name}")
+
+    def select(self, ids: object) -> Self:
+        """Return the embeddings of these ids, in this order, copied into memory.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        return self.take(self.rows(ids))
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Return the embeddings of these rows, in this order, copied into memory."""
+        return replace(self, ids=self.ids.take(pa.array(rows)), **self._at(rows))  # type: ignore[type-var]
+
+    @property
+    def _where(self) -> str:
+        return f"{self._form}{self.modality} embeddings by {self.encoder.name}"
+
+    def _summary(self) -> str:
+        """How many vectors of which form there are, in words."""
+        raise NotImplementedError
+
+    def _examples(self) -> list[str]:
+        return [f"ids: {listed(self.ids[:3].to_pylist(), len(self))}"] if len(self) else []
+
+    def _at(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        """The fields with the data of these rows."""
+        raise NotImplementedError
+
+
+class _Matrix:
+    """Vectors that are the rows of one matrix."""
+
+    vectors: NDArray[Any]
+
+    @property
+    def dimension(self) -> int:
+        """The number of values in one vector (d)."""
+        return int(self.vectors.shape[1])
+
+
+def _unit(vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Vectors of length 1 in float32, and the rows that are zero: where there are any, no vector is changed."""
+    unit = np.array(vectors, dtype=np.float32)
+    lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+    zero = np.flatnonzero(lengths[:, 0] == 0)
+    if not len(zero):
+        unit /= lengths
+    return unit, zero
+
+
+def _not_finite(vectors: NDArray[Any], offsets: NDArray[np.int64] | None = None) -> list[int]:
+    """The items with NaN or infinite values: all, or more than five."""
+    faulty: list[int] = []
+    for start in range(0, len(vectors), _BLOCK):
+        bad = ~np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
+        release(vectors)
+        if bad.any():
+            rows = start + np.flatnonzero(bad)
+            faulty += (rows if offsets is None else _owners(offsets, rows)).tolist()
+            if len(set(faulty)) > 5:
+                break
+    return sorted(set(faulty)) if faulty else faulty
+
+
+def _owners(offsets: NDArray[np.int64], entries: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The items that have these entries of a ragged array."""
+    return np.unique(np.searchsorted(offsets, entries, side="right") - 1)
+
+
+def _named(ids: pa.StringArray, rows: Sequence[int] | NDArray[np.int64]) -> str:
+    return ", ".join(repr(ids[int(row)].as_py()) for row in rows[:5]) + (" and others" if len(rows) > 5 else "")
+
+
+def _ids_and_data(cls: type, vectors: Any, data: Any, each: str, every: str) -> tuple[pa.StringArray, Any]:
+    """The ids and the data of {id: data}, of the ids and the data, or of a pair of both."""
+    if isinstance(vectors, tuple) and len(vectors) == 2 and data is None:
+        vectors, data = vectors
+    if isinstance(vectors, Mapping) and data is None:
+        vectors, data = list(vectors), list(vectors.values())
+    elif data is None:
+        raise EmbeddingError(
+            f"a {type(vectors).__name__} without ids is no set of vectors.",
+            hint=f"{cls.__name__}.of({{'a.jpg': {each}, …}}), or {cls.__name__}.of(['a.jpg', …], {every})",
+            code="without-ids-no-set",
+        )
+    ids = vectors.to_pylist() if hasattr(vectors, "to_pylist") else vectors
+    return strings([str(identifier) for identifier in ids]), data
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Embeddings(_Matrix, _Vectors):
     """Dense vectors and their ids; `vectors[i]` belongs to `ids[i]`.
 
     A zero vector is allowed here (an empty bag of words is one). A search by cosine refuses it, because it has no
@@ -195,26 +309,23 @@ class Embeddings(Columnar):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", strings(self.ids))
-        where = f"{self.modality} embeddings by {self.encoder.name}"
         if self.vectors.ndim != 2 or self.vectors.dtype not in (np.float16, np.float32, np.float64):
             raise EmbeddingError(
-                f"{where}: vectors must be an (n, d) matrix of floats, not {self.vectors.dtype} {self.vectors.shape}.",
+                f"{self._where}: vectors must be an (n, d) matrix of floats, not {self.vectors.dtype} "
+                f"{self.vectors.shape}.",
                 code="vectors-matrix-floats-not",
             )
         if len(self.ids) != len(self.vectors):
-            raise EmbeddingError(f"{where}: {len(self.ids)} ids for {len(self.vectors)} vectors.", code="ids-vectors")
-        check_unique(self.ids, where)
-        for start in range(0, len(self.vectors), _BLOCK):
-            bad = ~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1)
-            release(self.vectors)
-            if bad.any():
-                named = [self.ids[start + int(i)].as_py() for i in np.flatnonzero(bad)[:5]]
-                raise EmbeddingError(
-                    f"{where}: NaN or infinite values in the vectors of {', '.join(map(repr, named))}"
-                    f"{' and others' if bad.sum() > 5 else ''}.",
-                    hint=NOT_FINITE,
-                    code="nan-infinite-values-vectors",
-                )
+            raise EmbeddingError(
+                f"{self._where}: {len(self.ids)} ids for {len(self.vectors)} vectors.", code="ids-vectors"
+            )
+        check_unique(self.ids, self._where)
+        if faulty := _not_finite(self.vectors):
+            raise EmbeddingError(
+                f"{self._where}: NaN or infinite values in the vectors of {_named(self.ids, faulty)}.",
+                hint=NOT_FINITE,
+                code="nan-infinite-values-vectors",
+            )
 
     @classmethod
     def of(
@@ -237,17 +348,7 @@ class Embeddings(Columnar):
             >>> Embeddings.of(["c1", "c2"], np.eye(2), modality="text", name="mine").encoder.name
             'mine'
         """
-        ids: Any = vectors
-        if isinstance(vectors, tuple) and len(vectors) == 2 and matrix is None:
-            ids, matrix = vectors
-        if isinstance(vectors, Mapping) and matrix is None:
-            ids, matrix = list(vectors), list(vectors.values())
-        elif matrix is None:
-            raise EmbeddingError(
-                f"a {type(vectors).__name__} without ids is no set of vectors.",
-                hint="Embeddings.of({'a.jpg': vector, …}), or Embeddings.of(['a.jpg', …], matrix)",
-                code="without-ids-no-set",
-            )
+        ids, matrix = _ids_and_data(cls, vectors, matrix, "vector", "matrix")
         try:
             values = as_array(matrix)
             if values.dtype.kind not in "fiub":
@@ -260,11 +361,7 @@ class Embeddings(Columnar):
             ) from fault
         if values.dtype.kind != "f" or values.dtype.itemsize > 8:
             values = values.astype(np.float32)
-        ids = [str(identifier) for identifier in (ids.to_pylist() if hasattr(ids, "to_pylist") else ids)]
-        return cls(modality, strings(ids), values, EncoderCard(name, "vectors"))
-
-    def __len__(self) -> int:
-        return len(self.ids)
+        return cls(modality, ids, values, EncoderCard(name, "vectors"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.vectors, dtype=dtype) if copy else np.asarray(self.vectors, dtype=dtype)
@@ -273,57 +370,18 @@ class Embeddings(Columnar):
         vector: NDArray[Any] = self.vectors[self.rows([identifier])[0]]
         return vector
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.ids.to_pylist())
+    def _summary(self) -> str:
+        count = counted(len(self), f"{self.modality} vectors")
+        length = ", of length 1" if self.normalised else ""
+        return f"{count}, {self.dimension:,} dimensions, {self.vectors.dtype}{length}"
 
-    def __repr__(self) -> str:
-        vectors = (
-            f"{counted(len(self), f'{self.modality} vectors')}, {self.dimension:,} dimensions, {self.vectors.dtype}"
-        )
-        return brief(
-            self,
-            f"{vectors}{', of length 1' if self.normalised else ''}",
-            f"ids: {listed(self.ids[:3].to_pylist(), len(self))}" if len(self) else "",
-            f"by {self.encoder.name} ({self.encoder.family})",
-            self.origin,
-        )
+    def _at(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        return {"vectors": self.vectors[rows]}
 
     def to_arrow(self) -> pa.Table:
         """Return the columns `id` and `vector` (lists of fixed length)."""
         flat = pa.array(np.ascontiguousarray(self.vectors).reshape(-1))
         return pa.table({"id": self.ids, "vector": pa.FixedSizeListArray.from_arrays(flat, self.dimension)})
-
-    @property
-    def dimension(self) -> int:
-        """The number of values in one vector (d)."""
-        return int(self.vectors.shape[1])
-
-    def rows(self, ids: object) -> NDArray[np.int64]:
-        """Return the row of each id, in the order of `ids`.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
-        return rows_of(ids, self.ids, f"{self.modality} vector by {self.encoder.name}")
-
-    def select(self, ids: object) -> Embeddings:
-        """Return the embeddings of these ids, in this order, copied into memory.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
-        return self.take(self.rows(ids))
-
-    def take(self, rows: NDArray[np.int64]) -> Embeddings:
-        """Return the embeddings of these rows, in this order, copied into memory."""
-        return Embeddings(
-            self.modality,
-            self.ids.take(pa.array(rows)),
-            self.vectors[rows],
-            self.encoder,
-            self.normalised,
-            self.origin,
-        )
 
     def normalise(self) -> Embeddings:
         """Return vectors of length 1 in float32, so that a dot product is a cosine.
@@ -333,18 +391,15 @@ class Embeddings(Columnar):
         """
         if self.normalised and self.vectors.dtype == np.float32:
             return self
-        vectors = np.array(self.vectors, dtype=np.float32)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        zero = np.flatnonzero(lengths[:, 0] == 0)
+        vectors, zero = _unit(self.vectors)
         if len(zero):
-            named = ", ".join(repr(self.ids[int(i)].as_py()) for i in zero[:5])
             raise EmbeddingError(
-                f"{len(zero)} {self.modality} vectors by {self.encoder.name} are zero: {named}; they have no cosine.",
+                f"{len(zero)} {self.modality} vectors by {self.encoder.name} are zero: "
+                f"{_named(self.ids, zero)}; they have no cosine.",
                 hint="look at these inputs (empty text? black image?), or search by dot product (similarity='dot')",
                 code="no-cosine",
             )
-        vectors /= lengths
-        return Embeddings(self.modality, self.ids, vectors, self.encoder, True, self.origin)
+        return replace(self, vectors=vectors, normalised=True)
 
 
 # Sparse embeddings: weighted words, and their vocabulary.
@@ -376,12 +431,7 @@ class Vocabulary(Displayed):
         object.__setattr__(self, "terms", strings(self.terms))
         if len(self.terms) == 0 or len(self.usable) != len(self.terms):
             raise EmbeddingError(f"vocabulary {self.name}: {len(self.terms)} terms, {len(self.usable)} flags.")
-        if pc.count_distinct(self.terms).as_py() != len(self.terms):
-            twice = [
-                value_count["values"]
-                for value_count in pc.value_counts(self.terms).to_pylist()
-                if value_count["counts"] > 1
-            ][:5]
+        if twice := duplicates(self.terms)[:5]:
             raise EmbeddingError(
                 f"vocabulary {self.name}: terms repeat: {', '.join(map(repr, twice))}.", code="terms-repeat"
             )
@@ -400,8 +450,8 @@ class Vocabulary(Displayed):
         return hash_columns([self.terms, pa.array(self.usable)], sort=False)
 
 
-@dataclass(frozen=True, eq=False)
-class SparseEmbeddings(Columnar):
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseEmbeddings(_Vectors):
     """One weighted bag of words for each id: a compressed sparse row matrix (CSR) of shape (n, V).
 
     Row i has weight `values[j]` at term `terms[j]` for j in `offsets[i]:offsets[i + 1]`. A row without terms is
@@ -438,10 +488,11 @@ class SparseEmbeddings(Columnar):
     vocabulary: Vocabulary
     encoder: EncoderCard
     origin: str = ""
+    _form: ClassVar[str] = "sparse "
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", strings(self.ids))
-        where = f"sparse {self.modality} embeddings by {self.encoder.name}"
+        where = self._where
         n, m = len(self.ids), len(self.terms)
         spans = len(self.offsets) == n + 1 and self.offsets[0] == 0 and self.offsets[-1] == m
         if not spans or (np.diff(self.offsets) < 0).any():
@@ -459,28 +510,25 @@ class SparseEmbeddings(Columnar):
         first[self.offsets] = True
         self._check(where, np.r_[False, (np.diff(self.terms) <= 0) & ~first[1:m]][:m], "terms out of order")
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __repr__(self) -> str:
+    def _summary(self) -> str:
         each = len(self.terms) / len(self) if len(self) else 0.0
+        count = counted(len(self), f"{self.modality} vectors")
+        return f"{count}, {each:.1f} words each, of {self.vocabulary.name} ({self.dimension:,} terms)"
+
+    def _examples(self) -> list[str]:
         shown = [
             f"{name}: {', '.join(f'{word} {weight:.2f}' for word, weight in self.words(name, 5))}"
             for name in self.ids[:2].to_pylist()
         ]
-        return brief(
-            self,
-            f"{counted(len(self), f'{self.modality} vectors')}, {each:.1f} words each, "
-            f"of {self.vocabulary.name} ({self.dimension:,} terms)",
-            *shown,
-            f"… {len(self) - 2:,} more" if len(self) > 2 else "",
-            f"by {self.encoder.name} ({self.encoder.family})",
-            self.origin,
-        )
+        return [*shown, f"… {len(self) - 2:,} more" if len(self) > 2 else ""]
+
+    def _at(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        flat, offsets = rows_of_spans(self.offsets, rows)
+        return {"offsets": offsets, "terms": self.terms[flat], "values": self.values[flat]}
 
     def to_arrow(self) -> pa.Table:
         """Return one row per weight, with columns `id`, `term` and `weight`."""
-        rows = pa.array(np.repeat(np.arange(len(self)), np.diff(self.offsets)))
+        rows = pa.array(owners(self.offsets))
         terms = self.vocabulary.terms.take(pa.array(self.terms))
         return pa.table({"id": self.ids.take(rows), "term": terms, "weight": self.values})
 
@@ -508,36 +556,6 @@ class SparseEmbeddings(Columnar):
         order = np.argsort(-values, kind="stable")[:k]
         named = self.vocabulary.terms.take(pa.array(terms[order])).to_pylist()
         return list(zip(named, map(float, values[order]), strict=True))
-
-    def rows(self, ids: object) -> NDArray[np.int64]:
-        """Return the row of each id, in the order of `ids`.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
-        return rows_of(ids, self.ids, f"sparse {self.modality} vector by {self.encoder.name}")
-
-    def select(self, ids: object) -> SparseEmbeddings:
-        """Return the embeddings of these ids, in this order, copied into memory.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
-        return self.take(self.rows(ids))
-
-    def take(self, rows: NDArray[np.int64]) -> SparseEmbeddings:
-        """Return the embeddings of these rows, in this order, copied into memory."""
-        flat, offsets = rows_of_spans(self.offsets, rows)
-        return SparseEmbeddings(
-            self.modality,
-            self.ids.take(pa.array(rows)),
-            offsets,
-            self.terms[flat],
-            self.values[flat],
-            self.vocabulary,
-            self.encoder,
-            self.origin,
-        )
 
     def to_scipy(self) -> Any:
         """Return the matrix as a `scipy.sparse.csr_array` (n, V) that shares memory."""
@@ -576,18 +594,58 @@ class SparseEmbeddings(Columnar):
         return cls(modality, strings(ids), offsets, terms, rows.data, vocabulary, encoder)
 
     def _check(self, where: str, bad: NDArray[np.bool_], fault: str) -> None:
-        if not bad.any():
-            return
-        rows = np.unique(np.searchsorted(self.offsets, np.flatnonzero(bad), side="right") - 1)
-        named = ", ".join(repr(self.ids[int(i)].as_py()) for i in rows[:5])
-        raise EmbeddingError(f"{where}: {fault} in {named}{' and others' if len(rows) > 5 else ''}.")
+        if bad.any():
+            rows = _owners(self.offsets, np.flatnonzero(bad))
+            raise EmbeddingError(f"{where}: {fault} in {_named(self.ids, rows)}.")
 
 
 # Multi-vector embeddings: several vectors for each item, one for each of its words or parts (late interaction).
 
 
+class _Spans(_Matrix):
+    """Vectors of several items in one matrix, at least one for each item."""
+
+    offsets: NDArray[np.int64]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(n,) the number of vectors of each item."""
+        return np.diff(self.offsets)
+
+    def _span(self, index: int) -> NDArray[Any]:
+        vectors: NDArray[Any] = self.vectors[int(self.offsets[index]) : int(self.offsets[index + 1])]
+        return vectors
+
+    def _at(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        positions, offsets = rows_of_spans(self.offsets, rows)
+        return {"offsets": offsets, "vectors": self.vectors[positions]}
+
+    def _shape(self) -> str:
+        """The shape in words: "32.0 vectors each, 128 dimensions, float16"."""
+        each = len(self.vectors) / (len(self.offsets) - 1) if len(self.offsets) > 1 else 0.0
+        return f"{each:,.1f} vectors each, {self.dimension:,} dimensions, {self.vectors.dtype}"
+
+    def _check_layout(self, where: str, n: int, ids: pa.StringArray | None = None) -> None:
+        """Check that the vectors are a matrix and that the offsets give each of n items at least one of them."""
+        vectors, offsets = self.vectors, self.offsets
+        if vectors.ndim != 2 or vectors.dtype not in (np.float16, np.float32):
+            raise EmbeddingError(
+                f"{where}: vectors must be an (m, d) matrix of float16 or float32, not {vectors.dtype} {vectors.shape}."
+            )
+        spans = offsets.ndim == 1 and offsets.dtype == np.int64 and len(offsets) == n + 1 and offsets[0] == 0
+        if not spans or offsets[-1] != len(vectors):
+            raise EmbeddingError(
+                f"{where}: offsets ({offsets.dtype} {offsets.shape}) do not fit {n} items and {len(vectors)} vectors.",
+                hint="offsets are (n + 1,) int64, from 0 to the number of vectors",
+            )
+        empty = np.flatnonzero(np.diff(offsets) <= 0)
+        if len(empty):
+            items = _named(ids, empty.tolist()) if ids is not None else f"item {empty[0]}"
+            raise EmbeddingError(f"{where}: no vector for {items}.", hint="every item has at least one vector")
+
+
 @dataclass(frozen=True, eq=False)
-class TokenVectors(Displayed):
+class TokenVectors(_Spans, Displayed):
     """Several vectors for each of n items, without ids: item i has `vectors[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
@@ -609,7 +667,7 @@ class TokenVectors(Displayed):
     offsets: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        _check_layout("token vectors", len(self.offsets) - 1, self.offsets, self.vectors)
+        self._check_layout("token vectors", len(self.offsets) - 1)
 
     @classmethod
     def of(cls, items: object) -> TokenVectors:
@@ -657,34 +715,21 @@ class TokenVectors(Displayed):
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        index = range(len(self))[index]  # counts from the end, and is checked
-        vectors: NDArray[Any] = self.vectors[int(self.offsets[index]) : int(self.offsets[index + 1])]
-        return vectors
+        return self._span(range(len(self))[index])  # counts from the end, and is checked
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
-        return brief(self, counted(len(self), "items"), _shape(self.offsets, self.vectors))
-
-    @property
-    def dimension(self) -> int:
-        """The number of values in one vector (d)."""
-        return int(self.vectors.shape[1])
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """(n,) the number of vectors of each item."""
-        return np.diff(self.offsets)
+        return brief(self, counted(len(self), "items"), self._shape())
 
     def take(self, rows: NDArray[np.int64]) -> TokenVectors:
         """Return the vectors of these items, in this order, copied into memory."""
-        positions, offsets = rows_of_spans(self.offsets, rows)
-        return TokenVectors(self.vectors[positions], offsets)
+        return replace(self, **self._at(rows))
 
 
-@dataclass(frozen=True, eq=False)
-class MultiVectorEmbeddings(Columnar):
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiVectorEmbeddings(_Spans, _Vectors):
     """Several vectors for each id: item i has `vectors[offsets[i]:offsets[i + 1]]`, at least one.
 
     Models of late interaction keep a vector for each word of a text and for each part of a picture. A pair is scored
@@ -719,22 +764,15 @@ class MultiVectorEmbeddings(Columnar):
     vectors: NDArray[Any]
     encoder: EncoderCard
     origin: str = ""
+    _form: ClassVar[str] = "multi-vector "
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", strings(self.ids))
-        where = f"multi-vector {self.modality} embeddings by {self.encoder.name}"
-        _check_layout(where, len(self.ids), self.offsets, self.vectors, self.ids)
-        check_unique(self.ids, where)
-        faulty: set[int] = set()
-        for start in range(0, len(self.vectors), _BLOCK):
-            bad = np.flatnonzero(~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1))
-            if len(bad):
-                faulty.update(np.unique(self._owner(start + bad)).tolist())
-            if len(faulty) > 5:
-                break
-        if faulty:
+        self._check_layout(self._where, len(self.ids), self.ids)
+        check_unique(self.ids, self._where)
+        if faulty := _not_finite(self.vectors, self.offsets):
             raise EmbeddingError(
-                f"{where}: NaN or infinite values in the vectors of {_named(self.ids, sorted(faulty))}.",
+                f"{self._where}: NaN or infinite values in the vectors of {_named(self.ids, faulty)}.",
                 hint=NOT_FINITE,
                 code="nan-infinite-values",
             )
@@ -759,17 +797,7 @@ class MultiVectorEmbeddings(Columnar):
             >>> MultiVectorEmbeddings.of(["c1", "c2"], np.ones((2, 3, 4)), modality="text").vectors.shape
             (6, 4)
         """
-        ids: Any = vectors
-        if isinstance(vectors, tuple) and len(vectors) == 2 and matrices is None:
-            ids, matrices = vectors
-        if isinstance(vectors, Mapping) and matrices is None:
-            ids, matrices = list(vectors), list(vectors.values())
-        elif matrices is None:
-            raise EmbeddingError(
-                f"a {type(vectors).__name__} without ids is no set of vectors.",
-                hint="MultiVectorEmbeddings.of({'a.jpg': vectors, …}), or .of(['a.jpg', …], [vectors, …])",
-                code="without-ids-no-set",
-            )
+        ids, matrices = _ids_and_data(cls, vectors, matrices, "vectors", "[vectors, …]")
         try:
             tokens = TokenVectors.of(matrices)
         except EmbeddingError as fault:
@@ -777,26 +805,13 @@ class MultiVectorEmbeddings(Columnar):
                 f"multi-vector {modality} embeddings by {name}: {fault.message}",
                 hint="give a (t, d) matrix for each id: one vector of d numbers for each of its t parts",
             ) from fault
-        ids = [str(identifier) for identifier in (ids.to_pylist() if hasattr(ids, "to_pylist") else ids)]
-        return cls(modality, strings(ids), tokens.offsets, tokens.vectors, EncoderCard(name, "vectors"))
-
-    def __len__(self) -> int:
-        return len(self.ids)
+        return cls(modality, ids, tokens.offsets, tokens.vectors, EncoderCard(name, "vectors"))
 
     def __getitem__(self, identifier: str) -> NDArray[Any]:
         return self.row(int(self.rows([identifier])[0]))
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.ids.to_pylist())
-
-    def __repr__(self) -> str:
-        return brief(
-            self,
-            f"{counted(len(self), f'{self.modality} multi-vectors')}, {_shape(self.offsets, self.vectors)}",
-            f"ids: {listed(self.ids[:3].to_pylist(), len(self))}" if len(self) else "",
-            f"by {self.encoder.name} ({self.encoder.family})",
-            self.origin,
-        )
+    def _summary(self) -> str:
+        return f"{counted(len(self), f'{self.modality} multi-vectors')}, {self._shape()}"
 
     def to_arrow(self) -> pa.Table:
         """Return the columns `id` and `vectors` (lists of vectors, which are lists of fixed length)."""
@@ -806,46 +821,13 @@ class MultiVectorEmbeddings(Columnar):
         return pa.table({"id": self.ids, "vectors": pa.LargeListArray.from_arrays(offsets, tokens)})
 
     @property
-    def dimension(self) -> int:
-        """The number of values in one vector (d)."""
-        return int(self.vectors.shape[1])
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """(n,) the number of vectors of each id."""
-        return np.diff(self.offsets)
-
-    @property
     def tokens(self) -> TokenVectors:
         """The vectors without ids, in the same memory."""
         return TokenVectors(self.vectors, self.offsets)
 
     def row(self, index: int) -> NDArray[Any]:
         """Return the (t, d) vectors of row `index`."""
-        vectors: NDArray[Any] = self.vectors[int(self.offsets[index]) : int(self.offsets[index + 1])]
-        return vectors
-
-    def rows(self, ids: object) -> NDArray[np.int64]:
-        """Return the row of each id, in the order of `ids`.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
-        return rows_of(ids, self.ids, f"multi-vector {self.modality} embeddings by {self.encoder.name}")
-
-    def select(self, ids: object) -> MultiVectorEmbeddings:
-        """Return the embeddings of these ids, in this order, copied into memory.
-
-        Raises:
-            EmbeddingError: An id is unknown; the message names it.
-        """
-        return self.take(self.rows(ids))
-
-    def take(self, rows: NDArray[np.int64]) -> MultiVectorEmbeddings:
-        """Return the embeddings of these rows, in this order, copied into memory."""
-        positions, offsets = rows_of_spans(self.offsets, rows)
-        ids = self.ids.take(pa.array(rows))
-        return MultiVectorEmbeddings(self.modality, ids, offsets, self.vectors[positions], self.encoder, self.origin)
+        return self._span(index)
 
     def normalise(self) -> MultiVectorEmbeddings:
         """Return vectors of length 1 in float32, so that MaxSim sums cosines.
@@ -853,22 +835,16 @@ class MultiVectorEmbeddings(Columnar):
         Raises:
             EmbeddingError: A vector is zero; the message names its id.
         """
-        vectors = np.array(self.vectors, dtype=np.float32)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        zero = np.flatnonzero(lengths[:, 0] == 0)
+        vectors, zero = _unit(self.vectors)
         if len(zero):
-            owners = np.unique(self._owner(zero)).tolist()
+            items = _owners(self.offsets, zero)
             raise EmbeddingError(
-                f"{counted(len(zero), 'vectors')} of {counted(len(owners), f'{self.modality} items')} by "
-                f"{self.encoder.name} are zero: {_named(self.ids, owners)}; they have no cosine.",
+                f"{counted(len(zero), 'vectors')} of {counted(len(items), f'{self.modality} items')} by "
+                f"{self.encoder.name} are zero: {_named(self.ids, items)}; they have no cosine.",
                 hint="leave out vectors of padding, or search by the vectors as they are",
                 code="embedding-no-cosine",
             )
-        vectors /= lengths
-        return MultiVectorEmbeddings(self.modality, self.ids, self.offsets, vectors, self.encoder, self.origin)
-
-    def _owner(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.searchsorted(self.offsets, positions, side="right") - 1
+        return replace(self, vectors=vectors)
 
 
 def _matrix(values: object, index: int) -> NDArray[Any]:
@@ -884,36 +860,6 @@ def _matrix(values: object, index: int) -> NDArray[Any]:
 
 def _offsets_of(counts: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _check_layout(
-    where: str, n: int, offsets: NDArray[np.int64], vectors: NDArray[Any], ids: pa.StringArray | None = None
-) -> None:
-    """Check that the vectors are a matrix and that the offsets give each of n items at least one of them."""
-    if vectors.ndim != 2 or vectors.dtype not in (np.float16, np.float32):
-        raise EmbeddingError(
-            f"{where}: vectors must be an (m, d) matrix of float16 or float32, not {vectors.dtype} {vectors.shape}."
-        )
-    spans = offsets.ndim == 1 and offsets.dtype == np.int64 and len(offsets) == n + 1 and offsets[0] == 0
-    if not spans or offsets[-1] != len(vectors):
-        raise EmbeddingError(
-            f"{where}: offsets ({offsets.dtype} {offsets.shape}) do not fit {n} items and {len(vectors)} vectors.",
-            hint="offsets are (n + 1,) int64, from 0 to the number of vectors",
-        )
-    empty = np.flatnonzero(np.diff(offsets) <= 0)
-    if len(empty):
-        items = _named(ids, empty.tolist()) if ids is not None else f"item {empty[0]}"
-        raise EmbeddingError(f"{where}: no vector for {items}.", hint="every item has at least one vector")
-
-
-def _named(ids: pa.StringArray, rows: Sequence[int]) -> str:
-    return ", ".join(repr(ids[row].as_py()) for row in rows[:5]) + (" and others" if len(rows) > 5 else "")
-
-
-def _shape(offsets: NDArray[np.int64], vectors: NDArray[Any]) -> str:
-    """The shape in words: "32.0 vectors each, 128 dimensions, float16"."""
-    each = len(vectors) / (len(offsets) - 1) if len(offsets) > 1 else 0.0
-    return f"{each:,.1f} vectors each, {vectors.shape[1]:,} dimensions, {vectors.dtype}"
 
 
 Vectors: TypeAlias = Embeddings | SparseEmbeddings | MultiVectorEmbeddings

@@ -171,7 +171,7 @@ class ListedEmbeddings(SparseEmbeddings):
         values = self.values[int(self.offsets[index]) : int(self.offsets[index + 1])]
         return self.lists.terms(np.array([index])), values
 
-    def take(self, rows: NDArray[np.int64]) -> SparseEmbeddings:
+    def take(self, rows: NDArray[np.int64]) -> SparseEmbeddings:  # type: ignore[override]
         """Return the embeddings of these rows, in this order, copied into memory."""
         flat, offsets = rows_of_spans(self.offsets, rows)
         return SparseEmbeddings(
