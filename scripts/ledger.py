@@ -91,7 +91,7 @@ def group_of(module: str) -> str:
 
 
 def exported(trees: dict[str, ast.Module]) -> set[str]:
-    """The names in `__all__` of packages."""
+    """The names in `__all__` of packages, and those that are lazy: imported under another's name for type checkers."""
     packages = {module.rpartition(".")[0] for module in trees} | {"visir"}
     names: set[str] = set()
     for module in packages & trees.keys():
@@ -99,6 +99,9 @@ def exported(trees: dict[str, ast.Module]) -> set[str]:
             if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets):
                 elements = getattr(node.value, "elts", ())
                 names |= {str(element.value) for element in elements if isinstance(element, ast.Constant)}
+            if isinstance(node, ast.If):
+                imports = (child for child in node.body if isinstance(child, ast.ImportFrom))
+                names |= {alias.asname for child in imports for alias in child.names if alias.asname}
     return names
 
 

@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 def public_packages() -> list[str]:
     """The packages that say what is for others: those with `__all__`."""
     source = ROOT / "src"
-    paths = sorted(path for path in source.rglob("__init__.py") if "\n__all__" in path.read_text(encoding="utf-8"))
+    paths = sorted(path for path in source.rglob("__init__.py") if "__all__ =" in path.read_text(encoding="utf-8"))
     return [".".join(path.parent.relative_to(source).parts) for path in paths]
 
 

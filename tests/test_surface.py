@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import inspect
 import pkgutil
@@ -47,12 +49,15 @@ def test_each_function_is_typed(name: str) -> None:
 
 
 def test_type_checkers_see_what_is_imported_late() -> None:
-    """The three lists of `visir/__init__.py` (types, lazy names, `__all__`) name the same."""
-    source = inspect.getsource(visir)
-    typed = source.partition("if TYPE_CHECKING:")[2].partition("\n\n")[0]
-    seen = {word.strip(",") for line in typed.splitlines() for word in line.partition(" import ")[2].split()}
-    assert seen == set(visir.__all__)
+    """Names stand once, in the block for type checkers: what they read there is what is imported."""
+    block = next(node for node in ast.parse(inspect.getsource(visir)).body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: (node.module, alias.name) for node in imports for alias in node.names}
+    assert {name for name, (_, own) in seen.items() if name == own} == set(visir.__all__)
     assert typing.TYPE_CHECKING is False
+    for name, (module, _) in seen.items():
+        value = getattr(visir, name)
+        assert value is getattr(importlib.import_module(module or ""), name)
 
 
 def test_importing_visir_imports_nothing_heavy() -> None:

@@ -49,112 +49,43 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir import papers, products, sessions, shortcuts
-    from visir.collections import open
-    from visir.collections.check import check
-    from visir.encoders import Encoder, encode, load, load_cross_encoder
-    from visir.encoders.families import models
-    from visir.errors import VisirError
-    from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
-    from visir.evaluation.classification.classify import classify
-    from visir.evaluation.granularity import granularity
-    from visir.evaluation.measures.measure import measures
-    from visir.evaluation.mteb import mteb_model
-    from visir.evaluation.probes import probe
-    from visir.evaluation.stress.stress import stress
-    from visir.evaluation.submit import submit
-    from visir.evaluation.truncation_cost import truncation
-    from visir.library import Library, index
-    from visir.library.query import Query
-    from visir.retrieval import read_run
-    from visir.retrieval.searching import search
-    from visir.robustness.perturb import perturb
-    from visir.sparse import sparsify, words
-    from visir.studies.profile.profile import profile
-    from visir.training import TrainedModel, recipes, train
-    from visir.version import __version__
+    from visir import papers as papers
+    from visir import products as products
+    from visir import sessions as sessions
+    from visir import shortcuts as shortcuts
+    from visir.collections import open as open
+    from visir.collections.check import check as check
+    from visir.encoders import Encoder as Encoder
+    from visir.encoders import encode as encode
+    from visir.encoders import load as load
+    from visir.encoders import load_cross_encoder as load_cross_encoder
+    from visir.encoders.families import models as models
+    from visir.errors import VisirError as VisirError
+    from visir.evaluation import Comparison as Comparison
+    from visir.evaluation import Evaluation as Evaluation
+    from visir.evaluation import explain as explain
+    from visir.evaluation.classification.classify import classify as classify
+    from visir.evaluation.compare import compare as compare
+    from visir.evaluation.evaluate import evaluate as evaluate
+    from visir.evaluation.granularity import granularity as granularity
+    from visir.evaluation.measures.measure import measures as measures
+    from visir.evaluation.mteb import mteb_model as mteb_model
+    from visir.evaluation.probes import probe as probe
+    from visir.evaluation.stress.stress import stress as stress
+    from visir.evaluation.submit import submit as submit
+    from visir.evaluation.truncation_cost import truncation as truncation
+    from visir.library import Library as Library
+    from visir.library import index as index
+    from visir.library.query import Query as Query
+    from visir.retrieval import read_run as read_run
+    from visir.retrieval.searching import search as search
+    from visir.robustness.perturb import perturb as perturb
+    from visir.sparse import sparsify as sparsify
+    from visir.sparse import words as words
+    from visir.studies.profile.profile import profile as profile
+    from visir.training import TrainedModel as TrainedModel
+    from visir.training import recipes as recipes
+    from visir.training import train as train
+    from visir.version import __version__ as __version__
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "open": "visir.collections",
-        "check": "visir.collections.check",
-        "__version__": "visir.version",
-        "Encoder": "visir.encoders",
-        "load": "visir.encoders",
-        "load_cross_encoder": "visir.encoders",
-        "models": "visir.encoders.families",
-        "encode": "visir.encoders",
-        "recipes": "visir.training",
-        "train": "visir.training",
-        "TrainedModel": "visir.training",
-        "VisirError": "visir.errors",
-        "Query": "visir.library.query",
-        "read_run": "visir.retrieval",
-        "search": "visir.retrieval.searching",
-        "sparsify": "visir.sparse",
-        "words": "visir.sparse",
-        "evaluate": "visir.evaluation",
-        "classify": "visir.evaluation.classification.classify",
-        "compare": "visir.evaluation",
-        "explain": "visir.evaluation",
-        "measures": "visir.evaluation.measures.measure",
-        "Comparison": "visir.evaluation",
-        "Evaluation": "visir.evaluation",
-        "mteb_model": "visir.evaluation.mteb",
-        "stress": "visir.evaluation.stress.stress",
-        "profile": "visir.studies.profile.profile",
-        "submit": "visir.evaluation.submit",
-        "probe": "visir.evaluation.probes",
-        "perturb": "visir.robustness.perturb",
-        "granularity": "visir.evaluation.granularity",
-        "truncation": "visir.evaluation.truncation_cost",
-        "index": "visir.library",
-        "Library": "visir.library",
-        "papers": "visir.papers",
-        "products": "visir.products",
-        "sessions": "visir.sessions",
-        "shortcuts": "visir.shortcuts",
-    },
-)
-
-__all__ = [
-    "Comparison",
-    "Encoder",
-    "Evaluation",
-    "Library",
-    "Query",
-    "TrainedModel",
-    "VisirError",
-    "__version__",
-    "check",
-    "classify",
-    "compare",
-    "encode",
-    "evaluate",
-    "explain",
-    "granularity",
-    "index",
-    "load",
-    "load_cross_encoder",
-    "measures",
-    "models",
-    "mteb_model",
-    "open",
-    "papers",
-    "perturb",
-    "probe",
-    "products",
-    "profile",
-    "read_run",
-    "recipes",
-    "search",
-    "sessions",
-    "shortcuts",
-    "sparsify",
-    "stress",
-    "submit",
-    "train",
-    "truncation",
-    "words",
-]
+__getattr__, __dir__, __all__ = lazy(__name__)

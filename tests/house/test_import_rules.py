@@ -123,7 +123,7 @@ def lazy_packages() -> dict[str, set[str]]:
     found = {}
     for name, path in MODULES.items():
         text = path.read_text(encoding="utf-8")
-        if path.name == "__init__.py" and re.search(r"__getattr__, __dir__ = lazy\(", text):
+        if path.name == "__init__.py" and re.search(r"__getattr__, __dir__, __all__ = lazy\(", text):
             found[name] = set(__import__(name, fromlist=["__all__"]).__all__)
     return found
 

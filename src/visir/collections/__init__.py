@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.collections.opening import attach_judgements, open, open_collection, open_source
-    from visir.collections.qrels_reading import read_qrels
+    from visir.collections.opening import attach_judgements as attach_judgements
+    from visir.collections.opening import open as open
+    from visir.collections.opening import open_collection as open_collection
+    from visir.collections.opening import open_source as open_source
+    from visir.collections.qrels_reading import read_qrels as read_qrels
 
-__all__ = ["attach_judgements", "open", "open_collection", "open_source", "read_qrels"]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "attach_judgements": "visir.collections.opening",
-        "open": "visir.collections.opening",
-        "open_collection": "visir.collections.opening",
-        "open_source": "visir.collections.opening",
-        "read_qrels": "visir.collections.qrels_reading",
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

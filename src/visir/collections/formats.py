@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from visir.collections import composed_layouts, cub, judgement_sets, layouts, shop_layouts, task_layouts
+import visir.collections.composed_layouts as composed_layouts
+import visir.collections.cub as cub
+import visir.collections.judgement_sets as judgement_sets
+import visir.collections.layouts as layouts
+import visir.collections.shop_layouts as shop_layouts
+import visir.collections.task_layouts as task_layouts
 from visir.collections.portable import FORMAT as PORTABLE
 from visir.collections.readers import (
     choice_table,

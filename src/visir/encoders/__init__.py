@@ -13,56 +13,23 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.encoders.base import Encoder
-    from visir.encoders.cross_encoder import CrossEncoder
-    from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
-    from visir.encoders.families import FAMILIES, Family, KnownModel, ModelList, recommended
-    from visir.encoders.loading import compose, load, load_cross_encoder
-    from visir.encoders.parts import encode_parts
-    from visir.encoders.parts_folder import Parts
-    from visir.encoders.store import Store
+    from visir.encoders.base import Encoder as Encoder
+    from visir.encoders.cross_encoder import CrossEncoder as CrossEncoder
+    from visir.encoders.encoding import Encoding as Encoding
+    from visir.encoders.encoding import encode as encode
+    from visir.encoders.encoding import encode_dense as encode_dense
+    from visir.encoders.encoding import encode_detailed as encode_detailed
+    from visir.encoders.encoding import encode_items as encode_items
+    from visir.encoders.families import FAMILIES as FAMILIES
+    from visir.encoders.families import Family as Family
+    from visir.encoders.families import KnownModel as KnownModel
+    from visir.encoders.families import ModelList as ModelList
+    from visir.encoders.families import recommended as recommended
+    from visir.encoders.loading import compose as compose
+    from visir.encoders.loading import load as load
+    from visir.encoders.loading import load_cross_encoder as load_cross_encoder
+    from visir.encoders.parts import encode_parts as encode_parts
+    from visir.encoders.parts_folder import Parts as Parts
+    from visir.encoders.store import Store as Store
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Encoder": "visir.encoders.base",
-        "compose": "visir.encoders.loading",
-        "load": "visir.encoders.loading",
-        "load_cross_encoder": "visir.encoders.loading",
-        "CrossEncoder": "visir.encoders.cross_encoder",
-        "encode": "visir.encoders.encoding",
-        "encode_dense": "visir.encoders.encoding",
-        "encode_detailed": "visir.encoders.encoding",
-        "encode_items": "visir.encoders.encoding",
-        "Encoding": "visir.encoders.encoding",
-        "encode_parts": "visir.encoders.parts",
-        "Parts": "visir.encoders.parts_folder",
-        "Store": "visir.encoders.store",
-        "FAMILIES": "visir.encoders.families",
-        "Family": "visir.encoders.families",
-        "KnownModel": "visir.encoders.families",
-        "ModelList": "visir.encoders.families",
-        "recommended": "visir.encoders.families",
-    },
-)
-
-__all__ = [
-    "FAMILIES",
-    "CrossEncoder",
-    "Encoder",
-    "Encoding",
-    "Family",
-    "KnownModel",
-    "ModelList",
-    "Parts",
-    "Store",
-    "compose",
-    "encode",
-    "encode_dense",
-    "encode_detailed",
-    "encode_items",
-    "encode_parts",
-    "load",
-    "load_cross_encoder",
-    "recommended",
-]
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -14,60 +14,24 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.library.check import Item, ItemFile
-    from visir.library.filters import FilterError
-    from visir.library.layout import LibraryError, UnknownItemError
-    from visir.library.library import Library, index
-    from visir.library.query import Query, QueryError
-    from visir.library.results import DuplicatePictures, LibraryHit, LibraryPicture, LibraryResults
-    from visir.library.service.running import RunningService, openapi
-    from visir.library.snapshot import LibrarySnapshot
-    from visir.library.updating import UpdateReport, update
-    from visir.library.watch import Watcher
+    from visir.library.check import Item as Item
+    from visir.library.check import ItemFile as ItemFile
+    from visir.library.filters import FilterError as FilterError
+    from visir.library.layout import LibraryError as LibraryError
+    from visir.library.layout import UnknownItemError as UnknownItemError
+    from visir.library.library import Library as Library
+    from visir.library.library import index as index
+    from visir.library.query import Query as Query
+    from visir.library.query import QueryError as QueryError
+    from visir.library.results import DuplicatePictures as DuplicatePictures
+    from visir.library.results import LibraryHit as LibraryHit
+    from visir.library.results import LibraryPicture as LibraryPicture
+    from visir.library.results import LibraryResults as LibraryResults
+    from visir.library.service.running import RunningService as RunningService
+    from visir.library.service.running import openapi as openapi
+    from visir.library.snapshot import LibrarySnapshot as LibrarySnapshot
+    from visir.library.updating import UpdateReport as UpdateReport
+    from visir.library.updating import update as update
+    from visir.library.watch import Watcher as Watcher
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "DuplicatePictures": "visir.library.results",
-        "FilterError": "visir.library.filters",
-        "Item": "visir.library.check",
-        "ItemFile": "visir.library.check",
-        "Library": "visir.library.library",
-        "LibraryError": "visir.library.layout",
-        "LibraryHit": "visir.library.results",
-        "LibraryPicture": "visir.library.results",
-        "LibraryResults": "visir.library.results",
-        "LibrarySnapshot": "visir.library.snapshot",
-        "Query": "visir.library.query",
-        "QueryError": "visir.library.query",
-        "RunningService": "visir.library.service.running",
-        "UnknownItemError": "visir.library.layout",
-        "UpdateReport": "visir.library.updating",
-        "Watcher": "visir.library.watch",
-        "index": "visir.library.library",
-        "openapi": "visir.library.service.running",
-        "update": "visir.library.updating",
-    },
-)
-
-__all__ = [
-    "DuplicatePictures",
-    "FilterError",
-    "Item",
-    "ItemFile",
-    "Library",
-    "LibraryError",
-    "LibraryHit",
-    "LibraryPicture",
-    "LibraryResults",
-    "LibrarySnapshot",
-    "Query",
-    "QueryError",
-    "RunningService",
-    "UnknownItemError",
-    "UpdateReport",
-    "Watcher",
-    "index",
-    "openapi",
-    "update",
-]
+__getattr__, __dir__, __all__ = lazy(__name__)

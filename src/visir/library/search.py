@@ -38,7 +38,8 @@ from visir.library.results import RankedItem, ResultPage
 from visir.library.snapshot import LibrarySnapshot
 from visir.parquet import integer_array
 from visir.records import Run, Vectors
-from visir.retrieval.filtered import FilteredIndex, part_of
+from visir.retrieval.answers import part_of
+from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import Fusion, K, Normalisation, fuse
 from visir.retrieval.stored import StoredIndex
 from visir.retrieval.text.plan import Plan

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.papers.surface import compare, run, show, studies
+    from visir.papers.surface import compare as compare
+    from visir.papers.surface import run as run
+    from visir.papers.surface import show as show
+    from visir.papers.surface import studies as studies
 
-__all__ = ["compare", "run", "show", "studies"]
-
-__getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "visir.papers.surface"))
+__getattr__, __dir__, __all__ = lazy(__name__)

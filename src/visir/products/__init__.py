@@ -27,75 +27,31 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.products.clicks import ClickJudgements, ClickLog, click_judgements, read_click_log
-    from visir.products.encoding import encode_catalogue
-    from visir.products.evaluation import CategoryEvaluation, evaluate
-    from visir.products.inference import InferredCategories, infer_categories, write_inferred
-    from visir.products.landing import LandingPage, landing_page, related_products
-    from visir.products.model import load_categories_model
-    from visir.products.opening import CategoryTree, open_catalogue, tree_errors
-    from visir.products.reports.landing import write_landing_page
-    from visir.products.task import CatalogueTasks, CategoryTask, category_task, relevant_products
-    from visir.products.text_search import TextOptions, search, text_index
-    from visir.products.training import train
+    from visir.products.clicks import ClickJudgements as ClickJudgements
+    from visir.products.clicks import ClickLog as ClickLog
+    from visir.products.clicks import click_judgements as click_judgements
+    from visir.products.clicks import read_click_log as read_click_log
+    from visir.products.encoding import encode_catalogue as encode_catalogue
+    from visir.products.evaluation import CategoryEvaluation as CategoryEvaluation
+    from visir.products.evaluation import evaluate as evaluate
+    from visir.products.inference import InferredCategories as InferredCategories
+    from visir.products.inference import infer_categories as infer_categories
+    from visir.products.inference import write_inferred as write_inferred
+    from visir.products.landing import LandingPage as LandingPage
+    from visir.products.landing import landing_page as landing_page
+    from visir.products.landing import related_products as related_products
+    from visir.products.model import load_categories_model as load_categories_model
+    from visir.products.opening import CategoryTree as CategoryTree
+    from visir.products.opening import open_catalogue as open_catalogue
+    from visir.products.opening import tree_errors as tree_errors
+    from visir.products.reports.landing import write_landing_page as write_landing_page
+    from visir.products.task import CatalogueTasks as CatalogueTasks
+    from visir.products.task import CategoryTask as CategoryTask
+    from visir.products.task import category_task as category_task
+    from visir.products.task import relevant_products as relevant_products
+    from visir.products.text_search import TextOptions as TextOptions
+    from visir.products.text_search import search as search
+    from visir.products.text_search import text_index as text_index
+    from visir.products.training import train as train
 
-__all__ = [
-    "CatalogueTasks",
-    "CategoryEvaluation",
-    "CategoryTask",
-    "CategoryTree",
-    "ClickJudgements",
-    "ClickLog",
-    "InferredCategories",
-    "LandingPage",
-    "TextOptions",
-    "category_task",
-    "click_judgements",
-    "encode_catalogue",
-    "evaluate",
-    "infer_categories",
-    "landing_page",
-    "load_categories_model",
-    "open_catalogue",
-    "read_click_log",
-    "related_products",
-    "relevant_products",
-    "search",
-    "text_index",
-    "train",
-    "tree_errors",
-    "write_inferred",
-    "write_landing_page",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "CategoryEvaluation": "visir.products.evaluation",
-        "evaluate": "visir.products.evaluation",
-        "CatalogueTasks": "visir.products.task",
-        "CategoryTask": "visir.products.task",
-        "CategoryTree": "visir.products.opening",
-        "category_task": "visir.products.task",
-        "encode_catalogue": "visir.products.encoding",
-        "load_categories_model": "visir.products.model",
-        "open_catalogue": "visir.products.opening",
-        "relevant_products": "visir.products.task",
-        "search": "visir.products.text_search",
-        "TextOptions": "visir.products.text_search",
-        "text_index": "visir.products.text_search",
-        "train": "visir.products.training",
-        "tree_errors": "visir.products.opening",
-        "InferredCategories": "visir.products.inference",
-        "ClickJudgements": "visir.products.clicks",
-        "ClickLog": "visir.products.clicks",
-        "click_judgements": "visir.products.clicks",
-        "read_click_log": "visir.products.clicks",
-        "LandingPage": "visir.products.landing",
-        "landing_page": "visir.products.landing",
-        "related_products": "visir.products.landing",
-        "write_landing_page": "visir.products.reports.landing",
-        "infer_categories": "visir.products.inference",
-        "write_inferred": "visir.products.inference",
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -8,45 +8,22 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.reports.evaluation import queries_table, write_report
-    from visir.reports.formats import TEXT_FORMATS, to_csv, to_html, to_latex, to_markdown, to_terminal
-    from visir.reports.table import Column, Table
-    from visir.reports.tables import (
-        card_table,
-        comparison_table,
-        explain_table,
-        measures_table,
-        published_table,
-        result_table,
-        systems_table,
-    )
+    from visir.reports.evaluation import queries_table as queries_table
+    from visir.reports.evaluation import write_report as write_report
+    from visir.reports.formats import TEXT_FORMATS as TEXT_FORMATS
+    from visir.reports.formats import to_csv as to_csv
+    from visir.reports.formats import to_html as to_html
+    from visir.reports.formats import to_latex as to_latex
+    from visir.reports.formats import to_markdown as to_markdown
+    from visir.reports.formats import to_terminal as to_terminal
+    from visir.reports.table import Column as Column
+    from visir.reports.table import Table as Table
+    from visir.reports.tables import card_table as card_table
+    from visir.reports.tables import comparison_table as comparison_table
+    from visir.reports.tables import explain_table as explain_table
+    from visir.reports.tables import measures_table as measures_table
+    from visir.reports.tables import published_table as published_table
+    from visir.reports.tables import result_table as result_table
+    from visir.reports.tables import systems_table as systems_table
 
-__all__ = [
-    "TEXT_FORMATS",
-    "Column",
-    "Table",
-    "card_table",
-    "comparison_table",
-    "explain_table",
-    "measures_table",
-    "published_table",
-    "queries_table",
-    "result_table",
-    "systems_table",
-    "to_csv",
-    "to_html",
-    "to_latex",
-    "to_markdown",
-    "to_terminal",
-    "write_report",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        **dict.fromkeys(__all__, "visir.reports.tables"),
-        **dict.fromkeys(("queries_table", "write_report"), "visir.reports.evaluation"),
-        **dict.fromkeys(("Column", "Table"), "visir.reports.table"),
-        **dict.fromkeys((name for name in __all__ if name.startswith(("to_", "TEXT_"))), "visir.reports.formats"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -13,38 +13,15 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.retrieval.formats import read_run, write_run
-    from visir.retrieval.index import Index
-    from visir.retrieval.kinds import build_index, index_kinds, open_index
-    from visir.retrieval.multi_vector.flat import alignment, pool_tokens
-    from visir.retrieval.shard_runs import merge_shards
-    from visir.retrieval.stored import add_parts
+    from visir.retrieval.formats import read_run as read_run
+    from visir.retrieval.formats import write_run as write_run
+    from visir.retrieval.index import Index as Index
+    from visir.retrieval.kinds import build_index as build_index
+    from visir.retrieval.kinds import index_kinds as index_kinds
+    from visir.retrieval.kinds import open_index as open_index
+    from visir.retrieval.multi_vector.flat import alignment as alignment
+    from visir.retrieval.multi_vector.flat import pool_tokens as pool_tokens
+    from visir.retrieval.shard_runs import merge_shards as merge_shards
+    from visir.retrieval.stored import add_parts as add_parts
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Index": "visir.retrieval.index",
-        "add_parts": "visir.retrieval.stored",
-        "alignment": "visir.retrieval.multi_vector.flat",
-        "build_index": "visir.retrieval.kinds",
-        "index_kinds": "visir.retrieval.kinds",
-        "merge_shards": "visir.retrieval.shard_runs",
-        "open_index": "visir.retrieval.kinds",
-        "pool_tokens": "visir.retrieval.multi_vector.flat",
-        "read_run": "visir.retrieval.formats",
-        "write_run": "visir.retrieval.formats",
-    },
-)
-
-__all__ = [
-    "Index",
-    "add_parts",
-    "alignment",
-    "build_index",
-    "index_kinds",
-    "merge_shards",
-    "open_index",
-    "pool_tokens",
-    "read_run",
-    "write_run",
-]
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -30,90 +30,33 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.sessions.definition import (
-        ACTIONS,
-        COLUMNS,
-        COUNTED,
-        FLAGS,
-        IDLE_MINUTES,
-        REASONS,
-        LogMapping,
-        load_mapping,
-        preset,
-        presets,
-    )
-    from visir.sessions.description import Characterisation, describe
-    from visir.sessions.making import Sessions, make, sessionise
-    from visir.sessions.online.ab_test import AbTest, DecisionLog, ab_test, assign
-    from visir.sessions.prediction.live import LiveScorer, score
-    from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
-    from visir.sessions.prediction.service import serve
-    from visir.sessions.prediction.study import predict
-    from visir.sessions.prediction.training import train
-    from visir.sessions.simulator import generate
-    from visir.sessions.table_labels import LogCounts
+    from visir.sessions.definition import ACTIONS as ACTIONS
+    from visir.sessions.definition import COLUMNS as COLUMNS
+    from visir.sessions.definition import COUNTED as COUNTED
+    from visir.sessions.definition import FLAGS as FLAGS
+    from visir.sessions.definition import IDLE_MINUTES as IDLE_MINUTES
+    from visir.sessions.definition import REASONS as REASONS
+    from visir.sessions.definition import LogMapping as LogMapping
+    from visir.sessions.definition import load_mapping as load_mapping
+    from visir.sessions.definition import preset as preset
+    from visir.sessions.definition import presets as presets
+    from visir.sessions.description import Characterisation as Characterisation
+    from visir.sessions.description import describe as describe
+    from visir.sessions.making import Sessions as Sessions
+    from visir.sessions.making import make as make
+    from visir.sessions.making import sessionise as sessionise
+    from visir.sessions.online.ab_test import AbTest as AbTest
+    from visir.sessions.online.ab_test import DecisionLog as DecisionLog
+    from visir.sessions.online.ab_test import ab_test as ab_test
+    from visir.sessions.online.ab_test import assign as assign
+    from visir.sessions.prediction.live import LiveScorer as LiveScorer
+    from visir.sessions.prediction.live import score as score
+    from visir.sessions.prediction.purchase_model import PurchaseModel as PurchaseModel
+    from visir.sessions.prediction.purchase_model import load_model as load_model
+    from visir.sessions.prediction.service import serve as serve
+    from visir.sessions.prediction.study import predict as predict
+    from visir.sessions.prediction.training import train as train
+    from visir.sessions.simulator import generate as generate
+    from visir.sessions.table_labels import LogCounts as LogCounts
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Characterisation": "visir.sessions.description",
-        "describe": "visir.sessions.description",
-        "Sessions": "visir.sessions.making",
-        "make": "visir.sessions.making",
-        "LiveScorer": "visir.sessions.prediction.live",
-        "score": "visir.sessions.prediction.live",
-        "predict": "visir.sessions.prediction.study",
-        "PurchaseModel": "visir.sessions.prediction.purchase_model",
-        "load_model": "visir.sessions.prediction.purchase_model",
-        "serve": "visir.sessions.prediction.service",
-        "train": "visir.sessions.prediction.training",
-        "generate": "visir.sessions.simulator",
-        "AbTest": "visir.sessions.online.ab_test",
-        "ab_test": "visir.sessions.online.ab_test",
-        "DecisionLog": "visir.sessions.online.ab_test",
-        "assign": "visir.sessions.online.ab_test",
-        "ACTIONS": "visir.sessions.definition",
-        "COLUMNS": "visir.sessions.definition",
-        "COUNTED": "visir.sessions.definition",
-        "LogCounts": "visir.sessions.table_labels",
-        "FLAGS": "visir.sessions.definition",
-        "IDLE_MINUTES": "visir.sessions.definition",
-        "LogMapping": "visir.sessions.definition",
-        "REASONS": "visir.sessions.definition",
-        "load_mapping": "visir.sessions.definition",
-        "preset": "visir.sessions.definition",
-        "presets": "visir.sessions.definition",
-        "sessionise": "visir.sessions.making",
-    },
-)
-
-__all__ = [
-    "ACTIONS",
-    "COLUMNS",
-    "COUNTED",
-    "FLAGS",
-    "IDLE_MINUTES",
-    "REASONS",
-    "AbTest",
-    "Characterisation",
-    "DecisionLog",
-    "LiveScorer",
-    "LogCounts",
-    "LogMapping",
-    "PurchaseModel",
-    "Sessions",
-    "ab_test",
-    "assign",
-    "describe",
-    "generate",
-    "load_mapping",
-    "load_model",
-    "make",
-    "predict",
-    "preset",
-    "presets",
-    "score",
-    "serve",
-    "sessionise",
-    "train",
-]
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -16,22 +16,13 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.shortcuts.stamp import Digits, Stamp, load_digits, resolve
-    from visir.shortcuts.view import inject, plain, preview, reassigned
+    from visir.shortcuts.stamp import Digits as Digits
+    from visir.shortcuts.stamp import Stamp as Stamp
+    from visir.shortcuts.stamp import load_digits as load_digits
+    from visir.shortcuts.stamp import resolve as resolve
+    from visir.shortcuts.view import inject as inject
+    from visir.shortcuts.view import plain as plain
+    from visir.shortcuts.view import preview as preview
+    from visir.shortcuts.view import reassigned as reassigned
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Digits": "visir.shortcuts.stamp",
-        "load_digits": "visir.shortcuts.stamp",
-        "preview": "visir.shortcuts.view",
-        "audit": "visir.studies.shortcut_audit",  # named, not imported: that room is further down the road
-        "resolve": "visir.shortcuts.stamp",
-        "Stamp": "visir.shortcuts.stamp",
-        "reassigned": "visir.shortcuts.view",
-        "inject": "visir.shortcuts.view",
-        "plain": "visir.shortcuts.view",
-    },
-)
-
-__all__ = ["Digits", "Stamp", "inject", "load_digits", "plain", "preview", "reassigned", "resolve"]
+__getattr__, __dir__, __all__ = lazy(__name__)

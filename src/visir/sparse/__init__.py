@@ -14,44 +14,18 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.sparse.common_words import MatchedWords, matched_words
-    from visir.sparse.encoder import SparseEncoder, encode_sparse, load_sparse, save_sparse
-    from visir.sparse.explaining import words
-    from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
-    from visir.sparse.run import sparsify
-    from visir.sparse.vocabulary import TextTerms, Tokenizer, load_tokenizer
+    from visir.sparse.common_words import MatchedWords as MatchedWords
+    from visir.sparse.common_words import matched_words as matched_words
+    from visir.sparse.encoder import SparseEncoder as SparseEncoder
+    from visir.sparse.encoder import encode_sparse as encode_sparse
+    from visir.sparse.encoder import load_sparse as load_sparse
+    from visir.sparse.encoder import save_sparse as save_sparse
+    from visir.sparse.explaining import words as words
+    from visir.sparse.recipe import SparseRecipe as SparseRecipe
+    from visir.sparse.recipe import read_sparse_recipe as read_sparse_recipe
+    from visir.sparse.run import sparsify as sparsify
+    from visir.sparse.vocabulary import TextTerms as TextTerms
+    from visir.sparse.vocabulary import Tokenizer as Tokenizer
+    from visir.sparse.vocabulary import load_tokenizer as load_tokenizer
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "MatchedWords": "visir.sparse.common_words",
-        "matched_words": "visir.sparse.common_words",
-        "SparseEncoder": "visir.sparse.encoder",
-        "SparseRecipe": "visir.sparse.recipe",
-        "TextTerms": "visir.sparse.vocabulary",
-        "Tokenizer": "visir.sparse.vocabulary",
-        "encode_sparse": "visir.sparse.encoder",
-        "load_sparse": "visir.sparse.encoder",
-        "load_tokenizer": "visir.sparse.vocabulary",
-        "read_sparse_recipe": "visir.sparse.recipe",
-        "save_sparse": "visir.sparse.encoder",
-        "sparsify": "visir.sparse.run",
-        "words": "visir.sparse.explaining",
-    },
-)
-
-__all__ = [
-    "MatchedWords",
-    "SparseEncoder",
-    "SparseRecipe",
-    "TextTerms",
-    "Tokenizer",
-    "encode_sparse",
-    "load_sparse",
-    "load_tokenizer",
-    "matched_words",
-    "read_sparse_recipe",
-    "save_sparse",
-    "sparsify",
-    "words",
-]
+__getattr__, __dir__, __all__ = lazy(__name__)

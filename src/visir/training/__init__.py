@@ -10,35 +10,14 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.training.planning import TrainingPlan, plan
-    from visir.training.recipe import Recipe, read_recipe
-    from visir.training.run import train
-    from visir.training.shipped import RecipeList, find_recipe, recipes
-    from visir.training.trained import TrainedModel
+    from visir.training.planning import TrainingPlan as TrainingPlan
+    from visir.training.planning import plan as plan
+    from visir.training.recipe import Recipe as Recipe
+    from visir.training.recipe import read_recipe as read_recipe
+    from visir.training.run import train as train
+    from visir.training.shipped import RecipeList as RecipeList
+    from visir.training.shipped import find_recipe as find_recipe
+    from visir.training.shipped import recipes as recipes
+    from visir.training.trained import TrainedModel as TrainedModel
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "TrainingPlan": "visir.training.planning",
-        "Recipe": "visir.training.recipe",
-        "RecipeList": "visir.training.shipped",
-        "TrainedModel": "visir.training.trained",
-        "find_recipe": "visir.training.shipped",
-        "plan": "visir.training.planning",
-        "recipes": "visir.training.shipped",
-        "read_recipe": "visir.training.recipe",
-        "train": "visir.training.run",
-    },
-)
-
-__all__ = [
-    "Recipe",
-    "RecipeList",
-    "TrainedModel",
-    "TrainingPlan",
-    "find_recipe",
-    "plan",
-    "read_recipe",
-    "recipes",
-    "train",
-]
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from visir.errors import VisirError
-from visir.evaluation.stress.effect import jaccard
+from visir.evaluation.stress.effect import GROUPS as SETS
 from visir.evaluation.stress.stress import Stress
 from visir.papers.experiments.train import SparseHeadExperiment
 from visir.papers.published_values import nearest_reading, query_draws, values_of
@@ -46,7 +46,7 @@ def jaccard_draws(study: Stress) -> dict[str, Draws]:
     changes = np.stack([effect.after - effect.before for effect in effects], axis=1)
     signs = np.where(np.abs(changes) < 1e-9, 0, np.sign(changes))
     draws = {}
-    for group, sign in zip(jaccard.GROUPS, (-1, 1, 0), strict=True):
+    for group, sign in zip(SETS, (-1, 1, 0), strict=True):
         member = signs == sign
         pairs = list(combinations(range(len(effects)), 2))
         both = np.stack([member[:, first] & member[:, second] for first, second in pairs], axis=1)
@@ -158,7 +158,6 @@ class LogsExperiment(Experiment):
         )
 
     def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
-        from visir.evaluation.stress.effect import GROUPS as SETS
         from visir.evaluation.stress.stress import stress_logs
 
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
@@ -214,7 +213,6 @@ class StressExperiment(Experiment):
         """See `Experiment.measure`."""
         from visir.collections import open_collection
         from visir.encoders import load
-        from visir.evaluation.stress.effect import GROUPS as SETS
         from visir.evaluation.stress.stress import stress
 
         names = [expand(model) for model in self.models] or [system_of(None, self.training, context, self.describe())]
