@@ -148,12 +148,12 @@ def test_another_photo_of_the_same_size_and_time_is_noticed(photos: Path, tmp_pa
 def test_marks_of_an_earlier_version_are_not_read_again(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visir.encoders import content
+    from visir.encoders import store
 
     at = tmp_path / "library"
-    real = content._stat
+    real = store._stat
     with monkeypatch.context() as patch:
-        patch.setattr(content, "_stat", lambda path: content.without_change(real(path)))
+        patch.setattr(store, "_stat", lambda path: store.without_change(real(path)))
         update(photos, at, model="pixels")
     with monkeypatch.context() as patch:
         refuse(".png", errno.EIO, patch)

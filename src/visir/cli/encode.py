@@ -22,7 +22,6 @@ from visir.cli.options import (
     out_option,
 )
 from visir.cli.verbs import examples
-from visir.collections.tars import END_REMEDY, LINKS_REMEDY
 from visir.display import counted, named
 from visir.progress import pace
 
@@ -108,6 +107,7 @@ def encode_into_parts(
     encoder: Encoder, source: str, place: str, options: ForwardOptions, *, key_ids: bool, replace: bool
 ) -> None:
     """Encode what others have not, and print what was done."""
+    from visir.collections.tars import END_REMEDY, LINKS_REMEDY
     from visir.encoders.parts import encode_parts
 
     result = encode_parts(

@@ -28,21 +28,23 @@ if TYPE_CHECKING:
 def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, words: int) -> HitExplanation:
     """See `visir.library.searcher.Searcher.explain`."""
     state.library.item(item)
-    asked = QueryState(query.model_copy(update={"rerank": 0}))
-    asked.prepare(state)
-    if len(asked.rankings) > 1:  # the item may be on any page
-        asked.query = asked.query.model_copy(update={"k": DEEPEST, "offset": 0})
-    rank(state, [asked], defaultdict(float))
-    if asked.error is not None:
-        raise asked.error
-    query = asked.query
-    encoded = _encoded(state, query, {*asked.systems})
+    query_state = QueryState(query.model_copy(update={"rerank": 0}))
+    query_state.prepare(state)
+    if len(query_state.rankings) > 1:  # the item may be on any page
+        query_state.query = query_state.query.model_copy(update={"k": DEEPEST, "offset": 0})
+    rank(state, [query_state], defaultdict(float))
+    if query_state.error is not None:
+        raise query_state.error
+    query = query_state.query
+    encoded = _encoded(state, query, {*query_state.systems})
     return HitExplanation(
         tuple(matched_terms(state, query, [item]).get(item, ())),
         tuple(nearest_captions(state.library, item, captions)),
-        {name: _system_score(state, asked, encoded, name, item) for name in asked.rankings},
+        {name: _system_score(state, query_state, encoded, name, item) for name in query_state.rankings},
         tuple(heaviest_words(state.library, item, words)),
-        () if state.words is None or asked.plan is None else state.words.index.found_words(asked.plan, item),
+        ()
+        if state.words is None or query_state.plan is None
+        else state.words.index.found_words(query_state.plan, item),
         matched_regions(state, query, item),
     )
 
@@ -100,31 +102,33 @@ def _encoded(state: LibraryState, query: Query, systems: set[str]) -> EncodedQue
     return encoded
 
 
-def _system_score(state: LibraryState, asked: QueryState, encoded: EncodedQuery, system: str, item: str) -> SystemScore:
+def _system_score(
+    state: LibraryState, query_state: QueryState, encoded: EncodedQuery, system: str, item: str
+) -> SystemScore:
     label = state.library.label(system)
-    hit = next((hit for hit in asked.hits if hit.id == item), None)
+    hit = next((hit for hit in query_state.hits if hit.id == item), None)
     if hit is not None and system in hit.parts:
         position, score = hit.parts[system]
-        return SystemScore(position, score, _contribution(asked, system, position, score), label)
+        return SystemScore(position, score, _contribution(query_state, system, position, score), label)
     if system == WORDS:
-        assert state.words is not None and asked.plan is not None, "the query was checked"
+        assert state.words is not None and query_state.plan is not None, "the query was checked"
         index = state.words.index
         this_item = pc.equal(index.ids, item).to_numpy(zero_copy_only=False)
-        score = next(iter(index.search(asked.plan, 1, within=this_item).scores), 0.0)
+        score = next(iter(index.search(query_state.plan, 1, within=this_item).scores), 0.0)
     else:
         vectors = state.encoder.query_vectors(system, [encoded])
         alone = FilteredIndex(state.library.indexes[system], [item]).search(vectors, 1)
         score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
-    return SystemScore(None, score, score if len(asked.rankings) == 1 else 0.0, label)
+    return SystemScore(None, score, score if len(query_state.rankings) == 1 else 0.0, label)
 
 
-def _contribution(asked: QueryState, system: str, position: int, score: float) -> float:
+def _contribution(query_state: QueryState, system: str, position: int, score: float) -> float:
     """What a system's rank and score add to the deciding score, by the formulas of `visir.retrieval.fusion`."""
-    if len(asked.rankings) == 1:
+    if len(query_state.rankings) == 1:
         return score
-    if asked.weights is None:
+    if query_state.weights is None:
         return 1.0 / (K + position)
-    run = asked.runs[system]
-    row = int(pc.index(run.queries, asked.name).as_py())
+    run = query_state.runs[system]
+    row = int(pc.index(run.queries, query_state.name).as_py())
     scores, _ = normalised(run, NORMALISATION)
-    return asked.weights[system] * float(scores[run.offsets[row] + position - 1])
+    return query_state.weights[system] * float(scores[run.offsets[row] + position - 1])

@@ -64,22 +64,22 @@ RankedList: TypeAlias = Sequence[tuple[str, float]]
 def answers(state: LibraryState, requests: Sequence[Query | Mapping[str, Any]]) -> list[ResultPage | VisirError]:
     """The page of each query, or its own error in its place."""
     seconds: dict[str, float] = defaultdict(float)
-    asked = [QueryState(request) for request in requests]
+    query_states = [QueryState(request) for request in requests]
     with _timed(seconds, "filter"):
-        for each in asked:
+        for each in query_states:
             with each.own_errors():
                 each.prepare(state)
-    rank(state, asked, seconds)
-    for each in asked:
+    rank(state, query_states, seconds)
+    for each in query_states:
         if each.error is None and each.query.rerank:
             with each.own_errors(), _timed(seconds, "rerank"):
                 cross_encoder, text = state.encoder.models.encoder.cross_encoder, each.query.search_text
                 assert cross_encoder is not None and text is not None, "the query was checked"
                 each.hits = state.reranker.reranked(cross_encoder, state.library, text, each.hits, each.query.rerank)
     # An item that is being added, or has just been deleted, is in an index and not in the database.
-    listed = {hit.id for each in asked if each.error is None for hit in each.hits[each.page]}
+    listed = {hit.id for each in query_states if each.error is None for hit in each.hits[each.page]}
     existing, rounded = state.library.existing(listed), {stage: round(each, 6) for stage, each in seconds.items()}
-    return [each.error or each.answer(state.library, existing, rounded) for each in asked]
+    return [each.error or each.answer(state.library, existing, rounded) for each in query_states]
 
 
 @contextmanager
@@ -335,9 +335,9 @@ class QueryState:
 # From checked queries to ranked hits.
 
 
-def rank(state: LibraryState, asked: Sequence[QueryState], seconds: dict[str, float]) -> None:
+def rank(state: LibraryState, query_states: Sequence[QueryState], seconds: dict[str, float]) -> None:
     """Fill `encoded` and `hits` of the queries without an error."""
-    sound = [each for each in asked if each.error is None]
+    sound = [each for each in query_states if each.error is None]
     for each in sound:
         if each.by == "filters":  # nothing is searched: what satisfies the conditions, in the list's own order
             assert each.allowed is not None, "there are conditions"
@@ -435,7 +435,7 @@ def _join(state: LibraryState, group: Sequence[QueryState], step: int, seconds: 
             listed = best[each.name]
             if step < DEEPEST_LIST:
                 listed = fused_step(listed, map(len, own.values()), step)
-            ranks = {name: {item: place for place, (item, _) in enumerate(one, 1)} for name, one in own.items()}
+            ranks = {name: {item: place for place, (item, _) in enumerate(hits, 1)} for name, hits in own.items()}
             held = {hit.id for hit in each.hits}
             new = [(item, score) for item, score in listed if item not in held]
             each.hits += [
@@ -481,30 +481,30 @@ def fused_step(fused: RankedList, lengths: Iterable[int], step: int) -> RankedLi
     return [(item, score) for item, score in fused if score > highest]
 
 
-def matching(state: LibraryState, asked: QueryState) -> Mask | None:
+def matching(state: LibraryState, query_state: QueryState) -> Mask | None:
     """(items,) which share a word with a query that was ranked, whatever its conditions; None where words have no part
     in the answer."""
-    if asked.lists_all or not {WORDS, "sparse"} & {*asked.rankings}:
+    if query_state.lists_all or not {WORDS, "sparse"} & {*query_state.rankings}:
         return None
     ids = state.library.columns.ids
     mask = np.zeros(len(ids), np.bool_)
-    if asked.plan is not None and state.words is not None:
+    if query_state.plan is not None and state.words is not None:
         rows = state.rows(WORDS)
-        mask = (rows >= 0) & state.words.index.matching(asked.plan)[rows]
-    if "sparse" in asked.rankings and asked.encoded is not None:
+        mask = (rows >= 0) & state.words.index.matching(query_state.plan)[rows]
+    if "sparse" in query_state.rankings and query_state.encoded is not None:
         index = state.library.indexes["sparse"]
         with mended_by_update(state.library.folder, "sparse"):
-            run = index.search(state.encoder.query_vectors("sparse", [asked.encoded]), len(index.ids))
+            run = index.search(state.encoder.query_vectors("sparse", [query_state.encoded]), len(index.ids))
         listed = run.documents.take(integer_array(run.indices))
         mask |= pc.is_in(ids, listed).to_numpy(zero_copy_only=False)
-    if asked.query.like is not None:
-        mask[state.library.columns.rows_of([asked.query.like])] = False
+    if query_state.query.like is not None:
+        mask[state.library.columns.rows_of([query_state.query.like])] = False
     return mask
 
 
-def _count(state: LibraryState, asked: QueryState) -> int | None:
+def _count(state: LibraryState, query_state: QueryState) -> int | None:
     """How many items that satisfy the conditions share a word with the query."""
-    mask, allowed = matching(state, asked), state.allowed_items(asked.query)
+    mask, allowed = matching(state, query_state), state.allowed_items(query_state.query)
     return None if mask is None else int((mask if allowed is None else mask & allowed.mask).sum())
 
 

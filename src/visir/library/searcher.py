@@ -240,20 +240,20 @@ class Searcher:
         if not any(query.get(name) is not None for name in ("image", "like")) and not (query.get("text") or "").strip():
             where = Query(where=query.get("where") or (), category="-").where  # checked alike; all need not be a query
             return facets_of(state.library, where, category=category, fields=fields)
-        asked = QueryState({**query, "k": 1})
+        query_state = QueryState({**query, "k": 1})
         with quiet():
-            asked.prepare(state)
-            rank(state, [asked], defaultdict(float))
-            if asked.error is not None:
-                raise asked.error
-            within = matching(state, asked)
+            query_state.prepare(state)
+            rank(state, [query_state], defaultdict(float))
+            if query_state.error is not None:
+                raise query_state.error
+            within = matching(state, query_state)
         of: CountedOf = "found"
-        if within is None or (asked.by == "both" and not within.any()):
-            of, within = "all" if asked.lists_all and asked.by == "words" else "ranked", None
-            if asked.query.like is not None:
+        if within is None or (query_state.by == "both" and not within.any()):
+            of, within = "all" if query_state.lists_all and query_state.by == "words" else "ranked", None
+            if query_state.query.like is not None:
                 within = np.ones(len(state.library.columns.ids), np.bool_)
-                within[state.library.columns.rows_of([asked.query.like])] = False
-        return facets_of(state.library, asked.query.where, category=category, fields=fields, within=within, of=of)
+                within[state.library.columns.rows_of([query_state.query.like])] = False
+        return facets_of(state.library, query_state.query.where, category=category, fields=fields, within=within, of=of)
 
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess an upright RGB picture: for a `Query` that has to wait, in a few hundred kilobytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -155,7 +156,7 @@ def _settings(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-class _Vectors(Columnar):
+class _Vectors(Columnar, ABC):
     """What the three records of vectors share; each of them says which form its data has."""
 
     modality: Modality
@@ -198,16 +199,16 @@ class _Vectors(Columnar):
     def _where(self) -> str:
         return f"{self._form}{self.modality} embeddings by {self.encoder.name}"
 
+    @abstractmethod
     def _summary(self) -> str:
         """How many vectors of which form there are, in words."""
-        raise NotImplementedError
 
     def _examples(self) -> list[str]:
         return [f"ids: {listed(self.ids[:3].to_pylist(), len(self))}"] if len(self) else []
 
+    @abstractmethod
     def _at(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """The fields with the data of these rows."""
-        raise NotImplementedError
 
 
 class _Matrix:

@@ -122,5 +122,7 @@ def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_] | N
 
 def positions(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
     """Return the (n,) position of each id in `among`, -1 for an unknown id."""
-    found: NDArray[np.int64] = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    places: NDArray[np.int64] = (
+        pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    return places

@@ -121,8 +121,8 @@ class _Task:
         counts = np.bincount(query[inside], minlength=len(self.query_ids))
         # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        asked = _places(row_ids, self.query_ids), offsets, document[inside]
-        return SearchState(queries, candidates, min(self.how.depth, self.gallery.size), self.how.ties, asked)
+        judged = _places(row_ids, self.query_ids), offsets, document[inside]
+        return SearchState(queries, candidates, min(self.how.depth, self.gallery.size), self.how.ties, judged)
 
     def alone(self) -> SearchResult:
         """Search this task alone."""

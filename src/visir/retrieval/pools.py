@@ -107,9 +107,9 @@ def _scores(left: Any, row: NDArray[np.int64], right: Any, column: NDArray[np.in
         return score_places(left, row, right, column)
     if isinstance(left, TokenSide):
         return score_token_places(left, row, right, column)
-    asked = left.embeddings.to_scipy().astype(np.float64)[left.rows[row]]
-    found = right.embeddings.to_scipy().astype(np.float64)[right.rows[column]]
-    products: NDArray[np.float64] = np.asarray(asked.multiply(found).sum(axis=1)).ravel()
+    of_query = left.embeddings.to_scipy().astype(np.float64)[left.rows[row]]
+    of_document = right.embeddings.to_scipy().astype(np.float64)[right.rows[column]]
+    products: NDArray[np.float64] = np.asarray(of_query.multiply(of_document).sum(axis=1)).ravel()
     return products.astype(np.float32)
 
 

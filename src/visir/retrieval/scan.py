@@ -91,12 +91,12 @@ class SearchState:
     """One task of a search: its sides, positives, and the best candidates so far."""
 
     def __init__(
-        self, queries: Any, candidates: Any, depth: int, ties: Ties = "id", asked: Asked | None = None, width: int = 0
+        self, queries: Any, candidates: Any, depth: int, ties: Ties = "id", judged: Asked | None = None, width: int = 0
     ) -> None:
-        if asked is None:  # every row is a query, and nothing is judged
-            asked = np.arange(len(queries)), np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64)
+        if judged is None:  # every row is a query, and nothing is judged
+            judged = np.arange(len(queries)), np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64)
         self.queries, self.candidates, self.depth, self.ties = queries, candidates, depth, ties
-        self.query_of, self.offsets, self.documents = asked
+        self.query_of, self.offsets, self.documents = judged
         n = len(self.offsets) - 1
         self.row_of = np.empty(n, np.int64)
         self.row_of[self.query_of[self.query_of >= 0]] = np.flatnonzero(self.query_of >= 0)
@@ -394,8 +394,8 @@ def _search(on: TorchDevice, state: SearchState, advance: Callable[[int], None],
     if len(again):
         query_of = np.full(len(state.query_of), -1, np.int64)
         query_of[state.row_of[again]] = np.arange(len(again))
-        asked = query_of, np.zeros(len(again) + 1, np.int64), np.empty(0, np.int64)
-        some = SearchState(state.queries, candidates, state.depth, state.ties, asked, deeper)
+        judged = query_of, np.zeros(len(again) + 1, np.int64), np.empty(0, np.int64)
+        some = SearchState(state.queries, candidates, state.depth, state.ties, judged, deeper)
         indices[again], scores[again] = _search(on, some, lambda _: None, precise=True)
     return indices, scores
 

@@ -138,10 +138,18 @@ def _from_matrix(
     by_id = np.argsort(np.array(documents, object), kind="stable")  # a stable sort then leaves ties in this order
     best = by_id[np.argsort(-scores[:, by_id].astype(np.float64), axis=1, kind="stable")[:, :count]]
     rows = np.repeat(np.arange(len(queries)), count)
-    asked, found = [queries[row] for row in rows], [documents[column] for column in best.ravel()]
+    query_of, document_of = [queries[row] for row in rows], [documents[column] for column in best.ravel()]
     gallery = gallery or Gallery.of("text+image", documents, "the columns of the matrix")
     numbers = scores[rows, best.ravel()].astype(np.float64)
-    return run_of(asked, found, numbers, lambda i: f"matrix, query {asked[i]!r}", gallery=gallery, depth=depth, **about)
+    return run_of(
+        query_of,
+        document_of,
+        numbers,
+        lambda i: f"matrix, query {query_of[i]!r}",
+        gallery=gallery,
+        depth=depth,
+        **about,
+    )
 
 
 def _from_triples(rows: list[Any], **about: Any) -> Run:

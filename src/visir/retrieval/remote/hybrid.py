@@ -46,15 +46,15 @@ def fuse_known(
     """The places and scores of the best `limit` documents, by falling score, ties by place."""
     sums: dict[int, float] = {}
     for search, weight in zip(searches, weights, strict=True):
-        asked = search.limit
+        wanted = search.limit
         while True:  # until there are as many documents that count as are wanted
-            ef = None if search.ef is None else max(search.ef, asked)
-            [answer] = engine.ask([replace(search, limit=asked, ef=ef)], vectors=False)
+            ef = None if search.ef is None else max(search.ef, wanted)
+            [answer] = engine.ask([replace(search, limit=wanted, ef=ef)], vectors=False)
             places = documents.places([hit.id for hit in answer])
             known: list[int] = places[places >= 0][: search.limit].tolist()
-            if len(known) == search.limit or len(answer) < asked:
+            if len(known) == search.limit or len(answer) < wanted:
                 break
-            asked *= 4
+            wanted *= 4
         for rank, place in enumerate(known, 1):
             sums[place] = sums.get(place, 0.0) + weight / (constant + rank)
     best = sorted(sums, key=lambda place: (-sums[place], place))[:limit]

@@ -289,8 +289,8 @@ class RemoteIndex(Index[Vectors]):
                     else:
                         query += [at] * len(scores)
                         places.append(place[place >= 0])
-                        found = (hit.vector for hit, known in zip(answer, place >= 0, strict=True) if known)
-                        raw += [vector for vector in found if vector is not None]
+                        vectors = (hit.vector for hit, known in zip(answer, place >= 0, strict=True) if known)
+                        raw += [vector for vector in vectors if vector is not None]
                 if query:
                     of_query, of_document = np.array(query, np.int64), np.concatenate(places)
                     pairs = (self._arrays(raw), np.arange(len(raw))) if own is None else (own, of_document)

@@ -90,8 +90,8 @@ class SearchPlaces:
         """(n,) the place of each document that was found; -1 for one that is not the index's."""
         if self._known is not None:
             return bisected(ids, self._known)
-        found = self._found
-        return np.array([-1 if id is None else found.setdefault(id, len(found)) for id in ids], np.int64)
+        places = self._found
+        return np.array([-1 if id is None else places.setdefault(id, len(places)) for id in ids], np.int64)
 
     def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
         """Ids, sorted, and the hits by their place among them."""

@@ -314,15 +314,15 @@ def quantifiers(tokens: TokenColumns) -> Values:
     # many* more exactly than "several dogs", so a count that took only the vaguer word would go down where a caption
     # becomes more precise. Digits count before a noun or adjective only: "2 dogs", not "the number 5" or "boeing 747".
     # "One" that is a pronoun ("holding one") does not count, nor do the article "a" and ordinals ("second").
-    found = tokens.tagged({"DT0", "AT0"}) & tokens.written(QUANTIFIERS)
-    found |= tokens.written({"many", "several"})  # never adverbs; taggers think they are where no noun is near
-    found |= tokens.written({"few"}) & tokens.before(tokens.written({"a"}))
+    counted = tokens.tagged({"DT0", "AT0"}) & tokens.written(QUANTIFIERS)
+    counted |= tokens.written({"many", "several"})  # never adverbs; taggers think they are where no noun is near
+    counted |= tokens.written({"few"}) & tokens.before(tokens.written({"a"}))
     numerals = tokens.tagged({"CRD"})
     head = tokens.tagged(lambda tag: tag.startswith(("NN", "AJ")))
-    found |= numerals & tokens.written(NUMBERS)
-    found |= numerals & tokens.written(lambda form: _DIGITS.fullmatch(form) is not None) & tokens.after(head)
-    found |= tokens.written(QUANTITY_NOUNS) & tokens.after(tokens.written({"of"}))
-    return tokens.sum(found)
+    counted |= numerals & tokens.written(NUMBERS)
+    counted |= numerals & tokens.written(lambda form: _DIGITS.fullmatch(form) is not None) & tokens.after(head)
+    counted |= tokens.written(QUANTITY_NOUNS) & tokens.after(tokens.written({"of"}))
+    return tokens.sum(counted)
 
 
 QUANTIFIERS_FEATURE = CaptionFeature(
