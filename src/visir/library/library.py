@@ -85,12 +85,12 @@ def index(
     Example:
         >>> import visir
         >>> from PIL import Image
-        >>> Path("photos").mkdir()
-        >>> Image.new("RGB", (64, 48), "red").save("photos/red.png")
-        >>> library = visir.index("photos", "pixels")
+        >>> Path("holiday").mkdir()
+        >>> Image.new("RGB", (64, 48), "red").save("holiday/red.png")
+        >>> library = visir.index("holiday", "pixels")
         >>> library.folder.name, len(library), library.report.added
-        ('photos.visir', 1, 1)
-        >>> visir.index("photos").report.unchanged
+        ('holiday.visir', 1, 1)
+        >>> visir.index("holiday").report.unchanged
         1
     """
     if not isinstance(source, str | PathLike):
