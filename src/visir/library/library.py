@@ -83,6 +83,7 @@ def index(
         EncoderError: The model cannot be loaded, or takes no pictures.
 
     Example:
+        >>> from pathlib import Path
         >>> import visir
         >>> from PIL import Image
         >>> Path("holiday").mkdir()
@@ -177,6 +178,7 @@ class Library(Columnar, view="visir.library.views"):
         report: What the last update by this object did; None where there was none.
 
     Example:
+        >>> from pathlib import Path
         >>> import visir
         >>> from PIL import Image
         >>> Path("photos").mkdir()
