@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -23,12 +25,24 @@ settings.register_profile("visir", deadline=None, derandomize=os.environ.get("VI
 settings.load_profile("visir")
 
 
+gc.disable()  # what modules hold while they are collected stays anyway: looking through it takes seconds
+
+
+def pytest_collection_finish() -> None:
+    """From here on only what tests make is looked through."""
+    gc.freeze()
+    gc.enable()
+
+
 SLOW = Path(__file__).parent / "slow.txt"
 """The tests that `make test` leaves to `make test-slow`; `scripts/slow_tests.py` writes the list."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow. A line that names no test is an error where all tests are collected."""
+    """Mark what is slow. A line that names no test is an error where all tests are collected.
+
+    With a number in `VISIR_TESTS_ORDER` the modules, and the tests within each, run in a random order of that seed.
+    """
     lines = set(SLOW.read_text(encoding="utf-8").splitlines())
     seen = set()
     for item in items:
@@ -38,6 +52,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
     if config.args == config.getini("testpaths") and lines - seen:
         raise pytest.UsageError(f"tests/slow.txt names tests that are not there: {sorted(lines - seen)}")
+    if seed := os.environ.get("VISIR_TESTS_ORDER"):
+        # Stable between the processes of xdist; a module stays together, for what it sets up once.
+        items.sort(key=lambda item: (_drawn(seed, item.nodeid.partition("::")[0]), _drawn(seed, item.nodeid)))
+
+
+def _drawn(seed: str, name: str) -> float:
+    """A number of its own for a name and a seed."""
+    return random.Random(f"{seed} {name}").random()
 
 
 def pytest_configure(config: pytest.Config) -> None:
