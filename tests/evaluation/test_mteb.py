@@ -17,12 +17,16 @@ from visir.errors import CollectionError, VisirError
 from visir.evaluation.mteb import MTEB_MEASURES, MtebResults, mteb_name, read_mteb
 from visir.records import TaskFile, TaskSet
 
-mteb = pytest.importorskip("mteb")
-datasets = pytest.importorskip("datasets")
-pytest.importorskip("torch")
-from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores  # noqa: E402
-from mteb.abstasks.retrieval import AbsTaskRetrieval  # noqa: E402
-from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
+mteb: Any
+datasets: Any
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """mteb takes seconds to import: in the worker that runs these tests alone."""
+    global mteb, datasets
+    mteb, datasets = pytest.importorskip("mteb"), pytest.importorskip("datasets")
+
 
 WORDS = ["red", "blue", "green", "boat", "dog", "cat", "tree", "house", "night", "day"]
 TRECS = {"ndcg": "ndcg_cut_", "map": "map_cut_", "recall": "recall_", "precision": "P_", "hit": "success_"}
@@ -64,10 +68,13 @@ def late() -> Any:
     return visir.Encoder.wrap("late", text=tokens, form="multi-vector")
 
 
-def task(category: str = "t2t", *, subsets: Any = ("default",), splits: Any = ("test",), top: bool = False,
+def task(category: Any = "t2t", *, subsets: Any = ("default",), splits: Any = ("test",), top: bool = False,
          own: bool = False, **settings: Any) -> Any:  # fmt: skip
     """A small retrieval task of mteb, always the same; `own` gives queries the ids of documents."""
     languages = ["eng-Latn"] if list(subsets) == ["default"] else {name: ["eng-Latn"] for name in subsets}
+
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+    from mteb.abstasks.task_metadata import TaskMetadata
 
     class Small(AbsTaskRetrieval):
         metadata = TaskMetadata(
@@ -153,6 +160,8 @@ def test_both_evaluators_agree(case: str, tmp_path: Path) -> None:
         answers = {q: {d: s for d, s in found.items() if d != q} for q, found in answers.items()}
     judged = source.task(source.tasks[0]).judgements().to_dict()
     judged = {query: {document: int(grade) for document, grade in graded.items()} for query, graded in judged.items()}
+    from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores
+
     whole = calculate_retrieval_scores(answers, judged, [1, 3, 5, 10, 20, 100, 1000],
                                        bool(settings.get("skip_first_result"))).all_scores  # fmt: skip
     for name in MTEB_MEASURES:
