@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visir import wiring as _wiring  # noqa: F401  (before all else)
 from visir.lazy import lazy
 
 if TYPE_CHECKING:

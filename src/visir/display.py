@@ -9,8 +9,9 @@ A *view* knows how things of one class look. It may have these functions:
     arrow(thing)            columns for computing, where the table is not enough
     plot(thing, **options)  a figure of matplotlib
 
-A record knows nothing of the reports after it: its view is an entry of the table in `visir.reports.views`, whose files
-are imported when something is shown. An application names a module with these functions: `view="…"`.
+A record knows nothing of the reports after it: its view is an entry of the table in `visir.reports.views`, or of the
+`views` of its application, whose files are imported when something is shown. Classes of other packages name a module
+with these functions: `view="…"`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from visir.errors import require
-from visir.plugins import VIEWS
+from visir.plugins import BUILT_IN, load_target, part
 from visir.terminal import one_line
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Displayed:
     with `brief`.
 
     Args:
-        view: The name of the module that knows how objects of an application's class look.
+        view: The name of the module that knows how objects of a class of another package look.
 
     Example:
         >>> from dataclasses import dataclass
@@ -248,13 +249,17 @@ def view_function(thing: object, name: str) -> Any:
     """What shows an object: its "blocks", "table", "arrow" or "plot", or what saves it ("save"); None for none."""
     for kind in type(thing).__mro__:
         distribution, _, module = kind.__module__.partition(".")
-        entry = distribution == "visir" and _views().VIEWS.get(f"{module.partition('.')[0]}.{kind.__name__}")
-        if entry:
+        room = module.partition(".")[0] if distribution == "visir" else ""
+        view = vars(kind).get("_view")
+        if room in BUILT_IN:
+            view = load_target(BUILT_IN[room]).views.get(kind.__name__)
+        elif room and (entry := _views().VIEWS.get(f"{room}.{kind.__name__}")):
             return entry.function(name)
-        if view := vars(kind).get("_view"):
+        if view:
             return getattr(import_module(view), name, None)
     return None
 
 
 def _views() -> ModuleType:
-    return import_module(VIEWS)
+    views: ModuleType = part("views")
+    return views

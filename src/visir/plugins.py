@@ -1,8 +1,8 @@
 """What other packages add to visir, by entry points: the only place that looks for them.
 
 A group is a name such as "visir.measures"; `docs/how-to/extend-visir.md` says what each takes. visir's own applications
-are named in `BUILT_IN` and, in the same words, in `pyproject.toml`: a table in code is found from a source tree too,
-and costs no search through the installed packages.
+are named in `visir/wiring.py` and, in the same words, in `pyproject.toml`: a table in code is found from a source tree
+too, and costs no search through the installed packages.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ PERTURBATIONS = "visir.perturbations"
 CORRUPTIONS = "visir.corruptions"
 INDEX_KINDS = "visir.index_kinds"
 
-BUILT_IN = {
-    "products": "visir.products.application:APPLICATION",
-    "sessions": "visir.sessions.application:APPLICATION",
-    "papers": "visir.papers.application:APPLICATION",
-    "library": "visir.library.application:APPLICATION",
-}
+BUILT_IN: dict[str, str] = {}
 """visir's own applications: name → "module:attribute", in the order in which `visir --help` lists their verbs."""
 
-VIEWS = "visir.reports.views"
-"""The module that knows how visir's own records are shown."""
+PARTS: dict[str, str] = {}
+"""What rooms above give to those below: its name → "module" or "module:attribute". `visir/wiring.py` fills both."""
 
 
 def load_target(target: str) -> Any:
     """The object that "module:attribute" or "module:Class.method" names."""
     module, _, attribute = target.partition(":")
-    return attrgetter(attribute)(import_module(module))
+    return attrgetter(attribute)(import_module(module)) if attribute else import_module(module)
+
+
+def part(name: str) -> Any:
+    """What a room above gives under this name."""
+    return load_target(PARTS[name])
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:
@@ -95,6 +95,8 @@ class Application:
     # Formats of its sources, which `visir data formats` lists: title → "module:registry" of
     # `visir.collections.sources.Format`.
     formats: Mapping[str, str] = field(default_factory=dict)
+    # How its records are shown: the name of a class → the module that knows, see `visir.display`.
+    views: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache

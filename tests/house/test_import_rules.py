@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import visir
-from visir.plugins import BUILT_IN, applications, load_target
+from visir.plugins import BUILT_IN, PARTS, applications, load_target, part
 
 SOURCE = Path(visir.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
@@ -98,6 +98,24 @@ def test_the_table_of_applications_is_that_of_the_package() -> None:
     assert list(project["entry-points"]["visir.plugins"].items()) == list(BUILT_IN.items())
 
 
+@pytest.mark.parametrize("name", PARTS)
+def test_what_rooms_above_give_is_there(name: str) -> None:
+    assert part(name) is not None
+
+
+def test_only_one_file_names_what_stands_above_it() -> None:
+    place = {name: at for at, name in enumerate((*ROAD, *SLICES))}
+    named = {
+        f"{name}: {node.value}"
+        for name, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if name != "visir.wiring" and re.fullmatch(r"visir(\.\w+){2,}(:[\w.]+)?|visir\.\w+:[\w.]+", node.value)
+        if place.get(room(node.value.partition(":")[0]), -1) > place.get(room(name), -1)
+    }
+    assert not named, "name it in visir/wiring.py, and ask visir.plugins for the part"
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_what_an_application_registers_is_there(name: str) -> None:
     application = load_target(BUILT_IN[name])
@@ -108,6 +126,8 @@ def test_what_an_application_registers_is_there(name: str) -> None:
         for what, target in targets.items():
             assert target.startswith(f"visir.{name}."), f"{what} of {name} lies elsewhere: {target}"
             assert callable(load_target(target)), target
+    for what, module in application.views.items():
+        assert module.startswith(f"visir.{name}.") and load_target(module), what
     for target in application.drawings.values():
         assert list(inspect.signature(load_target(target)).parameters) == ["means", "printed"], target
 

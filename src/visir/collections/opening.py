@@ -28,7 +28,7 @@ from visir.collections.sources import SourceKind, find_source
 from visir.collections.task_memory import is_task, is_task_set, read_task, read_task_set
 from visir.errors import CollectionError
 from visir.files import is_there, user_path
-from visir.plugins import load_target
+from visir.plugins import PARTS, part
 from visir.records import Collection, SplitRule, TaskFile, TaskSet
 from visir.remote import is_url, local_path
 from visir.storage.manifest import read_manifest
@@ -218,14 +218,6 @@ def _shown(value: Any) -> str:
 
 AnySource: TypeAlias = Collection | TaskFile | TaskSet
 """What holds tasks."""
-_FOLDERS = {
-    "library": "visir.library.library:Library.open",
-    "result": "visir.evaluation.results:load_evaluation",
-    "classification": "visir.evaluation.classification.labelling:load_classification",
-    "index": "visir.retrieval.kinds:open_index",
-    "parts": "visir.encoders.parts_folder:Parts",
-}
-"""What opens the folders that later rooms made: kind of folder → its function."""
 COLLECTIONS = SourceKind("collection", "collections", FORMATS, without_path="generated scenes need none: scenes:2000")
 JUDGEMENT_SETS = SourceKind(
     "set of judgements", "judgements", JUDGEMENTS, how_to_name="put its name before it (name:path)"
@@ -292,7 +284,7 @@ def open(
     """
     if isinstance(source, (str, Path)) and format is None:
         kind = _kind_of_folder(source)
-        if kind in _FOLDERS:
+        if f"folder {kind}" in PARTS:
             given = {"images": images, "split": split, "language": language, "judgements": judgements}
             unused = [name for name, value in given.items() if value is not None]
             if unused:
@@ -300,9 +292,9 @@ def open(
                     f"{source}: a folder that visir made ({kind}) takes no {unused[0]}=.",
                     code="folder-visir-made-takes",
                 )
-            return load_target(_FOLDERS[kind])(source, **options)
+            return part(f"folder {kind}")(source, **options)
         if _is_mteb_result(Path(source)):
-            return load_target("visir.evaluation.mteb:read_mteb")(source)
+            return part("results of mteb")(source)
     return open_source(
         source, images=images, format=format, split=split, language=language, judgements=judgements, **options
     )

@@ -25,6 +25,7 @@ from visir.errors import EncoderError, VisirError, nearest
 from visir.files import data_directory, is_there, nearest_folder, read_json
 from visir.options import split_mark
 from visir.plugins import ENCODERS as GROUP
+from visir.plugins import PARTS
 from visir.registry import Registry
 from visir.storage.manifest import LOG
 
@@ -96,7 +97,7 @@ KINDS.add("combiner", "visir.encoders.combiner")
 KINDS.add("views", "visir.encoders.models.joined")
 KINDS.add("with-whole", "visir.encoders.models.joined")
 KINDS.add("embeddings", "visir.encoders.models.vector_files")
-KINDS.add("sparse", "visir.sparse.encoder")  # named, not imported: that room is further down the road
+KINDS.add("sparse", PARTS["checkpoint sparse"])  # a room further down the road
 
 for _family in (
     Family(

@@ -10,4 +10,11 @@ APPLICATION = Application(
         Verb("library", "visir.library.cli:app", group="find", after="search"),
         Verb("search", "visir.library.cli.search:search", extends=True),
     ),
+    views={
+        "DuplicatePictures": "visir.library.views",
+        "ExplainedPicture": "visir.library.views",
+        "Library": "visir.library.views",
+        "LibraryPicture": "visir.library.views",
+        "LibraryResults": "visir.library.views",
+    },
 )

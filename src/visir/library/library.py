@@ -167,7 +167,7 @@ def is_interactive() -> bool:
 _CHUNK = 500
 
 
-class Library(Columnar, view="visir.library.views"):
+class Library(Columnar):
     """Photos that can be searched, in a folder that `visir.index` made.
 
     It always shows the newest state of the folder: every search looks whether another process has updated it. It is

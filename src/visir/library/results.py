@@ -96,7 +96,7 @@ _PATH_WIDTH = WIDTH - 16
 
 
 @dataclass(frozen=True, repr=False)
-class LibraryPicture(Displayed, view="visir.library.views"):
+class LibraryPicture(Displayed):
     """A picture of a library.
 
     Attributes:
@@ -204,7 +204,7 @@ class LibraryHit(LibraryPicture):
 
 
 @dataclass(frozen=True, repr=False)
-class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.views"):
+class LibraryResults(Columnar, Sequence[LibraryHit]):
     """The answer to a search in a library; a sequence of its hits, best first.
 
     Attributes:
@@ -381,7 +381,7 @@ class HitExplanation:
 
 
 @dataclass(frozen=True, repr=False)
-class ExplainedPicture(Displayed, view="visir.library.views"):
+class ExplainedPicture(Displayed):
     """Why a picture answers a search. In a notebook it shows what each word matched in the picture."""
 
     picture: LibraryPicture  # the picture
@@ -426,7 +426,7 @@ class ExplainedPicture(Displayed, view="visir.library.views"):
 
 
 @dataclass(frozen=True, repr=False)
-class DuplicatePictures(Displayed, view="visir.library.views"):
+class DuplicatePictures(Displayed):
     """Pictures that a library has more than once, with what people see of them.
 
     Attributes:

@@ -25,4 +25,9 @@ APPLICATION = Application(
         "ltd-figure-2": "visir.papers.trend_checks:ltd_figure_2",
         "table-3-4": "visir.papers.trend_checks:table_3_4",
     },
+    views={
+        "StudyComparison": "visir.papers.reports.papers",
+        "StudyList": "visir.papers.reports.study_list",
+        "StudyStatus": "visir.papers.reports.status_view",
+    },
 )

@@ -17,7 +17,7 @@ STATES: tuple[StudyState, ...] = ("verified on real data", "run at smoke scale o
 
 
 @dataclass(frozen=True, repr=False)
-class StudyStatus(Displayed, view="visir.papers.reports.status_view"):
+class StudyStatus(Displayed):
     """One study with all results that are on disk."""
 
     name: str  # the study's name

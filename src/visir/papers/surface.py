@@ -32,7 +32,7 @@ class StudyEntry:
 
 
 @dataclass(frozen=True, repr=False)
-class StudyList(Tabular, Sequence[StudyEntry], view="visir.papers.reports.study_list"):
+class StudyList(Tabular, Sequence[StudyEntry]):
     """Every table and figure of the papers, by document and number."""
 
     entries: tuple[StudyEntry, ...]  # the studies

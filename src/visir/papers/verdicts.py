@@ -230,7 +230,7 @@ class ValueComparison:
 
 
 @dataclass(frozen=True, repr=False)
-class StudyComparison(Tabular, view="visir.papers.reports.papers"):
+class StudyComparison(Tabular):
     """A study at one scale beside its published table."""
 
     name: str  # the study's name

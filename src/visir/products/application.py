@@ -10,4 +10,10 @@ APPLICATION = Application(
     experiments={"categories": "visir.products.experiments:CategoriesExperiment"},
     trend_checks={"figure-7-2": "visir.products.experiments:figure_7_2"},
     formats={"Catalogues": "visir.products.formats:FORMATS"},
+    views={
+        "CategoryEvaluation": "visir.products.reports.evaluation",
+        "InferredCategories": "visir.products.reports.inferred_view",
+        "LandingPage": "visir.products.reports.landing",
+        "ProductAnswer": "visir.products.reports.search",
+    },
 )

@@ -85,7 +85,7 @@ class SplitMean:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluation"):
+class CategoryEvaluation(Tabular, Plotted):
     """All trials of several systems.
 
     Args:

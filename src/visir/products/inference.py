@@ -436,7 +436,7 @@ class HeldOutPrecision:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class InferredCategories(Tabular, view="visir.products.reports.inferred_view"):
+class InferredCategories(Tabular):
     """The likely categories of products. `infer_categories` makes it; `visir.products.write_inferred` writes it.
 
     Args:

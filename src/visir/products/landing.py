@@ -43,7 +43,7 @@ class LandingCategory:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LandingPage(Tabular, view="visir.products.reports.landing"):
+class LandingPage(Tabular):
     """What a landing page shows. `landing_page` makes it; `write_landing_page` writes it as HTML.
 
     Args:

@@ -169,7 +169,7 @@ Ranking = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductAnswer(Tabular, view="visir.products.reports.search"):
+class ProductAnswer(Tabular):
     """The answer of one system to a free query."""
 
     query: str  # the words

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
-from visir.plugins import load_target
+from visir.plugins import part as from_above
 from visir.records.columns import conform, duplicates, strings
 from visir.records.items import PLACES, Items, Modality
 from visir.records.qrels import Qrels
@@ -247,7 +247,7 @@ class Collection(Columnar):
             >>> visir.open("scenes:3?size=64").image("scene-0-000001").size
             (64, 64)
         """
-        picture: Image = load_target("visir.collections.inspect:picture_of")(self, id)
+        picture: Image = from_above("picture of")(self, id)
         return picture
 
     @cached_property

@@ -28,4 +28,12 @@ APPLICATION = Application(
         "figure-6-6": "visir.sessions.experiments.log_experiment:importance",
         "figure-6-7": "visir.sessions.experiments.log_experiment:predictions",
     },
+    views={
+        "AbTest": "visir.sessions.reports.ab_test",
+        "Characterisation": "visir.sessions.reports.sessions",
+        "PurchaseModel": "visir.sessions.reports.model_view",
+        "Sessions": "visir.sessions.reports.made_sessions",
+        "Statistic": "visir.sessions.reports.statistic",
+        "Summary": "visir.sessions.reports.intent",
+    },
 )

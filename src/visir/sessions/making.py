@@ -303,7 +303,7 @@ def _write(
 
 
 @dataclass(frozen=True, repr=False)
-class Sessions(Displayed, view="visir.sessions.reports.made_sessions"):
+class Sessions(Displayed):
     """A folder of sessions that visir made of a log. It can stand wherever the folder can.
 
     Args:

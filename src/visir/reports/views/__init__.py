@@ -116,9 +116,11 @@ VIEWS = {
         "save_classification",
     ),
     "evaluation.PictureLabels": View(_CLASSES, "labels_blocks", "labels_table"),
-    "studies.ModelProfile": View(_PROFILE, "profile_blocks", "profile_table", "tidy_profile", "strength_dots"),
+    "studies.ModelProfile": View(
+        _PROFILE, "profile_blocks", "profile_table", "tidy_profile", "strength_dots", "write_profile"
+    ),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
     "reports.Plot": View("visir.reports.views.plot", "blocks"),
     "reports.Table": View("visir.reports.views.parts", table="itself"),
 }
-"""Package and class to its view; applications name theirs themselves, with `view=`."""
+"""Package and class to its view; applications name theirs in their `APPLICATION`."""

@@ -61,7 +61,7 @@ STATISTICS: tuple[StatisticEntry, ...] = (
 
 
 @dataclass(frozen=True, repr=False)
-class Characterisation(Plotted, view="visir.sessions.reports.sessions"):
+class Characterisation(Plotted):
     """What distinguishes the sessions that buy.
 
     Args:

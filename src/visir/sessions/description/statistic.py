@@ -37,7 +37,7 @@ StatisticRow = tuple[StatisticCell, ...]
 
 
 @dataclass(frozen=True, repr=False)
-class Statistic(Tabular, Plotted, view="visir.sessions.reports.statistic"):
+class Statistic(Tabular, Plotted):
     """One table or figure of thesis sections 6.3 and 6.4, computed from a log.
 
     Args:

@@ -370,7 +370,7 @@ class VariantEffect:
 
 
 @dataclass(frozen=True, repr=False)
-class AbTest(Displayed, view="visir.sessions.reports.ab_test"):
+class AbTest(Displayed):
     """The read-out of an online test.
 
     Args:

@@ -150,7 +150,7 @@ class SettingModel:
 
 
 @dataclass(frozen=True, repr=False)
-class PurchaseModel(Tabular, Plotted, view="visir.sessions.reports.model_view"):
+class PurchaseModel(Tabular, Plotted):
     """A trained model, and the card: what it was trained on, how, and how good it is on later sessions.
 
     Args:

@@ -413,7 +413,7 @@ class Optimism:
 
 
 @dataclass(frozen=True, repr=False)
-class Summary(Tabular, Plotted, view="visir.sessions.reports.intent"):
+class Summary(Tabular, Plotted):
     """A study in numbers."""
 
     card: dict[str, Any]  # of the study

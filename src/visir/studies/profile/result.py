@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.display import Plotted, Tabular, brief, counted
+from visir.display import Plotted, Tabular, brief, counted, view_function
 from visir.encoders.base import Encoder
 from visir.encoders.composed import ComposedEncoder, CompositionRule
 from visir.errors import VisirError, nearest
@@ -25,7 +25,6 @@ from visir.evaluation.results import Evaluation
 from visir.evaluation.statistics import clusters_of
 from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.blind import BlindSystem
-from visir.plugins import load_target
 from visir.records import Task
 
 # What a row of a profile is called, and what a task measures for it.
@@ -256,7 +255,7 @@ class ModelProfile(Tabular, Plotted):
 
     def save(self, path: str | Path, *, replace: bool = False) -> Path:
         """Write the profile as a page: one HTML file."""
-        written: Path = load_target("visir.reports.profile:write_profile")(path, self, replace=replace)
+        written: Path = view_function(self, "save")(path, self, replace=replace)
         return written
 
 

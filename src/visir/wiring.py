@@ -1,0 +1,34 @@
+"""Who stands above: the one file that names rooms which come later on the road, as "module:attribute".
+
+`visir/__init__.py` runs it first of all. What lies below asks `visir.plugins` for a part by its name, and the module is
+imported when the part is used. So nothing below names anything above, not even in a string.
+"""
+
+from __future__ import annotations
+
+from visir.plugins import BUILT_IN, PARTS
+
+BUILT_IN.update(
+    products="visir.products.application:APPLICATION",
+    sessions="visir.sessions.application:APPLICATION",
+    papers="visir.papers.application:APPLICATION",
+    library="visir.library.application:APPLICATION",
+)
+
+PARTS.update(
+    {
+        # how visir's own records are shown
+        "views": "visir.reports.views",
+        # what opens the folders that visir made, by their kind, and results of mteb
+        "folder library": "visir.library.library:Library.open",
+        "folder result": "visir.evaluation.results:load_evaluation",
+        "folder classification": "visir.evaluation.classification.labelling:load_classification",
+        "folder index": "visir.retrieval.kinds:open_index",
+        "folder parts": "visir.encoders.parts_folder:Parts",
+        "results of mteb": "visir.evaluation.mteb:read_mteb",
+        # the picture of an id of a collection
+        "picture of": "visir.collections.inspect:picture_of",
+        # checkpoints that rooms after the encoders made, by their kind: the module
+        "checkpoint sparse": "visir.sparse.encoder",
+    }
+)
