@@ -268,3 +268,5 @@ def test_judgements_alone_refuse_what_needs_a_collection() -> None:
         visir.evaluate(JUDGED)
     with refused(ConfigurationError, code="judgements-alone-run"):
         visir.evaluate(COLLECTION, ANSWERS, qrels=JUDGED)
+    with refused(RunError, code="run-empty", hint="{query: {document: score}}"):
+        visir.evaluate({}, qrels=JUDGED)

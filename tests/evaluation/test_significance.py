@@ -18,6 +18,7 @@ from visir.evaluation.statistics import (
     difference_interval,
     mean_and_error,
     mean_interval,
+    measure_interval,
     paired_t,
     paired_test,
     randomisation,
@@ -367,3 +368,12 @@ def test_twenty_five_thousand_queries_take_no_time() -> None:
 def test_clusters_of_the_same_mean_have_no_error() -> None:
     with np.errstate(all="raise"):
         assert mean_and_error(np.array([1.0, 2.0]), np.array([2.0, 4.0]))[:2] == (0.5, 0.0)
+
+
+def test_an_interval_ends_where_its_measure_does() -> None:
+    """Student's t of three queries would reach 1.46, and rank -29."""
+    assert mean_interval([0.9, 1.0, 0.5])[1] > 1
+    low, high = measure_interval("ndcg@10", [0.9, 1.0, 0.5])
+    assert low == mean_interval([0.9, 1.0, 0.5])[0] and high == 1.0
+    assert measure_interval("mean_rank", [1.0, 2.0, 30.0])[0] == 1.0
+    assert np.isnan(measure_interval("ndcg@10", [0.5])).all()

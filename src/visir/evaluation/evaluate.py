@@ -13,7 +13,7 @@ from visir.display import counted
 from visir.encoders import load, load_cross_encoder
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, RunError
 from visir.evaluation.assembly import Assembly, Pool, assemble
 from visir.evaluation.brittleness_runs import evaluate_run
 from visir.evaluation.chance import chance_of
@@ -222,6 +222,8 @@ def evaluate(
     if qrels is not None and system is None and is_run(source):  # evaluate(run, qrels=…)
         source, system = None, source
     if qrels is not None or is_judgements(source, beside=system):
+        if isinstance(source, (dict, list, tuple)) and not source and qrels is not None:
+            raise RunError("the run is empty.", hint="{query: {document: score}}", code="run-empty")
         if source is not None and qrels is not None:
             raise ConfigurationError(
                 "qrels go without a source of tasks: they are judgements alone, for a run.",

@@ -426,10 +426,18 @@ def interval_of(values: object, clusters: object = None, *, level: float = 0.95)
 
 
 def measure_interval(measure: str, values: object, clusters: object = None) -> tuple[float, float]:
-    """The 95 % interval of what is printed of a measure: of its median where that is printed, else `interval_of`."""
+    """The 95 % interval of what is printed of a measure, within its range: of its median where that is printed, else
+    `interval_of`."""
     base = base_of(measure)
-    is_median = base in MEASURES and MEASURES.get(base).aggregate == "median"
-    return (median_interval if is_median else interval_of)(values, clusters)
+    known = MEASURES.get(base) if base in MEASURES else None
+    if known is not None and known.aggregate == "median":
+        return median_interval(values, clusters)
+    # Student's t knows no range: of two or three queries it would end beyond 100 %, or below rank 1.
+    low, high = interval_of(values, clusters)
+    lowest, highest = {"fraction": (0.0, 1.0), "rank": (1.0, np.inf)}.get(
+        known.unit if known else "", (-np.inf, np.inf)
+    )
+    return max(low, lowest), min(high, highest)
 
 
 def median_interval(values: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
