@@ -305,3 +305,16 @@ def test_an_encoder_that_is_evaluated_twice_holds_the_vectors_of_the_last_task(t
     other = visir.evaluate(replace(four_texts(), queries=queries), system, measures=["hit@1"]).result
     assert (first.mean("t2t", "hit@1"), other.mean("t2t", "hit@1")) == (1.0, 0.0)
     assert len(system.by_modality()["text"]) == 2 and len(system.origins()) == 1
+
+
+def test_blank_queries_are_counted() -> None:
+    queries = Items.of_texts({"q1": "a dog", "q2": " ", "q3": ""}, title="texts")
+    documents = Items.of_texts({"d1": "a dog", "d2": "a cat"}, title="texts")
+    both = (vectors("text", {"q1": [1, 0], "q2": [0, 1], "q3": [1, 1]}), vectors("text", {"d1": [1, 0], "d2": [0, 1]}))
+
+    def notes(judged: list[str]) -> tuple[str, ...]:
+        qrels = {"q": Qrels.of(judged, ["d1"] * len(judged))}
+        return visir.evaluate(Task("t2t", queries, documents, qrels, source="own"), both, measures=["hit@1"]).notes
+
+    assert any(note.startswith("t2t: 1 query is blank") for note in notes(["q1", "q2"])), "q3 is not measured"
+    assert not any("blank" in note for note in notes(["q1"]))

@@ -76,6 +76,15 @@ def same_items(task: Task) -> list[str]:
     return [note] if same else []
 
 
+def blank_queries(task: Task) -> list[str]:
+    """A note when queries are texts without a word: whatever answers them, they count."""
+    if task.queries.texts is None or task.queries.places is not None:
+        return []
+    blank = task.queries.ids.filter(pc.equal(pc.utf8_trim_whitespace(task.queries.texts), ""))
+    count = int(pc.sum(pc.is_in(blank, task.measured_queries())).as_py() or 0) if len(blank) else 0
+    return [f"{task.name}: {counted(count, 'queries', 'are')} blank, and counted like the others"] if count else []
+
+
 def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
     """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
     notes = []
@@ -315,7 +324,7 @@ def evaluate(
         fields["composition"] += f", {how_chosen}"
     depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
     fields.setdefault("depth", min(depths) if depths else None)
-    notes += [line for task in assembly.tasks.values() for line in same_items(task)]
+    notes += [line for task in assembly.tasks.values() for line in (*same_items(task), *blank_queries(task))]
     notes += subject.notes[noted:]
     notes += equal_vectors(subject)
     label = name or subject.name
