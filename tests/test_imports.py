@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 import visir
 
-KNOWN = {"visir.encoders.base", "visir.retrieval.remote.addresses"}
+KNOWN = {"visir.encoders.base"}
 """The first files of circles that only strings close, and that are still to be opened."""
 
 

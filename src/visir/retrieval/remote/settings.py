@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
@@ -62,8 +61,6 @@ class EngineFamily:
     addresses: str  # the environment variable with the servers that the user trusts, and that the secret is for
     key: str  # the environment variable with the secret. It is read when connecting and never written anywhere.
     certificate: str  # the environment variable with a PEM file of certificates to trust
-    engine_class: str  # "package.module:Class" of its `RemoteEngine`
-    place_class: str  # "package.module:Class" of the settings that say where a server is
     takes_user: bool = False  # whether an address may name a user
     # Whether an address may name the folder of a Unix socket in the place of a host (`host_of`).
     takes_socket: bool = False
@@ -75,14 +72,6 @@ class EngineFamily:
     # Whether the path of an address may hold any character, as the name of a database may; else it is the beginning of
     # paths on the server (https://host/qdrant).
     takes_any_path: bool = True
-
-    def engine(self) -> type[Any]:
-        """The `RemoteEngine` that asks a server of this family."""
-        return _named(self.engine_class)
-
-    def place(self) -> type[Any]:
-        """The settings that say where a server of this family is."""
-        return _named(self.place_class)
 
     def check_address(self, url: str) -> None:
         """Check the address of a server. The manifest stores it, so it must not contain a secret."""
@@ -154,8 +143,6 @@ QDRANT = EngineFamily(
     addresses="VISIR_QDRANT_URL",
     key="VISIR_QDRANT_API_KEY",
     certificate="VISIR_QDRANT_CERTIFICATE",
-    engine_class="visir.retrieval.remote.server:ServerEngine",
-    place_class="visir.retrieval.remote.settings:Place",
     encrypted="https",
     takes_any_path=False,
 )
@@ -168,8 +155,6 @@ PGVECTOR = EngineFamily(
     addresses="VISIR_PGVECTOR_URL",
     key="VISIR_PGVECTOR_PASSWORD",
     certificate="VISIR_PGVECTOR_CERTIFICATE",
-    engine_class="visir.retrieval.remote.postgres:PostgresEngine",
-    place_class="visir.retrieval.remote.settings:DatabasePlace",
     takes_user=True,
     takes_socket=True,
     holder="table",
@@ -185,8 +170,6 @@ MILVUS = EngineFamily(
     addresses="VISIR_MILVUS_URL",
     key="VISIR_MILVUS_TOKEN",
     certificate="VISIR_MILVUS_CERTIFICATE",
-    engine_class="visir.retrieval.remote.milvus:MilvusEngine",
-    place_class="visir.retrieval.remote.settings:MilvusPlace",
     encrypted="milvus+tls",
     most_answers=16_384,  # its quota topKLimit
     longest_id=65_535,  # of a field of type VARCHAR
@@ -219,12 +202,6 @@ def socket_of(url: str) -> str:
     folder = unquote(value)
     is_folder = folder.startswith("/") and folder.isprintable() and not set(folder) & set(",&=")
     return folder if name == "host" and is_folder and not parts.hostname else ""
-
-
-def _named(place: str) -> type[Any]:
-    module, _, name = place.partition(":")
-    named: type[Any] = getattr(import_module(module), name)
-    return named
 
 
 # What a collection (in PostgreSQL: a table) on a server is called, and how messages say where it is.

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from visir.errors import ConfigurationError, EmbeddingError, require
 from visir.files import next_data
 from visir.parquet import read_table
+from visir.plugins import load_target
 from visir.progress import Progress
 from visir.records import EncoderCard, Gallery, Modality, VectorForm, modality_of, strings
 from visir.retrieval.answers import Hits
@@ -42,7 +43,15 @@ from visir.retrieval.remote.engine import (
     key_of,
     vector_of,
 )
-from visir.retrieval.remote.settings import Server, family_of, name_collection
+from visir.retrieval.remote.settings import (
+    DatabasePlace,
+    EngineFamily,
+    MilvusPlace,
+    Place,
+    Server,
+    family_of,
+    name_collection,
+)
 from visir.retrieval.rows import (
     DENSE,
     MULTI,
@@ -73,6 +82,21 @@ LISTED = 50_000
 Runs can be compared by their galleries where these are listed. Test sets are mostly smaller; the first search of an
 index waits for the list.
 """
+
+
+_ENGINES = {
+    "qdrant": "visir.retrieval.remote.server:ServerEngine",
+    "pgvector": "visir.retrieval.remote.postgres:PostgresEngine",
+    "milvus": "visir.retrieval.remote.milvus:MilvusEngine",
+}
+_PLACES: dict[str, type[Server]] = {"qdrant": Place, "pgvector": DatabasePlace, "milvus": MilvusPlace}
+"""Of each family the settings that say where a server is."""
+
+
+def engine_of(family: EngineFamily) -> type[RemoteEngine]:
+    """The class that asks a server of this family; it imports the server's client."""
+    engine: type[RemoteEngine] = load_target(_ENGINES[family.name])
+    return engine
 
 
 class SearchPlaces:
@@ -418,7 +442,7 @@ def forget(fact: dict[str, Any], *, timeout: int = 60, retries: int = 3) -> bool
     # Raises `EngineError` when the server cannot be reached.
     family = family_of(fact["url"])
     where = {name: value for name, value in fact.items() if name != "index"}
-    server = family.engine()(fact["collection"], family.place()(**where, timeout=timeout, retries=retries))
+    server = engine_of(family)(fact["collection"], _PLACES[family.name](**where, timeout=timeout, retries=retries))
     try:
         mine: bool = server.exists() and server.read_mark().index == fact["index"]
         if mine:
@@ -537,7 +561,7 @@ class RemoteStorage:
             if settings.url:
                 content |= {"index": index, "changes": 1}
                 change.note(COLLECTION, fact_of(settings, index))
-                server = settings.family.engine().create(settings.collection, spaces, settings, index)
+                server = engine_of(settings.family).create(settings.collection, spaces, settings, index)
                 undone.callback(_destroyed, server)
                 upload(server, batches(), len(ids))
                 server.mark(Mark(index, 1, complete=True, documents=len(ids)))
@@ -696,7 +720,7 @@ def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Do
                 f"{folder}: the embedded engine cannot read its files: {fault}",
                 hint="were they written by a newer qdrant-edge-py? else build the index again (visir index build)",
             ) from fault
-    family = settings.family.engine()
+    family = engine_of(settings.family)
     if "ids" in content:
         old = family.removal(settings.url, settings.collection, vars(settings))
         raise IndexFolderError(
