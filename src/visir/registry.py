@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from visir.errors import VisirError, nearest
-from visir.plugins import left_out, plugins
+from visir.plugins import left_out, part, plugins
 
 T = TypeVar("T")
 
@@ -15,14 +15,17 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Named things of one kind, in the order they were added; those of other packages come last."""
 
-    def __init__(self, kind: str, *, group: str = "", of: type[T] | None = None) -> None:
+    # `table`: the part (`visir.plugins.part`) whose import adds the things of visir, when they are first asked for.
+    def __init__(self, kind: str, *, group: str = "", of: type[T] | None = None, table: str = "") -> None:
         self.kind = kind
         self._group = group
+        self._table = table
         self._of = of
         self._things: dict[str, T] = {}
 
     def add(self, name: str, thing: T) -> T:
         """Register `thing` under `name`; overwriting warns, because it is nearly always a mistake."""
+        self._read_table()
         if name in self._things:
             warnings.warn(f"{self.kind} {name!r} is registered twice; the later one is used", stacklevel=2)
         self._things[name] = thing
@@ -48,8 +51,14 @@ class Registry(Generic[T]):
         self._add_plugins()
         return iter(self._things.items())
 
+    def _read_table(self) -> None:
+        table, self._table = self._table, ""
+        if table:
+            part(table)
+
     def _add_plugins(self) -> None:
         """Add what other packages have, once. A name that is taken stays what it is."""
+        self._read_table()
         group, self._group = self._group, ""
         for name, thing in plugins(group) if group else ():
             if self._of is not None and not isinstance(thing, self._of):

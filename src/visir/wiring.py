@@ -28,6 +28,9 @@ PARTS.update(
         "results of mteb": "visir.evaluation.mteb:read_mteb",
         # the picture of an id of a collection
         "picture of": "visir.collections.inspect:picture_of",
+        # which module has which family of models
+        "catalogue of encoders": "visir.encoders.catalogue",
+        "refusal of a folder of transformers": "visir.encoders.models.transformers_models:refusal_of",
         # checkpoints that rooms after the encoders made, by their kind: the module
         "checkpoint sparse": "visir.sparse.encoder",
     }

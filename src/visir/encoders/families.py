@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -25,7 +24,7 @@ from visir.errors import EncoderError, VisirError, nearest
 from visir.files import data_directory, is_there, nearest_folder, read_json
 from visir.options import split_mark
 from visir.plugins import ENCODERS as GROUP
-from visir.plugins import PARTS
+from visir.plugins import part
 from visir.registry import Registry
 from visir.storage.manifest import LOG
 
@@ -83,162 +82,28 @@ class Family:
         return bool(self.pattern) and re.fullmatch(self.pattern, bare) is not None and not is_there(bare)
 
 
-FAMILIES: Registry[Family] = Registry("family of encoders", group=GROUP, of=Family)
+_TABLE = "catalogue of encoders"
+"""`visir.encoders.catalogue` has the entries."""
+
+FAMILIES: Registry[Family] = Registry("family of encoders", group=GROUP, of=Family, table=_TABLE)
 """The order matters for folders only: the more specific marker comes first."""
 
-KINDS: Registry[str] = Registry("kind of checkpoint")
+KINDS: Registry[str] = Registry("kind of checkpoint", table=_TABLE)
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
 
-KINDS.add("towers", "visir.encoders.models.towers")
-KINDS.add("adapters", "visir.encoders.models.adapter_files")
-KINDS.add("bag-of-words", "visir.encoders.models.small")
-KINDS.add("joined", "visir.encoders.models.joined")
-KINDS.add("combiner", "visir.encoders.combiner")
-KINDS.add("views", "visir.encoders.models.joined")
-KINDS.add("with-whole", "visir.encoders.models.joined")
-KINDS.add("embeddings", "visir.encoders.models.vector_files")
-KINDS.add("sparse", PARTS["checkpoint sparse"])  # a room further down the road
+PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers", table=_TABLE)
+"""Family to "module:function"; the function takes (folder, modality, spec) and gives the backbone whose `files` lie in
+the folder, its weights random."""
 
-for _family in (
-    Family(
-        name="checkpoint",
-        title="a folder that visir wrote: trained towers, a fitted bag of words, exported embeddings",
-        form="path/to/folder",
-        example="runs/flickr8k-heads",
-        module="visir.encoders.checkpoints",
-        marker=CHECKPOINT_FILE,
-    ),
-    Family(
-        name="pixels",
-        title="colour and edge statistics of an image; no weights, nothing to download (images only)",
-        form="pixels",
-        example="pixels",
-        module="visir.encoders.models.pixels",
-        prefixes=("pixels",),
-        devices=False,
-        dtypes=("float32",),
-        takes=("image",),
-    ),
-    Family(
-        name="colours",
-        title="how much of each colour, and which colour words; no weights, nothing to download: a floor for models",
-        form="colours",
-        example="colours",
-        module="visir.encoders.models.pixels",
-        prefixes=("colours",),
-        devices=False,
-        dtypes=("float32",),
-    ),
-    Family(
-        name="bag-of-words",
-        title="hashed bag of words; no weights, nothing to download (texts only)",
-        form="bow[:DIMENSION]",
-        example="bow",
-        module="visir.encoders.models.small",
-        prefixes=("bow",),
-        devices=False,
-        dtypes=("float32",),
-        takes=("text",),
-    ),
-    Family(
-        name="mobilenet",
-        title="MobileNetV2 1.0/224 trained on ImageNet, from $VISIR_DATA/mobilenet_v2 or a folder (images only)",
-        form="mobilenet_v2[:FOLDER][?vectors=grid]",
-        example="mobilenet_v2",
-        module="visir.encoders.models.onnx_image",
-        prefixes=("mobilenet_v2",),
-        dtypes=("float32",),
-        takes=("image",),
-    ),
-    Family(
-        name="onnx",
-        title="an image backbone in an ONNX file (images only)",
-        form="onnx:FILE[?option=value&…][#TENSOR]",
-        example="onnx:resnet50.onnx?normalise=imagenet#avgpool",
-        module="visir.encoders.models.onnx_image",
-        prefixes=("onnx",),
-        extra="onnx",
-        packages=("onnxruntime", "onnx"),
-        dtypes=("float32",),
-        takes=("image",),
-    ),
-    Family(
-        name="imported",
-        title="vectors that were made elsewhere",
-        form="npz:FILE, npy:FOLDER or parquet:FILE",
-        example="npz:clip_vectors.npz",
-        module="visir.encoders.models.vector_files",
-        prefixes=("npz", "npy", "parquet"),
-        devices=False,
-        dtypes=("float32",),
-    ),
-    Family(
-        name="openclip",
-        title="any model of open_clip",
-        form="openclip:ARCHITECTURE/PRETRAINED[?template=…] or a local folder",
-        example="openclip:RN50/openai",
-        module="visir.encoders.models.openclip",
-        prefixes=("openclip",),
-        marker="open_clip_config.json",
-        extra="openclip",
-        packages=("torch", "open_clip"),
-    ),
-    Family(
-        name="xvlm",
-        title="X-VLM (Swin-B, BERT) from a checkpoint file of its authors' code; has a matching head",
-        form="xvlm:FILE[?option=value&…]",
-        example="xvlm:itr_flickr/checkpoint_best.pth",
-        module="visir.encoders.models.fusion",
-        prefixes=("xvlm",),
-        extra="fusion",
-        packages=("torch", "transformers", "timm"),
-    ),
-    Family(
-        name="albef",
-        title="ALBEF (ViT-B/16, BERT) from a checkpoint file of its authors' code; has a matching head",
-        form="albef:FILE[?option=value&…]",
-        example="albef:flickr30k.pth",
-        module="visir.encoders.models.fusion",
-        prefixes=("albef",),
-        extra="fusion",
-        packages=("torch", "transformers", "timm"),
-    ),
-    Family(
-        name="sentence",
-        title="any sentence-transformers model, of texts, images or both",
-        form="st:NAME[?option=value&…] or a local folder",
-        example="st:all-MiniLM-L6-v2",
-        module="visir.encoders.models.sentence",
-        prefixes=("st",),
-        marker="modules.json",
-        extra="text",
-        packages=("torch", "sentence_transformers"),
-        revisions=True,
-    ),
-    Family(
-        name="peft",
-        title="a model with an adapter over it (LoRA and its kin), from a folder of peft's",
-        form="path/to/folder[?base=NAME]",
-        example="my-adapter?base=openai/clip-vit-base-patch32",
-        module="visir.encoders.models.adapter_files",
-        marker=ADAPTER_FILE,
-        extra="train",
-        packages=("torch", "peft"),
-    ),
-    Family(
-        name="transformers",
-        title="any model of transformers with image and text features, or a vision tower alone: hub or local folder",
-        form="ORGANISATION/NAME[?option=value&…] or a local folder",
-        example="openai/clip-vit-base-patch32",
-        module="visir.encoders.models.transformers_models",
-        marker="config.json",
-        pattern=r"[\w.-]+/[\w.-]+",
-        extra="transformers",
-        packages=("torch", "transformers"),
-        revisions=True,
-    ),
-):
-    FAMILIES.add(_family.name, _family)
+BACKBONES: Registry[str] = Registry("kind of backbone", table=_TABLE)
+"""Kind to "module:class"; imported when asked for, because a ResNet needs torchvision and a GRU does not."""
+
+TEXT_INPUTS: Registry[str] = Registry("kind of inputs of a text network", table=_TABLE)
+"""Kind to "module:class"; imported when asked for."""
+
+READERS: Registry[str] = Registry("class of transformers", table=_TABLE)
+"""Classes of `transformers` that have more than towers, and "towers" for all others: the module whose `load` reads
+them."""
 
 
 def family_of(name: str) -> Family:
@@ -456,8 +321,7 @@ def _architecture(folder: Path, config: Mapping[str, Any]) -> str:
 def _refusal(name: str, folder: Path) -> str:
     if any(find_spec(package) is None for package in ("torch", "transformers")):
         return ""
-    readers = import_module("visir.encoders.models.transformers_models")  # which imports this file
-    return str(readers.refusal_of(name, folder))
+    return str(part("refusal of a folder of transformers")(name, folder))
 
 
 def _sides(config: Mapping[str, Any]) -> tuple[bool, bool]:

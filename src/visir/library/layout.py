@@ -258,8 +258,10 @@ class IndexPlace:
     @property
     def removal(self) -> str:
         """The command by which a person deletes what lies on the server."""
+        from visir.retrieval.remote.storage import engine_of
+
         url, _, collection = self.collection
-        return str(family_of(url).engine().removal(url, collection, self.settings))
+        return str(engine_of(family_of(url)).removal(url, collection, self.settings))
 
     def __str__(self) -> str:
         place = place_on_server(self.settings) if self.on_server else "the library's folder"

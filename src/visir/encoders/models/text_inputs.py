@@ -18,21 +18,12 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from visir.encoders.families import TEXT_INPUTS
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, is_installed
-from visir.registry import Registry
 
 if TYPE_CHECKING:
     import torch
-
-
-TEXT_INPUTS: Registry[str] = Registry("kind of inputs of a text network")
-"""Kind to "module:class"; imported when asked for. A new kind is one file and one line here."""
-
-TEXT_INPUTS.add("tokens", "visir.encoders.models.text_inputs:FastTokens")
-TEXT_INPUTS.add("siglip", "visir.encoders.models.text_inputs:SiglipPieces")
-TEXT_INPUTS.add("words", "visir.encoders.models.small:WordInputs")
-TEXT_INPUTS.add("joined", "visir.encoders.models.text_inputs:JoinedInputs")
 
 
 class TextInputs(ABC):

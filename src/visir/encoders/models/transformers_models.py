@@ -12,7 +12,7 @@ from typing import Any
 
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.encoders.families import ADAPTER_FILE
+from visir.encoders.families import ADAPTER_FILE, READERS
 from visir.encoders.models import adapter_files, late_interaction, sentence, sentence_multi_vector
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
@@ -42,13 +42,6 @@ OPTIONS = ("template", "max_length", "processor", "pooling", "patches", *CODE_OP
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
 LATE_OPTIONS = ("template", "max_length", "processor", "vectors", "image_tokens")
 """The same for late-interaction models."""
-
-READERS: Mapping[str, str] = {
-    "BlipForImageTextRetrieval": "visir.encoders.models.blip",
-    "Blip2ForImageTextRetrieval": "visir.encoders.models.blip",
-}
-"""Classes of `transformers` that have more than towers: the module whose
-`load(name, kind, files, options, device=, dtype=)` reads them."""
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
@@ -86,7 +79,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     _, options = split_options(name, OPTIONS, error=EncoderError)
     options = {key: value for key, value in options.items() if key not in CODE_OPTIONS}
     kind = _kind(name, bare, config, files)
-    reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_towers")
+    reader = READERS.get(kind.class_name if kind.class_name in READERS else "towers")
     load: Callable[..., Encoder] = import_module(reader).load
     return load(name, kind, files, options, device=device, dtype=dtype)
 

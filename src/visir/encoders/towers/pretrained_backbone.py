@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from visir.encoders.base import Encoder
+from visir.encoders.families import BACKBONES, PRETRAINED_TOWERS
 from visir.encoders.models.image_processors import GreyLevels
 from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.towers.adapters import AdapterSpec, inject, merge, pattern_of
@@ -25,31 +26,11 @@ from visir.encoders.towers.base import Backbone, Head, HeadSpec, Inputs, Tower, 
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import Modality
-from visir.registry import Registry
 from visir.storage import Scratch
 from visir.storage.disk import files_below
 
 if TYPE_CHECKING:
     from visir.encoders.models.text_inputs import Tokens
-
-PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers")
-"""Family to "module:function"; the function takes (folder, modality, spec) and gives the backbone whose `files` lie in
-the folder, its weights random. A new family is a subclass of `PretrainedBackbone`, an encoder made of them, and one
-line here."""
-
-PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_towers:load_tower")
-PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip:load_tower")
-PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_loading:load_tower")
-PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion:load_tower")
-PRETRAINED_TOWERS.add("towers", "visir.encoders.towers.pretrained_backbone:load_tower")
-
-BACKBONES: Registry[str] = Registry("kind of backbone")
-"""Kind to "module:class"; imported when asked for, because a ResNet needs torchvision and a GRU does not."""
-
-BACKBONES.add("resnet", "visir.encoders.towers.resnet:ResNetBackbone")
-BACKBONES.add("small-cnn", "visir.encoders.towers.resnet:SmallCNNBackbone")
-BACKBONES.add("gru", "visir.encoders.towers.gru:GRUBackbone")
-BACKBONES.add("pretrained", "visir.encoders.towers.pretrained_backbone:PretrainedBackbone")
 
 LATE_INTERACTION = "late-interaction models"
 M = TypeVar("M", bound=nn.Module)
