@@ -41,7 +41,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     began = time.monotonic()
     failed = launch("fail", folder)
     assert failed.returncode != 0 and "the second process failed" in failed.stderr
-    assert time.monotonic() - began < 120  # the first process did not wait for ever
+    assert time.monotonic() - began < 900  # the first process did not wait half an hour, as gloo does
     done = launch("work", folder)
     assert done.returncode == 0, done.stderr
     assert "deprecated" not in done.stderr
