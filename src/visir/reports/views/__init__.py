@@ -24,9 +24,12 @@ class View(NamedTuple):
     arrow: str = ""  # columns for computing, where the table is not enough: of Arrow, or a table
     plot: str = ""
     save: str = ""  # writes a folder
+    report: str = ""  # describes it as a `Report`, whose notebook view is its own
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """The function of one of the fields, None where there is none."""
+        if name == "blocks" and self.report:
+            return lambda thing: self._named(self.report)(thing).blocks()
         if name == "blocks" and not self.blocks:
             return lambda thing: [self._named(self.table)(thing)]
         made = self._named(getattr(self, name)) if getattr(self, name) else None
@@ -101,7 +104,7 @@ VIEWS = {
     "evaluation.Truncation": View(
         _BY_LABEL, "truncation_tables", "truncation_table", "truncation_arrow", "truncation_plot"
     ),
-    "evaluation.Stress": View(_STRESS, "stress_blocks", "stress_table", "", "stress_plot", "save_stress"),
+    "evaluation.Stress": View(_STRESS, "", "stress_table", "", "stress_plot", "save_stress", "stress_report"),
     "evaluation.StressByLabel": View(_STRESS, "", "stress_by_label_table", "stress_by_label_arrow"),
     "evaluation.GranularityStudy": View(
         _GRANULARITY, "granularity_blocks", "granularity_table", "tidy_means", "granularity_plot", "save_granularity"
@@ -118,6 +121,7 @@ VIEWS = {
     "evaluation.PictureLabels": View(_CLASSES, "labels_blocks", "labels_table"),
     "studies.ModelProfile": View(_PROFILE, "profile_blocks", "profile_table", "tidy_profile", "strength_dots"),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
+    "reports.Report": View("visir.reports.report", "blocks", "table", "", "plot"),
     "reports.Plot": View("visir.reports.views.plot", "blocks"),
     "reports.Table": View("visir.reports.views.parts", table="itself"),
 }
