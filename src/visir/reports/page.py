@@ -170,7 +170,7 @@ class Figures:
     """Several plots, side by side where there is room."""
 
     macro: ClassVar[str] = "figures"
-    figures: Sequence[Figure]
+    figures: Sequence[Block]
 
 
 @dataclass(frozen=True)
@@ -341,6 +341,7 @@ class Section:
     title: str  # the heading
     blocks: Sequence[Block]  # what stands in it
     short: str = ""  # what the navigation calls it; the heading by default
+    in_notebooks: bool = True  # whether a notebook shows its tables too, folded
 
 
 @dataclass(frozen=True)

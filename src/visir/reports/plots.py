@@ -143,7 +143,7 @@ def dots(
     axis: str,
     *,
     title: str = "",
-    size: tuple[float, float] = (5.8, 0.34),
+    size: tuple[float, float] = (5.8, 0),
     apart: float = 0.22,
     styles: Mapping[str, Mapping[str, Any]] | None = None,
     heads: Mapping[str, str] | None = None,
@@ -153,8 +153,9 @@ def dots(
     legend: int = 0,
 ) -> Plot:
     """Rows with a dot or a lying bar for each series, and its interval as a line."""
-    # size: the width, and the height of a row, in inches. apart: how far series of a row are apart, in rows.
-    # styles: series → colour and shape of its dot, or "bar" with its height. heads: group → its heading; groups without
+    # size: the width, and the height of a row, in inches; 0 takes what the series need. apart: how far series of a row
+    # are apart, in rows. styles: series → colour and shape of its dot, or "bar" with its height; "at" is its place in a
+    # row. heads: group → its heading; groups without
     # stand a little apart. beside: row → what stands at its right; "" → what that is. lines: uprights, place → dashes.
     # legend: its columns; by default there is one where there are several series, with up to three.
     series = list(dict.fromkeys([*(styles or {}), *(mark.series for mark in marks)]))
@@ -179,14 +180,17 @@ def dots(
             places[group, row] = position
             position += 1
         position += 0.4 if group else 0
-    height = size[1] * (max(1, 0.6 * len(series)) if apart else 1)
+    height = size[1] or 0.34 * max(1, 0.6 * len(series))
+    shifted = [name for name in series if "at" not in styles[name]]
+    shifts = {name: apart * (number - (len(shifted) - 1) / 2) for number, name in enumerate(shifted)}
+    shifts |= {name: style.pop("at") for name, style in styles.items() if "at" in style}
     with drawing(size[0], 0.9 + height * position) as (figure, axes):
         for place, dashes in (lines or {}).items():
             axes.axvline(place, color=FAINT, linewidth=1.2, linestyle=dashes, zorder=1)
         for mark in marks:
             style = dict(styles[mark.series])
             bar = style.pop("bar", None)
-            at = places[mark.group, mark.row] + apart * (series.index(mark.series) - (len(series) - 1) / 2)
+            at = places[mark.group, mark.row] + shifts[mark.series]
             if bar and not isnan(mark.value):
                 axes.barh(at, mark.value, bar, color=style["color"], alpha=0.8)
             if not isnan(mark.low):
@@ -200,10 +204,11 @@ def dots(
             for row, text in beside.items():
                 at_right = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "color": FAINT}
                 axes.annotate(text, (1.01, spots[row]), **at_right)
-        labels = [one_line(text) for text in (*titles.values(), *(row for _, row in places))]
-        axes.set_yticks([*titles, *places.values()], labels)
-        for head in axes.get_yticklabels()[: len(titles)]:
-            head.set_weight("bold")
+        for place, text in titles.items():
+            style = {"va": "center", "weight": "bold", "fontsize": 9.5}
+            axes.text(0.005, place, one_line(text), transform=axes.get_yaxis_transform(), **style)
+        labels = ["\n".join(map(one_line, row.split("\n"))) for _, row in places]
+        axes.set_yticks(list(places.values()), labels)
         axes.set_ylim(position - 0.5 + (0.1 if titles else 0), -1.0 if beside else -0.6)
         axes.set_xlim(*limits)
         axes.tick_params(axis="y", length=0)
@@ -319,7 +324,7 @@ def difference_dots(comparison: Comparison) -> Plot:
     if not marks:
         raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")
     axis, title = "percentage points, 95 % intervals (filled: corrected p < 0.05)", f"against {comparison.systems[0]}"
-    return dots(marks, axis, title=title, size=(6.2, 0.34), lines={0: "-"})
+    return dots(marks, axis, title=title, size=(6.2, 0), lines={0: "-"})
 
 
 def _name(measure: str, recall: str) -> str:

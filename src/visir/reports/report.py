@@ -79,7 +79,7 @@ class Report(Tabular, Plotted):
         title: The heading: which system on which data.
         sections: Its parts in the order of the page; those without blocks are left out.
         facts: What stands below the heading, side by side: names with their values.
-        headline: The table that says most, where it is none of the page; by default the first of the page.
+        headline: The tables that a notebook shows first; by default those of the first section.
 
     Example:
         >>> from visir.reports import Column, Report, Section, Table
@@ -96,7 +96,7 @@ class Report(Tabular, Plotted):
     title: str
     sections: Sequence[Section]
     facts: Mapping[str, Any] | Sequence[Inline] = ()
-    headline: Table | None = None
+    headline: Sequence[Table] = ()
 
     def __repr__(self) -> str:
         rows = (" | ".join(cells[:6]) for cells in self.table.texts())
@@ -105,7 +105,7 @@ class Report(Tabular, Plotted):
     @property
     def table(self) -> Table:
         """The table that says most."""
-        return self.headline if self.headline is not None else self.tables[0]
+        return self.headline[0] if self.headline else self.tables[0]
 
     @property
     def tables(self) -> list[Table]:
@@ -122,18 +122,14 @@ class Report(Tabular, Plotted):
         """What a notebook shows: the facts, the table that says most, notices; what else there is, folded."""
         first, *others = (section for section in self.sections if section.blocks)
         shown: list[Block] = [Paragraph(Markup(" · ").join([inline("<b>{}</b>", self.title), *self._facts]))]
-        is_headline = True
+        shown += self.headline if len(self.headline) > 1 else [replace(table, caption="") for table in self.headline]
         for block in first.blocks:
-            if isinstance(block, Table):
-                shown.append(replace(self.table if is_headline else block, caption=""))
-                is_headline = False
-            elif isinstance(block, (Notice, Fold)) or (isinstance(block, Chart) and block.in_notebooks):
+            is_shown = isinstance(block, (Notice, Fold)) or (isinstance(block, Chart) and block.in_notebooks)
+            if is_shown or (isinstance(block, Table) and not self.headline):
                 shown.append(block)
-        if is_headline:
-            shown.append(replace(self.table, caption=""))
         if self.charts and not any(isinstance(block, Chart) for block in shown):
             shown.append(Paragraph("plot() draws it.", "soft"))
-        for section in others:
+        for section in filter(lambda one: one.in_notebooks, (first, *others) if self.headline else others):
             tables = [block for block in inside(section.blocks) if isinstance(block, Table)]
             shown += [Fold(section.title, tables)] if tables else []
         return shown

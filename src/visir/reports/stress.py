@@ -426,7 +426,9 @@ def stress_report(
         "split": protocol.split,
         "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
     }
-    return Report("brittleness report", f"{study.system} on {study.collection}", sections, facts, effects_table(study))
+    return Report(
+        "brittleness report", f"{study.system} on {study.collection}", sections, facts, [effects_table(study)]
+    )
 
 
 def write_stress_report(

@@ -107,9 +107,10 @@ VIEWS = {
     "evaluation.Stress": View(_STRESS, "", "stress_table", "", "stress_plot", "save_stress", "stress_report"),
     "evaluation.StressByLabel": View(_STRESS, "", "stress_by_label_table", "stress_by_label_arrow"),
     "evaluation.GranularityStudy": View(
-        _GRANULARITY, "granularity_blocks", "granularity_table", "tidy_means", "granularity_plot", "save_granularity"
+        *(_GRANULARITY, "", "granularity_table", "tidy_means", "granularity_plot", "save_granularity"),
+        "granularity_report",
     ),
-    "evaluation.ProbeResult": View(_PROBES, "probes_blocks", "facts_table", "", "probes_plot", "save_probes"),
+    "evaluation.ProbeResult": View(_PROBES, "", "facts_table", "", "probes_plot", "save_probes", "probe_report"),
     "evaluation.Classification": View(
         _CLASSES,
         "classification_blocks",
@@ -119,7 +120,9 @@ VIEWS = {
         "save_classification",
     ),
     "evaluation.PictureLabels": View(_CLASSES, "labels_blocks", "labels_table"),
-    "studies.ModelProfile": View(_PROFILE, "profile_blocks", "profile_table", "tidy_profile", "strength_dots"),
+    "studies.ModelProfile": View(
+        _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", report="profile_report"
+    ),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
     "reports.Report": View("visir.reports.report", "blocks", "table", "", "plot"),
     "reports.Plot": View("visir.reports.views.plot", "blocks"),
