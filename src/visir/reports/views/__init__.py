@@ -112,12 +112,8 @@ VIEWS = {
     ),
     "evaluation.ProbeResult": View(_PROBES, "", "facts_table", "", "probes_plot", "save_probes", "probe_report"),
     "evaluation.Classification": View(
-        _CLASSES,
-        "classification_blocks",
-        "accuracies_table",
-        "tidy_accuracies",
-        "classification_plot",
-        "save_classification",
+        *(_CLASSES, "", "accuracies_table", "tidy_accuracies", "classification_plot", "save_classification"),
+        "classification_report",
     ),
     "evaluation.PictureLabels": View(_CLASSES, "labels_blocks", "labels_table"),
     "studies.ModelProfile": View(
