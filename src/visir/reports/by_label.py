@@ -82,7 +82,7 @@ def by_label_plot(shown: ByLabel, measure: str | None = None) -> Plot:
     marks = [
         Mark(
             f"{task_words(row.task)}  {row.label}" if several else row.label,
-            *(scale * value for value in row.values[name][:3]),
+            [scale * value for value in row.values[name][:3]],
             task_words(row.task),
         )
         for row in rows

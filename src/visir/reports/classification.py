@@ -14,7 +14,7 @@ from visir.evaluation.classification.result import Classification, Estimate, Key
 from visir.reports.page import Block, Fold, Notice, Paragraph, Section
 from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, Mark, Square, dots, drawing, grid
 from visir.reports.report import Chart, Report
-from visir.reports.table import Cell, Column, Table, one_line
+from visir.reports.table import Cell, Column, Table, at, one_line
 from visir.reports.views.parts import facts
 from visir.storage import new_folder
 
@@ -69,7 +69,7 @@ def class_bars(result: Classification, key: Key) -> Plot:
     ordered = sorted(estimates.items(), key=lambda entry: -entry[1].mean)
     if len(ordered) <= _NAMED:
         names = {f"{name[:40]}{' ' * number if name[40:] else ''}": of for number, (name, of) in enumerate(ordered)}
-        marks = [Mark(name, *(100 * value for value in (of.mean, of.low, of.high))) for name, of in names.items()]
+        marks = [Mark(name, [100 * value for value in (of.mean, of.low, of.high)]) for name, of in names.items()]
         axis, lines = "predicted rightly, % (95 % interval; dotted: chance)", {100 * result.chance: DASHES[2]}
         bars = {"": {"bar": 0.7}}
         return dots(marks, axis, size=(6.2, 0.24), styles=bars, lines=lines, limits=(0, 100))
@@ -177,6 +177,11 @@ def confusions_table(result: Classification, key: Key | None = None, limit: int 
     return Table.over(places, columns, caption=f"Most frequent confusions: {method_title(method, shots)}")
 
 
+def classification_protocol(result: Classification) -> Table:
+    """What the numbers must not travel without."""
+    return Table.pairs(result.protocol)
+
+
 def tidy_accuracies(result: Classification) -> Table:
     """All accuracies as shares, one row per method, shots and measure: for CSV."""
     rows = [
@@ -186,11 +191,10 @@ def tidy_accuracies(result: Classification) -> Table:
         if value is not None
     ]
     columns = [
-        *(Column(name, of=lambda _, name=name: getattr(result, name)) for name in ("model", "source")),
-        *(Column(name, of=lambda row, name=name: getattr(row[0], name)) for name in ("method", "shots", "draws")),
-        Column("measure", of=lambda row: row[1]),
-        *(Column(name, of=lambda row, name=name: getattr(row[2], name)) for name in ("mean", "low", "high")),
-        Column("deviation", of=lambda row: row[2].deviation),
+        *(Column("model", of=lambda _: result.model), Column("source", of=lambda _: result.source)),
+        *(Column(name, of=at(0, name)) for name in ("method", "shots", "draws")),
+        Column("measure", of=at(1)),
+        *(Column(name, of=at(2, name)) for name in ("mean", "low", "high", "deviation")),
     ]
     return Table.over(rows, columns)
 
@@ -234,7 +238,7 @@ def classification_report(result: Classification) -> Report:
             short="Classes",
         ),
         Section("confusions", "What is taken for what", [*confused, confusions_table(result, key)]),
-        Section("made", "How it was measured", [Table.pairs(result.protocol)]),
+        Section("made", "How it was measured", [classification_protocol(result)]),
     ]
     facts = {
         "pictures": f"{len(result.ids):,}",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from visir.evaluation.granularity import GranularityStudy, says
 from visir.reports.page import Paragraph, Section
 from visir.reports.plots import Mark, dots
 from visir.reports.report import Chart, Report
-from visir.reports.table import Column, Table
+from visir.reports.table import Column, Table, at
 from visir.robustness.granularity import FEATURES, Profile
 from visir.storage import FolderKind, new_folder
 
@@ -24,16 +25,9 @@ def means_table(study: GranularityStudy, which: int = 0) -> Table:
     """One row per feature, the profiles side by side: the mean over captions, and its 95 % interval."""
     # `which`: 0 for the collection, 1 for the one that it is compared with.
     means = study.means[which]
-    columns = [Column("per caption", of=lambda place: _title(list(FEATURES)[place]))]
-    columns += [
-        Column(
-            profile,
-            3,
-            of=lambda place, of=of: of[place].mean,
-            ends=lambda place, of=of: (of[place].low, of[place].high),
-        )
-        for profile, of in means.items()
-    ]
+    rows = [(_title(name), *(of[place] for of in means.values())) for place, name in enumerate(FEATURES)]
+    columns = [Column("per caption", of=at(0))]
+    columns += [Column(profile, 3, of=at(place, "mean"), ends=_ends(place)) for place, profile in enumerate(means, 1)]
     counted = study.counted[which]
     undefined = [
         f"{_title(mean.feature)} ({profile}) is not defined for {total - mean.defined:,} of {total:,} captions"
@@ -42,7 +36,11 @@ def means_table(study: GranularityStudy, which: int = 0) -> Table:
         if mean.defined < total
     ]
     caption = f"Granularity of {counted[study.profiles[0]].name}"
-    return Table.over(range(len(list(FEATURES))), columns, caption=caption, notes=undefined)
+    return Table.over(rows, columns, caption=caption, notes=undefined)
+
+
+def _ends(place: int) -> Callable[[Any], Any]:
+    return lambda row: (row[place].low, row[place].high)
 
 
 def changes_table(study: GranularityStudy, profile: Profile) -> Table:
@@ -74,20 +72,16 @@ def tidy_means(study: GranularityStudy) -> Table:
         for profile, means in by_profile.items()
         for mean in means
     ]
-    columns = [Column("collection", of=lambda row: row[0]), Column("profile", of=lambda row: row[1])]
-    columns.append(Column("feature", of=lambda row: row[2].feature))
-    names = {"mean": "mean", "low": "low", "high": "high", "captions": "defined"}
-    columns += [Column(name, of=lambda row, field=field: getattr(row[2], field)) for name, field in names.items()]
-    return Table.over(rows, columns)
+    columns = [Column("collection", of=at(0)), Column("profile", of=at(1)), Column("feature", of=at(2, "feature"))]
+    columns += [Column(name, of=at(2, name)) for name in ("mean", "low", "high")]
+    return Table.over(rows, [*columns, Column("captions", of=at(2, "defined"))])
 
 
 def tidy_changes(study: GranularityStudy) -> Table:
     """All changes, one per row: for CSV."""
     names = ("feature", "original", "refined", "difference", "low", "high", "p", "p_corrected", "images")
     rows = [(profile, change) for profile, compared in study.comparisons.items() for change in compared.changes]
-    columns = [Column("profile", of=lambda row: row[0])]
-    columns += [Column(name, of=lambda row, name=name: getattr(row[1], name)) for name in names]
-    return Table.over(rows, columns)
+    return Table.over(rows, [Column("profile", of=at(0)), *(Column(name, of=at(1, name)) for name in names)])
 
 
 def granularity_report(study: GranularityStudy) -> Report:
@@ -163,6 +157,6 @@ def granularity_plot(study: GranularityStudy) -> Plot:
         by_feature = {change.feature: change for change in compared.changes if change.original > 0}
         for name in filter(by_feature.__contains__, FEATURES):
             change = by_feature[name]
-            ends = (100 * value / change.original for value in (change.difference, change.low, change.high))
-            marks.append(Mark(_title(name), *ends, f"{profile} profile"))
+            values = [100 * value / change.original for value in (change.difference, change.low, change.high)]
+            marks.append(Mark(_title(name), values, f"{profile} profile"))
     return dots(marks, "change, % (95 % interval)", size=(6.2, 0.34), lines={0: "-"})

@@ -130,12 +130,15 @@ class Mark(NamedTuple):
     """A value in the row of a chart, with its interval if it has one."""
 
     row: str  # what the row is called
-    value: float
-    low: float = nan
-    high: float = nan
+    values: Sequence[float]  # the value alone, or with the two ends of its interval
     series: str = ""  # rows with several values have one of each series; its name stands in the legend
     group: str = ""  # rows of one group stand together
     filled: bool = True
+
+    @property
+    def low(self) -> float:
+        """The lower end; NaN for none."""
+        return self.values[1] if len(self.values) > 1 else nan
 
 
 def dots(
@@ -160,7 +163,7 @@ def dots(
     # legend: its columns; by default there is one where there are several series, with up to three.
     series = list(dict.fromkeys([*(styles or {}), *(mark.series for mark in marks)]))
     series = [name for name in series if any(mark.series == name for mark in marks)]
-    styles = {
+    looks: dict[str, dict[str, Any]] = {
         name: {
             "color": SERIES[number % len(SERIES)],
             "marker": MARKERS[number % len(MARKERS)],
@@ -181,24 +184,24 @@ def dots(
             position += 1
         position += 0.4 if group else 0
     height = size[1] or 0.34 * max(1, 0.6 * len(series))
-    shifted = [name for name in series if "at" not in styles[name]]
+    shifted = [name for name in series if "at" not in looks[name]]
     shifts = {name: apart * (number - (len(shifted) - 1) / 2) for number, name in enumerate(shifted)}
-    shifts |= {name: style.pop("at") for name, style in styles.items() if "at" in style}
+    shifts |= {name: style.pop("at") for name, style in looks.items() if "at" in style}
     with drawing(size[0], 0.9 + height * position) as (figure, axes):
         for place, dashes in (lines or {}).items():
             axes.axvline(place, color=FAINT, linewidth=1.2, linestyle=dashes, zorder=1)
         for mark in marks:
-            style = dict(styles[mark.series])
+            style = dict(looks[mark.series])
             bar = style.pop("bar", None)
             at = places[mark.group, mark.row] + shifts[mark.series]
-            if bar and not isnan(mark.value):
-                axes.barh(at, mark.value, bar, color=style["color"], alpha=0.8)
+            if bar and not isnan(mark.values[0]):
+                axes.barh(at, mark.values[0], bar, color=style["color"], alpha=0.8)
             if not isnan(mark.low):
                 line = {"color": INK, "marker": "|", "markersize": 6} if bar else {"color": style["color"]}
-                axes.plot([mark.low, mark.high], [at, at], linewidth=1.5, **line)
+                axes.plot(mark.values[1:3], [at, at], linewidth=1.5, **line)
             if not bar:
                 fill = {"fillstyle": "full" if mark.filled else "none", "linestyle": "none", "markeredgewidth": 1.4}
-                axes.plot(mark.value, at, **(fill | style))
+                axes.plot(mark.values[0], at, **(fill | style))
         if beside:
             spots = {"": -0.75} | {row: place for (_, row), place in places.items()}
             for row, text in beside.items():
@@ -219,7 +222,7 @@ def dots(
         if legend or len(series) > 1:
             handles: list[Any] = []
             for name in filter(None, series):
-                style = dict(styles[name])
+                style = dict(looks[name])
                 if style.pop("bar", None):
                     handles.append(axes.barh(0, 0, color=style["color"], alpha=0.8, label=one_line(name)))
                 else:
@@ -301,8 +304,8 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
             known = np.isfinite(values)
             if known.any():
                 ends = interval_of(values[known], None if units is None else units[known])
-                row, middle = _name(name, recall), 100 * float(values[known].mean())
-                marks.append(Mark(row, middle, *(100 * end for end in ends), task_words(task)))
+                drawn = [100 * float(value) for value in (values[known].mean(), *ends)]
+                marks.append(Mark(_name(name, recall), drawn, task_words(task)))
     title = f"{result.system} on {result.protocol.collection}"
     return dots(marks, "percent, with 95 % intervals", title=title, limits=(0, None))
 
@@ -314,7 +317,7 @@ def difference_dots(comparison: Comparison) -> Plot:
     marks = [
         Mark(
             f"{task_words(entry.task)}  {entry.measure}",
-            *(100 * value for value in (entry.difference, entry.low, entry.high)),
+            [100 * value for value in (entry.difference, entry.low, entry.high)],
             entry.system,
             filled=entry.p_corrected < 0.05,
         )

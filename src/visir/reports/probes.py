@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Plots of probes: a dot per fact and source, and the means of the roles.
 
-ROLE_WORDS: Mapping[Role, str] = {
+ROLE_WORDS: Mapping[str, str] = {
     "shared": "shared: every caption tells it",
     "specific": "specific: one caption tells it",
     "irrelevant": "irrelevant: no caption tells it",
@@ -46,9 +46,9 @@ def fact_dots(result: ProbeResult) -> Plot:
         for fact in (fact for fact in result.facts if fact.role == role):
             name = one_line(fact.name.replace("_", " "))
             for source, reading in fact.readings.items():
-                values = (100 * value for value in (reading.accuracy, reading.low, reading.high))
-                marks.append(Mark(name, *values, SOURCE_WORDS[source], role))
-                marks.append(Mark(name, 100 * reading.chance, series="chance", group=role))
+                values = [100 * value for value in (reading.accuracy, reading.low, reading.high)]
+                marks.append(Mark(name, values, SOURCE_WORDS[source], role))
+                marks.append(Mark(name, [100 * reading.chance], "chance", role))
     axis = "held-out examples named rightly, %"
     # A little apart, so that what is named every time from both does not hide one below the other.
     return dots(
@@ -61,11 +61,10 @@ def role_means(result: ProbeResult) -> Plot:
     marks = []
     for role in ROLES:
         row = f"{role}\n{counted(sum(fact.role == role for fact in result.facts), 'facts')}"
-        means = [mean for mean in result.roles if mean.role == role]
-        marks += [
-            Mark(row, 100 * mean.mean, 100 * mean.low, 100 * mean.high, SOURCE_WORDS[mean.source]) for mean in means
-        ]
-    least = min(-8.0, *(1.1 * (mark.value if mark.low != mark.low else mark.low) for mark in marks))
+        for mean in (mean for mean in result.roles if mean.role == role):
+            values = [100 * value for value in (mean.mean, mean.low, mean.high)]
+            marks.append(Mark(row, values, SOURCE_WORDS[mean.source]))
+    least = min(-8.0, *(1.1 * (mark.values[0] if mark.low != mark.low else mark.low) for mark in marks))
     axis = "from chance (0) to perfect, %"
     return dots(marks, axis, size=(5.4, 0.5), styles=_MARKS, lines={0: DASHES[2]}, limits=(least, 104), legend=3)
 
@@ -120,7 +119,11 @@ def roles_table(result: ProbeResult, *, intervals: bool = False) -> Table:
 
 def _by_source(read: Any, intervals: bool) -> list[Column]:
     heads = SOURCE_WORDS if intervals else {"image": "image", "told": "told", "untold": "not told"}
-    return [Column(heads[source], 1, of=lambda thing, source=source: read(thing, source)) for source in SOURCES]
+
+    def of(source: Source) -> Callable[[Any], Any]:
+        return lambda thing: read(thing, source)
+
+    return [Column(heads[source], 1, of=of(source)) for source in SOURCES]
 
 
 def _bounded(value: float, low: float, high: float) -> str:

@@ -27,14 +27,14 @@ def strength_dots(profile: ModelProfile) -> Plot:
     """A line for each task: the strength of the model with its interval, and that of the reference."""
     several = _has_several_sources(profile)
     model, reference = (one_line(name)[:40] for name in (profile.model, profile.reference))
-    marks = []
+    marks: list[Mark] = []
     for row in profile.scores:
         label = _label(row, several)
         label += " " * sum(mark.row.rstrip() == label and mark.series == model for mark in marks)  # one of its own
-        ends = () if isnan(row.low) else (_drawn(row, row.low), _drawn(row, row.high))
+        values = [_drawn(row, value) for value in (row.score, row.low, row.high) if not isnan(value)]
         if row.reference is not None:
-            marks.append(Mark(label, _drawn(row, row.reference), series=f"{reference} ", group=row.ability))
-        marks.append(Mark(label, _drawn(row, row.score), *ends, series=model, group=row.ability))
+            marks.append(Mark(label, [_drawn(row, row.reference)], f"{reference} ", row.ability))
+        marks.append(Mark(label, values, model, row.ability))
     lowest = min([0.0, *(_percent(row, value) for row in profile.scores for value in (row.score, row.low))])
     return dots(
         marks,
@@ -146,12 +146,13 @@ def tidy_profile(profile: ModelProfile) -> Table:
         Column("reference_score", of="reference"),
         *(Column(f"difference{end}", of=apart(end[1:] or "mean")) for end in ("", "_low", "_high")),
         Column("protocol", of="protocol"),
-        *(Column(name, of=lambda row, name=name: getattr(row, name) or None) for name in _REASONS),
+        *(Column(name, of=_text(name)) for name in ("blind_by", "blind_missing", "reference_missing")),
     ]
     return Table.over(profile.scores, columns)
 
 
-_REASONS = ("blind_by", "blind_missing", "reference_missing")
+def _text(name: str) -> Callable[[Any], Any]:
+    return lambda row: getattr(row, name) or None
 
 
 def write_profile(path: str | Path, profile: ModelProfile, *, command: str = "", replace: bool = False) -> Path:

@@ -46,11 +46,11 @@ def degradation_bars(effects: Sequence[Effect], queries: str) -> Plot:
     everything, some = f"all {queries}, with 95 % interval", f"changed {queries} only"
     marks = []
     for effect in effects:
-        row, only = (effect.outcome.title, effect.outcome.family), effect.on_changed
-        marks.append(Mark(row[0], effect.overall.percent, *effect.overall.percent_interval, everything, row[1]))
+        title, family, only = effect.outcome.title, effect.outcome.family, effect.on_changed
+        marks.append(Mark(title, [effect.overall.percent, *effect.overall.percent_interval], everything, family))
         if only is not None and effect.coverage < 1:
-            marks.append(Mark(row[0], only.percent, series=some, group=row[1]))
-    ends = [0.0, *(end for mark in marks for end in mark[1:4] if not isnan(end))]
+            marks.append(Mark(title, [only.percent], some, family))
+    ends = [0.0, *(end for mark in marks for end in mark.values if not isnan(end))]
     room = max((max(ends) - min(ends)) * 0.04, 0.5)
     return dots(
         marks,
@@ -130,13 +130,13 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
 
 def _measured(recall: str, with_dcg: bool, prefix: str = "", digits: int = 1) -> list[Column]:
     """Columns of the recalls and rsum, for rows whose second entry is values by measure."""
-    names = {f"{recall}@{k}": f"R@{k}" for k in RSUM_CUTOFFS}
-    columns = [
-        Column(f"{prefix}{head}", digits, of=lambda row, name=name: row[1].get(name), scale=100)
-        for name, head in names.items()
-    ]
-    columns.append(Column(f"{prefix}rsum", digits, of=lambda row: row[1].get("rsum")))
-    return [*columns, *([Column(f"{prefix}DCG", 3, of=lambda row: row[1].get(DCG))] if with_dcg else [])]
+
+    def value(name: str) -> Callable[[Any], Any]:
+        return lambda row: row[1].get(name)
+
+    columns = [Column(f"{prefix}R@{k}", digits, of=value(f"{recall}@{k}"), scale=100) for k in RSUM_CUTOFFS]
+    columns.append(Column(f"{prefix}rsum", digits, of=value("rsum")))
+    return [*columns, *([Column(f"{prefix}DCG", 3, of=value(DCG))] if with_dcg else [])]
 
 
 def jaccard_table(studies: Sequence[Stress]) -> Table:
@@ -327,12 +327,12 @@ def stress_table(study: Stress) -> Table:
 
 def stress_plot(study: Stress, *, side: Side | None = None) -> Plot:
     """A bar for each perturbation: how many percent of rsum it costs, with the 95 % interval."""
-    by_side = {_SIDES[task]: effects for task, effects in _by_side(study).items()}
+    by_side: dict[str, list[Effect]] = {_SIDES[task]: effects for task, effects in _by_side(study).items()}
     if not by_side or (side is not None and side not in by_side):
         raise VisirError(
             f"no perturbation of {side or 'anything'} in this study.", hint=f"perturbed: {', '.join(by_side)}"
         )
-    chosen = side or next(iter(by_side))
+    chosen: str = side or next(iter(by_side))
     return degradation_bars(by_side[chosen], chosen)
 
 

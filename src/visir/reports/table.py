@@ -77,7 +77,7 @@ class Column:
     def _scaled(self, value: Any) -> Cell:
         if isinstance(value, (str, bool)) or value is None:
             return value
-        return None if isnan(value) else self.scale * value
+        return None if isnan(value) else value if self.scale == 1 else self.scale * value
 
     @property
     def is_number(self) -> bool:
@@ -101,6 +101,11 @@ class Column:
         printed = f"{value:{'+' if self.signed else ''},.{self.digits}f}"
         # A difference that rounds to nothing has no sign: "-0.0" would say something that is not so.
         return printed.lstrip("+-") if float(printed.replace(",", "")) == 0 else printed
+
+
+def at(place: int, name: str = "") -> Callable[[Any], Any]:
+    """Of rows that are tuples, what stands at a place, or an attribute of it: for `Column.of`."""
+    return lambda row: getattr(row[place], name) if name else row[place]
 
 
 def between(low: float, high: float, column: Column) -> str:
