@@ -355,7 +355,7 @@ def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[
     return [*blocks, _without_notes(headline_table(result)), Fold("All measures", everything)]
 
 
-def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> Card:
+def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> page.Card:
     """The named recall of a task at its first three cutoffs, and a sentence on the first."""
     recall, values = result.protocol.recall, result.aggregates.get(task, {})
     shown: list[tuple[str, str]] = []

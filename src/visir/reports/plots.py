@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import io
 import re
@@ -17,6 +18,8 @@ from visir.errors import VisirError
 from visir.evaluation.compare import Comparison
 from visir.evaluation.statistics import clusters_of, interval_of
 from visir.records import Result
+from visir.reports.page import Block
+from visir.reports.page import Figure as PageFigure
 from visir.reports.table import one_line
 from visir.reports.words import display, in_reading_order, task_words
 
@@ -116,6 +119,16 @@ def to_svg(plot: Figure) -> str:
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     plot.savefig(stream, format="svg", metadata=nothing, facecolor="none")
     return stream.getvalue()
+
+
+def plot_blocks(plot: Figure) -> list[Block]:
+    """A plot on its own, in the colours of a notebook."""
+    svg = to_svg(plot)
+    # Ids of a drawing must be its own among all that a notebook holds.
+    prefix = "p" + hashlib.blake2b(svg.encode(), digest_size=4).hexdigest()
+    texts = [axes.get_title(loc) for axes in plot.axes for loc in ("left", "center")]
+    texts += [name for axes in plot.axes for name in (axes.get_xlabel(), axes.get_ylabel())]
+    return [PageFigure(fragment(svg, prefix, "Plot. " + ", ".join(filter(None, texts))), "", "")]
 
 
 def _shorter(path: str) -> str:

@@ -10,7 +10,7 @@ from visir.evaluation.explaining import Explanation
 from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Cell, Column, Table, between
 from visir.reports.words import display, heading, in_reading_order, task_words
 
 MEAN = "mean of the tasks"
@@ -100,15 +100,16 @@ def comparison_table(comparison: Comparison) -> Table:
     def measure(entry: Difference) -> str:
         return f"{entry.task} {entry.measure}{'' if display(entry.measure).higher_is_better else ' ↓'}"
 
-    def ends(entry: Difference) -> tuple[float, float]:
-        return scaled("low")(entry), scaled("high")(entry)
+    def ends(entry: Difference) -> str:
+        return between(scaled("low")(entry), scaled("high")(entry), Column("", 1, signed=True))
 
     columns = [
         *([Column("system", of="system")] if len(comparison.systems) > 2 else []),
         Column("measure", of=measure),
         Column("baseline", 1, of=scaled("baseline_value")),
         Column("value", 1, of=scaled("value")),
-        Column("change", 1, signed=True, of=scaled("difference"), ends=ends),
+        Column("change", 1, signed=True, of=scaled("difference")),
+        Column("95 % interval", of=ends),
         Column("p", 4, positive=True, of="p"),
         Column(f"p ({comparison.correction})", 4, positive=True, of="p_corrected"),
     ]

@@ -19,11 +19,10 @@ from visir.errors import VisirError
 from visir.files import read_bytes
 from visir.reports import page
 from visir.reports.page import Block, Paragraph, Section, inline
-from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, training_curves
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, plot_blocks, training_curves
 from visir.reports.report import Chart, Report
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.reports.words import task_words
 from visir.storage import read_written_json
 from visir.training.step_log import STEPS_FILE, TrainingCurve, read_steps

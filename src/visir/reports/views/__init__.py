@@ -121,7 +121,7 @@ VIEWS = {
     ),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
     "reports.Report": View("visir.reports.report", "blocks", "table", "", "plot"),
-    "reports.Plot": View("visir.reports.views.plot", "blocks"),
+    "reports.Plot": View("visir.reports.plots", "plot_blocks"),
     "reports.Table": View("visir.reports.views.parts", table="itself"),
 }
 """Package and class to its view; applications name theirs themselves, with `view=`."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from visir.reports.page import Block, Cards, Paragraph
-from visir.reports.plots import SERIES, drawing
+from visir.reports.plots import SERIES, drawing, plot_blocks
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.reports.words import word_card
 from visir.sparse.common_words import MatchedWords
 from visir.sparse.top_terms import TopTerms

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.reports.page import Block, Group, Notice, Paragraph, Section
-from visir.reports.plots import FAINT, SERIES, drawing
+from visir.reports.plots import FAINT, SERIES, drawing, plot_blocks
 from visir.reports.report import Chart, Report
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.online.ab_test import LEAST_OUTCOMES, TRUSTED, AbTest, VariantEffect
 
 if TYPE_CHECKING:

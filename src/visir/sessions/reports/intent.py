@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from visir.reports.page import Block, Code, Definitions, Fold, Section, inline
-from visir.reports.plots import DASHES, INK, SERIES, drawing
+from visir.reports.plots import DASHES, INK, SERIES, drawing, plot_blocks
 from visir.reports.report import Chart, Report
 from visir.reports.table import Cell, Column, Table
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.models import TITLES, all_bought
 from visir.sessions.prediction.purchase_model import PurchaseUse
