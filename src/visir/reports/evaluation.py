@@ -24,7 +24,7 @@ from visir.reports.page import Block, Definitions, Fold, GalleryEntry, Inline, P
 from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.report import Chart, Report
 from visir.reports.shown import ShownItems, first_captions
-from visir.reports.table import Column, Table
+from visir.reports.table import Column, Table, shortened
 from visir.reports.tables import card_table, headline_table, measures_table
 from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
 
@@ -108,8 +108,8 @@ def queries_table(
 
     def label(name: str, texts: dict[str, str]) -> str:
         if name in texts:
-            return _short(texts[name], width)
-        return f"{name}: {_short(captions[name], width)}" if not texts and name in captions else name
+            return shortened(texts[name], width)
+        return f"{name}: {shortened(captions[name], width)}" if not texts and name in captions else name
 
     relevance = result.protocol.relevance
     qrels = task.judgements(relevance if relevance in task.qrels else None)
@@ -131,10 +131,6 @@ def _texts(items: Items) -> dict[str, str]:
         return {}
     pairs = zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True)
     return {name: text for name, text in pairs if text is not None}
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 # What a random order would reach: the floor below every hit@k.

@@ -11,7 +11,7 @@ from visir.display import counted, listed
 from visir.reports.page import Block, Bullets, Definitions, Fold, Page, Paragraph, Section, inline
 from visir.reports.plots import DASHES, SERIES, Mark, dots
 from visir.reports.report import Chart, Report
-from visir.reports.table import Column, Table, one_line
+from visir.reports.table import Column, Table, one_line, shortened
 from visir.studies.profile.result import ABILITIES, ModelProfile, SkillScore
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def strength_dots(profile: ModelProfile) -> Plot:
     model, reference = (one_line(name)[:40] for name in (profile.model, profile.reference))
     marks: list[Mark] = []
     for row in profile.scores:
-        label = _label(row, several)
+        label = shortened(one_line(row.name if several else row.skill), _LONGEST_LABEL)
         label += " " * sum(mark.row.rstrip() == label and mark.series == model for mark in marks)  # one of its own
         values = [_drawn(row, value) for value in (row.score, row.low, row.high) if not isnan(value)]
         if row.reference is not None:
@@ -59,11 +59,6 @@ def _percent(row: SkillScore, value: float) -> float:
 
 def _drawn(row: SkillScore, value: float) -> float:
     return max(_FLOOR, _percent(row, value))
-
-
-def _label(row: SkillScore, several: bool) -> str:
-    shown = one_line(row.name if several else row.skill)
-    return shown if len(shown) <= _LONGEST_LABEL else f"{shown[: _LONGEST_LABEL - 1]}…"
 
 
 MEASURES = {

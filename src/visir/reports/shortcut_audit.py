@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.page import Code, Paragraph, Section, inline
+from visir.reports.page import Block, Code, Paragraph, Section, inline
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.report import Chart, Report
 from visir.reports.table import Column, Table
@@ -91,7 +91,7 @@ def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = 
         "one that cheats falls. Zero bits are a constant number on every picture and caption.",
         label="rsum over bits of shortcut",
     )
-    numbers = [Paragraph(number, "total"), Paragraph(lead, "lead"), audit_table(audit)]
+    numbers: list[Block] = [Paragraph(number, "total"), Paragraph(lead, "lead"), audit_table(audit)]
     sections = [
         Section("number", "Lost per bit of shortcut", numbers),
         Section("plot", "Retrieval over bits", [chart]),

@@ -219,4 +219,9 @@ def one_line(text: str) -> str:
     )
 
 
+def shortened(text: str, width: int) -> str:
+    """A text of at most so many characters, with an ellipsis where it was cut."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 _DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

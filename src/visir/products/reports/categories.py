@@ -279,7 +279,7 @@ def write_categories_report(
         "much easier one half is by itself.",
         "R-precision on seen and unseen categories; the numbers are in the table.",
     )
-    by_seen = [seen, Fold("All measures", [seen_table(evaluation)])]
+    by_seen: list[Block] = [seen, Fold("All measures", [seen_table(evaluation)])]
     sections = [
         Section("numbers", "Numbers", _numbers(evaluation, trials[0], splits)),
         Section("differences", "Are the differences more than chance?", differences, "Differences"),
@@ -328,13 +328,13 @@ def _numbers(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[
         "mAP@k divides by the smaller of k and the number of relevant products (capped_map@k), R-prec is precision at "
         "as many answers as there are relevant products. Bold: the best as printed."
     )
-    means = {setting: mean_columns(evaluation, lambda _, of=setting: of, TABLE) for setting in evaluation.settings}  # type: ignore[misc]
+    columns = {setting: mean_columns(evaluation, TABLE, setting) for setting in evaluation.settings}
     settings: list[Block] = [
         Group(
             setting_head(evaluation, setting),
             [
                 Paragraph(_EXPLANATIONS[setting], "above"),
-                Table.over(systems_in_setting(evaluation, setting), [Column("system", of=str), *means[setting]]),
+                Table.over(systems_in_setting(evaluation, setting), [Column("system", of=str), *columns[setting]]),
             ],
         )
         for setting in evaluation.settings

@@ -11,7 +11,7 @@ from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers
 from visir.products.task import Setting
 from visir.reports.page import Block, Paragraph
 from visir.reports.plots import FAINT, SERIES, Mark, dots, drawing
-from visir.reports.table import Cell, Column, Spread, Table, at, one_line
+from visir.reports.table import Cell, Column, Spread, Table, at, one_line, shortened
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -66,7 +66,7 @@ def settings_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
     """Systems × the measures of Table 7.1: means over the splits, and how far R-precision differs between them (sd)."""
     systems = systems_in_setting(evaluation, setting)
     splits = max(len(evaluation.trials[system, setting]) for system in systems)
-    columns = [Column("system", of=str), *mean_columns(evaluation, lambda _: setting, TABLE)]
+    columns = [Column("system", of=str), *mean_columns(evaluation, TABLE, setting)]
     if splits > 1:
         deviation = Column("± R-prec", 1, of=lambda one: evaluation.spread(one, setting, "rprecision").sd, scale=100)
         columns.append(deviation)
@@ -75,13 +75,14 @@ def settings_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
 
 
 def mean_columns(
-    evaluation: CategoryEvaluation, setting: Callable[[Any], Setting], names: Sequence[str], *, marked: bool = True
+    evaluation: CategoryEvaluation, names: Sequence[str], setting: Setting | None = None, *, marked: bool = True
 ) -> list[Column]:
-    """A column for each measure: the mean over the splits, of rows that are systems, or end in one."""
+    """A column for each measure: the mean over the splits. Rows are systems of a setting, or (setting, system)."""
 
     def of(name: str) -> Callable[[Any], Any]:
         def mean(row: Any) -> Cell:
-            spread = evaluation.spread(row if isinstance(row, str) else row[-1], setting(row), name)
+            where, system = row if setting is None else (setting, row)
+            spread = evaluation.spread(system, where, name)
             return Spread(100 * spread.mean, None if spread.splits < 2 else 100 * spread.sd)
 
         return mean
@@ -172,7 +173,7 @@ def setting_dots(evaluation: CategoryEvaluation, name: str = "rprecision") -> Pl
             if (system, setting) in evaluation.trials:
                 spread = evaluation.spread(system, setting, name)
                 values = [100 * value for value in (spread.mean, spread.mean - spread.sd, spread.mean + spread.sd)]
-                marks.append(Mark(_short(system), values, SETTING_WORDS[setting].lower()))
+                marks.append(Mark(shortened(one_line(system), _WIDEST), values, SETTING_WORDS[setting].lower()))
     styles = {SETTING_WORDS[setting].lower(): mark for setting, mark in _MARKS.items()}
     return dots(marks, "R-precision, %", size=(6.4, 0.6), apart=0.17, styles=styles, limits=(0, 101), legend=3)
 
@@ -183,7 +184,7 @@ def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> Plot
     for setting in evaluation.settings:
         for system in systems_in_setting(evaluation, setting):
             parts = {part: 100 * value for part, (value, _) in evaluation.by_seen(system, setting, name).items()}
-            row = f"{setting}: {_short(system)}"
+            row = f"{setting}: {shortened(one_line(system), _WIDEST)}"
             if len(parts) == 2:
                 marks.append(Mark(row, [parts["seen"], *parts.values()], "seen"))
             marks += [Mark(row, [value], part) for part, value in parts.items()]
@@ -242,11 +243,6 @@ def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bo
         return figure
 
 
-def _short(name: str) -> str:
-    flat = one_line(name)
-    return flat if len(flat) <= _WIDEST else flat[: _WIDEST - 1] + "…"
-
-
 # An evaluation of category search in a notebook: a table for each setting, and the plot.
 
 
@@ -254,7 +250,7 @@ def blocks(evaluation: CategoryEvaluation) -> list[Block]:
     """A table for each setting."""
     tables: list[Block] = []
     for setting in evaluation.settings:
-        columns = [Column("system", of=str), *mean_columns(evaluation, lambda _, of=setting: of, _names(evaluation))]  # type: ignore[misc]
+        columns = [Column("system", of=str), *mean_columns(evaluation, _names(evaluation), setting)]
         systems = systems_in_setting(evaluation, setting)
         tables.append(Table.over(systems, columns, caption=setting_head(evaluation, setting)))
     return [*tables, Paragraph(" ".join(["In percent; means over the folds.", *words_notes(evaluation)]), "soft")]
@@ -265,7 +261,7 @@ def table(evaluation: CategoryEvaluation) -> Table:
     rows = [(setting, name) for setting in evaluation.settings for name in systems_in_setting(evaluation, setting)]
     columns = [
         *(Column("categories", of=lambda row: SETTING_WORDS[row[0]]), Column("system", of=at(1))),
-        *mean_columns(evaluation, at(0), _names(evaluation), marked=False),
+        *mean_columns(evaluation, _names(evaluation), marked=False),
     ]
     return Table.over(rows, columns, notes=["In percent; means over the folds.", *words_notes(evaluation)])
 

@@ -12,7 +12,7 @@ from visir.errors import VisirError
 from visir.reports.page import Block, Fold, Paragraph
 from visir.reports.plots import DASHES, FAINT, INK, SERIES, Square, drawing, grid
 from visir.reports.report import Chart
-from visir.reports.table import Cell, Column, Table, at, one_line
+from visir.reports.table import Cell, Column, Table, at, one_line, shortened
 from visir.sessions.description import Statistic, StatisticCell
 from visir.sessions.description.outcomes import BUYING, OTHER, OUTCOME_LABELS, RATE
 
@@ -129,7 +129,7 @@ def lying_bars(
             values = [row[statistic.columns.index(rates)] for _, row in shown]
             for place, cell in enumerate(values):
                 _dot(right, cell, place)
-            numbers = [number for cell in values if (number := _number(cell)) is not None]
+            numbers = [each for cell in values if (each := _number(cell)) is not None]
             if numbers and not any(cell.hidden for cell in values):
                 right.axvline(sum(numbers) / len(numbers), color=FAINT, linewidth=1, linestyle=DASHES[1])
             _name_rows(right, ["" for _ in shown])
@@ -208,8 +208,7 @@ def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> Plot:
 
 def _short(name: str) -> str:
     """A log's own word, on one line, cut where it would push the plot aside."""
-    line = one_line(name)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return shortened(one_line(name), _LONGEST)
 
 
 def _number(cell: StatisticCell) -> float | None:
