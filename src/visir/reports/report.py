@@ -45,14 +45,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chart:
-    """A plot that is drawn when it is looked at."""
+    """A plot that is drawn when it is looked at.
+
+    Attributes:
+        name: Its own on the page, of letters and dashes.
+        draw: A function that draws it.
+        title: Its heading; none where the section's heading says it.
+        caption: How to read it.
+        label: What it shows, for those who cannot see it; by default its title.
+        in_notebooks: Whether a notebook shows it at once.
+    """
 
     macro: ClassVar[str] = "figure"
-    name: str  # of letters and dashes, its own on the page
+    name: str
     draw: Callable[[], Plot]
-    title: str = ""  # its heading; none where the section's heading says it
-    caption: Inline = ""  # how to read it
-    label: str = ""  # what it shows, for those who cannot see it; by default its title
+    title: str = ""
+    caption: Inline = ""
+    label: str = ""
     in_notebooks: bool = False
 
     @cached_property
@@ -119,7 +128,7 @@ class Report(Tabular, Plotted):
         return {block.name: block for block in every if isinstance(block, Chart)}
 
     def blocks(self) -> list[Block]:
-        """What a notebook shows: the facts, the table that says most, notices; what else there is, folded."""
+        """Return what a notebook shows: facts, the table that says most, notices; what else there is, folded."""
         first, *others = (section for section in self.sections if section.blocks)
         shown: list[Block] = [Paragraph(Markup(" · ").join([inline("<b>{}</b>", self.title), *self._facts]))]
         shown += self.headline if len(self.headline) > 1 else [replace(table, caption="") for table in self.headline]
@@ -135,7 +144,7 @@ class Report(Tabular, Plotted):
         return shown
 
     def page(self, command: str = "", beside: Mapping[str, str] | None = None) -> Page:
-        """The page; `command` makes it again, `beside` are the files in its folder with what they hold."""
+        """Return the page; `command` makes it again, `beside` are the files in its folder with what they hold."""
         sections = [section for section in self.sections if section.blocks]
         if made := production(command, beside):
             last = sections[-1]

@@ -37,7 +37,7 @@ def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str,
         "itself are coloured, those it was expanded by are not; all of a picture’s are.",
         "lead",
     )
-    blocks = [lead, page.Cards([word_card(card) for card in cards], width=21)]
+    blocks: list[Block] = [lead, page.Cards([word_card(card) for card in cards], width=21)]
     section = page.Section("words", "Vectors in words", blocks)
     return page.write_page(path, page.Page("vectors in words", title, [section], [subtitle]))
 
