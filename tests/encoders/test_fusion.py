@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from refusals import refused
+from visir.encoders.families import PRETRAINED_TOWERS
 from visir.encoders.loading import load, load_cross_encoder
 from visir.encoders.models.small import first_words, plain_caption
-from visir.encoders.families import PRETRAINED_TOWERS
 from visir.errors import EncoderError
 
 KINDS = tiny.KINDS

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from visir.errors import VisirError
-from visir.evaluation.by_label import ByLabel, LabelDifference, LabelDifferences, LabelMean
+from visir.evaluation.by_label import ByLabel, LabelDifferences, LabelMean
 from visir.evaluation.truncation_cost import Truncation
-from visir.reports.plots import FAINT, INK, MARKERS, SERIES, drawing
-from visir.reports.table import Cell, Column, Table, between, one_line
+from visir.reports.plots import FAINT, INK, SERIES, Mark, Square, dots, grid
+from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.words import display, task_words
 
 if TYPE_CHECKING:
@@ -20,35 +21,38 @@ if TYPE_CHECKING:
 
 def by_label_table(shown: ByLabel) -> Table:
     """One row for each task and value: queries, and each measure with its 95 % interval and what chance reaches."""
-    in_items = any(row.items != row.queries for row in shown.rows)
-    columns = [Column("task"), Column(shown.label), Column("queries", 0), *([Column("items", 0)] if in_items else [])]
-    by_chance = {name: any(name in row.values and not isnan(row.values[name].chance) for row in shown.rows)
-                 for name in shown.measures}  # fmt: skip
+
+    def cell(name: str, read: Callable[[LabelMean, Column, int], Cell]) -> Callable[[Any], Cell]:
+        column = Column(name, display(name).digits)
+        return lambda row: read(row.values[name], column, row.queries) if name in row.values else None
+
+    columns = [Column("task", of=lambda row: task_words(row.task)), Column(shown.label, of="label")]
+    columns.append(Column("queries", 0, of="queries"))
+    columns += [Column("items", 0, of="items")] if any(row.items != row.queries for row in shown.rows) else []
     for name in shown.measures:
-        columns += [Column(name, display(name).digits), Column("95 % interval")]
-        columns += [Column("chance", display(name).digits)] if by_chance[name] else []
-    rows: list[list[Cell]] = []
-    for row in shown.rows:
-        cells: list[Cell] = [task_words(row.task), row.label, row.queries, *([row.items] if in_items else [])]
-        for name in shown.measures:
-            column, scale, value = Column(name, display(name).digits), display(name).scale, row.values.get(name)
-            shown_values: list[Cell] = [None, None, None]
-            if value is not None:
-                interval = between(scale * value.low, scale * value.high, column)
-                shown_values = [scale * value.mean, interval, scale * value.chance]
-                if value.last is not None:
-                    shown_values[:2] = _with_unknown_ranks(value, row.queries, column)
-            cells += shown_values if by_chance[name] else shown_values[:2]
-        rows.append(cells)
-    return Table.of(columns, rows, caption=f"{shown.system} by {shown.label}")
+        says = display(name)
+        columns.append(Column(name, says.digits, of=cell(name, _mean)))
+        columns.append(Column("95 % interval", of=cell(name, _interval)))
+        if any(name in row.values and not isnan(row.values[name].chance) for row in shown.rows):
+            chance = cell(name, lambda value, *_: value.chance)
+            columns.append(Column("chance", says.digits, of=chance, scale=says.scale))
+    return Table.over(shown.rows, columns, caption=f"{shown.system} by {shown.label}")
 
 
-def _with_unknown_ranks(value: LabelMean, queries: int, column: Column) -> list[Cell]:
-    """The median or mean of ranks, some of which are not known, with their count, and its interval."""
+def _mean(value: LabelMean, column: Column, queries: int) -> Cell:
+    """The mean; the median or mean of ranks, some of which are not known, with their count."""
+    if value.last is None:
+        return display(column.name).scale * value.mean
     mean = value.text(value.mean, column.text(value.mean))
-    low, high = (value.text(end, column.text(end)) for end in (value.low, value.high))
-    interval = between(value.low, value.high, column) if isnan(value.low) else low if low == high else f"{low} … {high}"
-    return [f"{mean} ({value.beyond:,} of {queries:,} beyond {value.last:,})", interval]
+    return f"{mean} ({value.beyond:,} of {queries:,} beyond {value.last:,})"
+
+
+def _interval(value: LabelMean, column: Column, _: int) -> Cell:
+    scale = display(column.name).scale
+    low, high = (value.text(end, column.text(scale * end)) for end in (value.low, value.high))
+    if isnan(value.low) or isnan(value.high):
+        return None
+    return low if low == high and value.last is not None else f"{low} … {high}"
 
 
 def by_label_arrow(shown: ByLabel) -> pa.Table:
@@ -73,23 +77,18 @@ def by_label_arrow(shown: ByLabel) -> pa.Table:
 def by_label_plot(shown: ByLabel, measure: str | None = None) -> Plot:
     """One measure of each value, with its 95 % interval."""
     name = measure or shown.measures[0]
-    rows = [row for row in shown.rows if name in row.values]
-    tasks = list(dict.fromkeys(row.task for row in rows))
-    scale = display(name).scale
-    with drawing(5.8, 0.9 + 0.34 * len(rows)) as (figure, axes):
-        for place, row in enumerate(rows):
-            number = tasks.index(row.task)
-            colour, value = SERIES[number % len(SERIES)], row.values[name]
-            axes.plot([scale * value.low, scale * value.high], [place, place], color=colour, linewidth=1.6)
-            axes.plot(scale * value.mean, place, MARKERS[number % len(MARKERS)], color=colour, markersize=5.5)
-        titles = [row.label if len(tasks) == 1 else f"{task_words(row.task)}  {row.label}" for row in rows]
-        axes.set_yticks(range(len(rows)), [one_line(title) for title in titles])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel(f"{name}, with 95 % intervals")
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
-        axes.set_title(one_line(f"{shown.system} by {shown.label}"), loc="left")
-        return figure
+    rows, scale = [row for row in shown.rows if name in row.values], display(name).scale
+    several = len({row.task for row in rows}) > 1
+    marks = [
+        Mark(
+            f"{task_words(row.task)}  {row.label}" if several else row.label,
+            [scale * value for value in row.values[name][:3]],
+            task_words(row.task),
+        )
+        for row in rows
+    ]
+    title = f"{shown.system} by {shown.label}"
+    return dots(marks, f"{name}, with 95 % intervals", title=title, size=(5.8, 0.34), apart=0)
 
 
 # The differences between the values of a label: a table against one of them, and a map of all pairs.
@@ -101,39 +100,38 @@ _LEGIBLE = 14
 
 def differences_table(shown: LabelDifferences) -> Table:
     """Every value against the reference: both means over common images, the difference, its 95 % interval, and p."""
-    says = display(shown.measure)
-    number = Column(shown.measure, says.digits)
-    columns = [Column("task"), Column(shown.label), Column("images", 0), number, Column(shown.reference, says.digits)]
-    columns += [Column("difference", says.digits, signed=True), Column("95 % interval"), Column("p (Holm)", 3)]
-    rows: list[list[Cell]] = []
-    for row in shown.rows:
-        if row.second == shown.reference:
-            low, high = says.scale * row.low, says.scale * row.high
-            means = [says.scale * row.first_mean, says.scale * row.second_mean, says.scale * row.difference]
-            interval: Cell = None if row.low != row.low else between(low, high, number)
-            p: Cell = None if row.p != row.p else row.p
-            rows.append([task_words(row.task), row.first, row.units, *means, interval, p])
-    unpaired = [row for row in shown.rows if not row.paired]
-    notes = ["Both means are over the images that have queries of both." if not unpaired else
+    digits, scale = display(shown.measure).digits, display(shown.measure).scale
+    columns = [
+        Column("task", of=lambda row: task_words(row.task)),
+        Column(shown.label, of="first"),
+        Column("images", 0, of="units"),
+        Column(shown.measure, digits, of="first_mean", scale=scale),
+        Column(shown.reference, digits, of="second_mean", scale=scale),
+        Column("difference", digits, signed=True, of="difference", scale=scale, ends=("low", "high")),
+        Column("p (Holm)", 3, of="p"),
+    ]
+    against = [row for row in shown.rows if row.second == shown.reference]
+    paired = all(row.paired for row in shown.rows)
+    notes = ["Both means are over the images that have queries of both." if paired else
              "Values without common images are compared as independent samples."]  # fmt: skip
-    if untested := [f"{row.first} ({row.beyond:,})" for row in shown.rows
-                    if row.second == shown.reference and row.beyond]:  # fmt: skip
+    if untested := [f"{row.first} ({row.beyond:,})" for row in against if row.beyond]:
         notes += [f"Not tested, because ranks beyond the last answer are not known (queries): {', '.join(untested)}."]
     caption = f"{shown.system}: {shown.measure} by {shown.label}, against {shown.reference}"
-    return Table.of(columns, rows, caption=caption, notes=notes)
+    return Table.over(against, columns, caption=caption, notes=notes)
+
+
+_DIFFERENCE = {
+    **dict.fromkeys(("task", "first", "second"), pa.string()),
+    "units": pa.int64(),
+    "paired": pa.bool_(),
+    **dict.fromkeys(("first_mean", "second_mean", "difference", "low", "high", "p"), pa.float64()),
+}
 
 
 def differences_arrow(shown: LabelDifferences) -> pa.Table:
     """One row for each task and ordered pair of values."""
-    kinds = {"units": pa.int64(), "paired": pa.bool_(), "task": pa.string()}
-    columns: dict[str, pa.Array] = {}
-    for name in ("task", "first", "second"):
-        columns[name] = pa.array([getattr(row, name) for row in shown.rows], pa.string())
-    for name in ("units", "paired"):
-        columns[name] = pa.array([getattr(row, name) for row in shown.rows], kinds[name])
-    for name in ("first_mean", "second_mean", "difference", "low", "high", "p"):
-        columns[name] = pa.array([getattr(row, name) for row in shown.rows], pa.float64())
-    return pa.table(columns)
+    rows = [{name: getattr(row, name) for name in _DIFFERENCE} for row in shown.rows]
+    return pa.Table.from_pylist(rows, pa.schema(list(_DIFFERENCE.items())))
 
 
 def differences_plot(shown: LabelDifferences, task: str | None = None) -> Plot:
@@ -146,37 +144,25 @@ def differences_plot(shown: LabelDifferences, task: str | None = None) -> Plot:
     scale, count = display(shown.measure).scale, len(values)
     largest = max((abs(row.difference) for row in cells.values()), default=0.0) or 1.0
     side = 0.55 if count <= _LEGIBLE else 0.24
-    with drawing(1.6 + side * count, 1.2 + side * count) as (figure, axes):
-        for (first, second), row in cells.items():
-            x, y = values.index(second), values.index(first)
-            colour = SERIES[0] if row.difference > 0 else SERIES[1]
-            strength = 0.75 * abs(row.difference) / largest
-            axes.add_patch(_square(x, y, colour, strength))
-            if count <= _LEGIBLE:
-                text = f"{scale * row.difference:+.1f}"
-                axes.text(x, y, text, ha="center", va="center", fontsize=8, color=INK if _is_clear(row) else FAINT)
-        axes.set_xlim(-0.5, count - 0.5)
-        axes.set_ylim(count - 0.5, -0.5)
-        axes.set_xticks(range(count), [one_line(value) for value in values], rotation=0 if count <= _LEGIBLE else 90)
-        axes.set_yticks(range(count), [one_line(value) for value in values])
-        axes.set_aspect("equal")
-        axes.grid(visible=False)
-        axes.tick_params(length=0)
-        axes.set_ylabel(f"{shown.label}")
-        axes.set_xlabel("minus")
-        axes.set_title(one_line(f"{task_words(name)}: {shown.measure}, row minus column"), loc="left")
-        return figure
-
-
-def _square(x: int, y: int, colour: str, strength: float) -> object:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x - 0.48, y - 0.48), 0.96, 0.96, facecolor=colour, alpha=strength, linewidth=0)
-
-
-def _is_clear(row: LabelDifference) -> bool:
-    """Whether the interval excludes 0."""
-    return row.low > 0 or row.high < 0
+    squares = [
+        Square(
+            *(values.index(second), values.index(first), 0.75 * abs(row.difference) / largest),
+            f"{scale * row.difference:+.1f}" if count <= _LEGIBLE else "",
+            SERIES[0] if row.difference > 0 else SERIES[1],
+            INK if row.low > 0 or row.high < 0 else FAINT,
+        )
+        for (first, second), row in cells.items()
+    ]
+    names = [one_line(value) for value in values]
+    return grid(
+        *(squares, names, names),
+        size=(1.6 + side * count, 1.2 + side * count),
+        letters=8,
+        upright=count > _LEGIBLE,
+        across="minus",
+        down=shown.label,
+        title=f"{task_words(name)}: {shown.measure}, row minus column",
+    )
 
 
 # What truncation costs: the counts, the measures of whole and cut texts, and of texts by length.
@@ -204,7 +190,7 @@ def truncation_table(shown: Truncation) -> Table:
             ["texts that are cut", f"{shown.cut:,} ({100 * shown.share:.1f} %)"],
             ["words of these that are not read", lost],
         ]
-    return Table.of([Column("of the texts"), Column("value")], rows, caption=f"{shown.system}: how much is read")
+    return Table.pairs(rows, ("of the texts", "value"), caption=f"{shown.system}: how much is read")
 
 
 def truncation_arrow(shown: Truncation) -> pa.Table:

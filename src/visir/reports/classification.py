@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from visir.display import counted
 from visir.errors import VisirError
 from visir.evaluation.classification.labelling import CLASSIFICATION, PREDICTIONS, VALUES, PictureLabels
 from visir.evaluation.classification.result import Classification, Estimate, Key, method_title
-from visir.reports.formats import to_csv
-from visir.reports.page import Block, Figure, Fold, Notice, Page, Paragraph, Section, inline, production, write_page
-from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, drawing, themed
-from visir.reports.table import Cell, Column, Table, between, one_line
+from visir.reports.page import Block, Fold, Notice, Paragraph, Section
+from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, Mark, Square, dots, drawing, grid
+from visir.reports.report import Chart, Report
+from visir.reports.table import Cell, Column, Table, at, one_line
 from visir.reports.views.parts import facts
 from visir.storage import new_folder
 
@@ -70,85 +67,36 @@ def class_bars(result: Classification, key: Key) -> Plot:
     """The share of each class that is predicted rightly, best first, with intervals where there are few classes."""
     estimates = {name: value for name, value in result.per_class(*key).items() if not np.isnan(value.mean)}
     ordered = sorted(estimates.items(), key=lambda entry: -entry[1].mean)
-    middle = np.array([100 * value.mean for _, value in ordered])
-    place = np.arange(len(ordered))
-    few = len(ordered) <= _NAMED
-    with drawing(6.2, max(2.2, 0.7 + 0.22 * len(ordered)) if few else 3.2) as (figure, axes):
-        if few:
-            ends = np.array([[100 * value.low, 100 * value.high] for _, value in ordered]).T
-            axes.barh(place, middle, color=SERIES[0], alpha=0.55)
-            errors = np.maximum(0, [middle - ends[0], ends[1] - middle])
-            axes.errorbar(middle, place, xerr=errors, fmt="none", ecolor=SERIES[0], linewidth=1.4)
-            axes.set_yticks(place, [one_line(name)[:40] for name, _ in ordered])
-            axes.tick_params(axis="y", length=0)
-            axes.invert_yaxis()
-            axes.axvline(100 * result.chance, color=FAINT, linestyle=DASHES[2])
-            axes.set_xlim(0, 100)
-            axes.set_xlabel("predicted rightly, % (95 % interval; dotted: chance)")
-        else:
-            axes.fill_between(place, middle, step="mid", color=SERIES[0], alpha=0.55)
-            axes.axhline(100 * result.chance, color=FAINT, linestyle=DASHES[2])
-            axes.set_ylim(0, 100)
-            axes.set_xlabel("classes, best first")
-            axes.set_ylabel("predicted rightly, %")
+    if len(ordered) <= _NAMED:
+        names = {f"{name[:40]}{' ' * number if name[40:] else ''}": of for number, (name, of) in enumerate(ordered)}
+        marks = [Mark(name, [100 * value for value in (of.mean, of.low, of.high)]) for name, of in names.items()]
+        axis, lines = "predicted rightly, % (95 % interval; dotted: chance)", {100 * result.chance: DASHES[2]}
+        bars = {"": {"bar": 0.7}}
+        return dots(marks, axis, size=(6.2, 0.24), styles=bars, lines=lines, limits=(0, 100))
+    with drawing(6.2, 3.2) as (figure, axes):
+        middle = [100 * value.mean for _, value in ordered]
+        axes.fill_between(range(len(middle)), middle, step="mid", color=SERIES[0], alpha=0.55)
+        axes.axhline(100 * result.chance, color=FAINT, linestyle=DASHES[2])
+        axes.set_ylim(0, 100)
+        axes.set_xlabel("classes, best first")
+        axes.set_ylabel("predicted rightly, %")
         return figure
 
 
 def confusion_matrix(result: Classification, key: Key) -> Plot:
-    """Shares of each class (rows) that are taken for each (columns); the darker, the more."""
+    """Shares of each class (rows) that are taken for each (columns), in percent; the darker, the more."""
     counts = result.confusion_counts(*key).astype(float)
     totals = counts.sum(axis=1, keepdims=True)
     shares = 100 * np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
     size = len(shares)
-    names = [one_line(name)[:24] for name in result.classes]
+    squares = [
+        Square(int(column), int(row), 0.04 + 0.0062 * share, f"{share:.0f}" if size <= 12 and share >= 0.5 else "")
+        for (row, column), share in np.ndenumerate(shares)
+        if share
+    ]
+    names = [one_line(name)[:24] if size <= _NAMED else "" for name in result.classes]
     side = min(8.0, 2.2 + 0.26 * size)
-    with drawing(side + 0.8, side) as (figure, axes):
-        axes.grid(visible=False)
-        image: Any = axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
-        if size <= _NAMED:
-            axes.set_xticks(range(size), names, rotation=90, fontsize=8)
-            axes.set_yticks(range(size), names, fontsize=8)
-        if size <= 12:
-            for row in range(size):
-                for column in range(size):
-                    if shares[row, column] >= 0.5:
-                        colour = "white" if shares[row, column] > 55 else "#444b55"
-                        text = f"{shares[row, column]:.0f}"
-                        axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=colour)
-        axes.set_xlabel("predicted")
-        axes.set_ylabel("right")
-        figure.colorbar(image, ax=axes, shrink=0.8, label="% of the row")
-        return figure
-
-
-def curve_figure(result: Classification) -> Figure:
-    """The curves over shots, for a page."""
-    listed = "; ".join(
-        f"{method_title(row.method, row.shots)}: {100 * row.top1.mean:.1f} %" for row in result.accuracies
-    )
-    return Figure(
-        themed(shot_curves(result), "shots", f"Accuracy over shots. {listed}."),
-        "",
-        "Mean over draws; the bands are 95 % intervals over draws of the shots.",
-    )
-
-
-def class_figure(result: Classification, key: Key) -> Figure:
-    """The accuracy of each class, for a page."""
-    return Figure(
-        themed(class_bars(result, key), "classes", "Accuracy of each class; the numbers are in the table."),
-        "",
-        "The share of the pictures of each class that are predicted rightly.",
-    )
-
-
-def confusion_figure(result: Classification, key: Key) -> Figure:
-    """The confusion matrix, for a page."""
-    return Figure(
-        themed(confusion_matrix(result, key), "confusion", "Confusion matrix; the most frequent are in the table."),
-        "",
-        "Each row is the pictures of one class, in percent: what they are taken for.",
-    )
+    return grid(squares, names, names, size=(side + 0.8, side), upright=True, across="predicted", down="right")
 
 
 _SHOWN = 30
@@ -159,28 +107,30 @@ _MATRIX = 60
 
 def accuracies_table(result: Classification) -> Table:
     """One row per method and number of shots: accuracies in percent, with intervals."""
-    several = any(row.top5 is not None for row in result.accuracies)
-    fives = [Column("top-5", 1, best="max"), Column("95 % interval", 1)] if several else []
-    columns = [
-        *(Column("method"), Column("shots")),
-        *(Column("top-1", 1, best="max"), Column("95 % interval", 1)),
-        *fives,
-        *(Column("mean per class", 1, best="max"), Column("95 % interval", 1), Column("draws", 0), Column("chosen")),
-    ]
-    rows: list[list[Cell]] = []
-    for row in result.accuracies:
-        shots = "all" if row.shots < 0 else str(row.shots) if row.shots else ""
+
+    def accuracy(name: str, of: str) -> Column:
+        return Column(name, 1, "max", of=f"{of}.mean", scale=100, ends=(f"{of}.low", f"{of}.high"))
+
+    def chosen(row: Any) -> str:
         settings = list(dict.fromkeys(filter(None, row.settings)))
-        chosen = settings[0] if len(settings) == 1 else f"{settings[0]}, …" if settings else ""
-        five = _cells(row.top5) if row.top5 is not None else [None, None]
-        cells: list[Cell] = [row.method, shots, *_cells(row.top1), *(five if several else [])]
-        rows.append([*cells, *_cells(row.mean_per_class), row.draws, chosen])
+        return settings[0] if len(settings) == 1 else f"{settings[0]}, …" if settings else ""
+
+    several = any(row.top5 is not None for row in result.accuracies)
+    columns = [
+        Column("method", of="method"),
+        Column("shots", of=lambda row: "all" if row.shots < 0 else str(row.shots) if row.shots else ""),
+        accuracy("top-1", "top1"),
+        *([accuracy("top-5", "top5")] if several else []),
+        accuracy("mean per class", "mean_per_class"),
+        Column("draws", 0, of="draws"),
+        Column("chosen", of=chosen),
+    ]
     notes = [
         f"{counted(len(result.ids), 'pictures')}, {len(result.classes):,} classes. Chance {100 * result.chance:.1f} %; "
         f"the most frequent class {100 * result.majority:.1f} %.",
         *result.notes,
     ]
-    return Table.of(columns, rows, caption=f"{result.model} on {result.source}", notes=notes)
+    return Table.over(result.accuracies, columns, caption=f"{result.model} on {result.source}", notes=notes)
 
 
 def classes_table(result: Classification, key: Key | None = None) -> Table:
@@ -189,22 +139,23 @@ def classes_table(result: Classification, key: Key | None = None) -> Table:
     counts = result.confusion_counts(method, shots)
     draws = len(result.predictions[method, shots].ranks)
     pictures = np.bincount(result.truth, minlength=len(result.classes))
-    rows: list[list[Cell]] = []
-    for code, (name, estimate) in enumerate(result.per_class(method, shots).items()):
-        wrong = counts[code].copy()
-        wrong[code] = 0
-        most = int(wrong.argmax())
-        share = 100 * wrong[most] / (draws * pictures[code]) if pictures[code] else 0
-        taken = f"{result.classes[most]} ({share:.0f} %)" if wrong[most] else ""
-        prompt = result.names[code] if result.names[code] != name else ""
-        rows.append([name, prompt, int(pictures[code]), *_cells(estimate), taken])
+    np.fill_diagonal(counts, 0)
+
+    def taken_for(row: tuple[int, str, Estimate]) -> str:
+        most = int(counts[row[0]].argmax())
+        share = 100 * counts[row[0], most] / (draws * pictures[row[0]]) if pictures[row[0]] else 0
+        return f"{result.classes[most]} ({share:.0f} %)" if counts[row[0], most] else ""
+
+    rows = [(code, *entry) for code, entry in enumerate(result.per_class(method, shots).items())]
+    prompts = Column("name in prompts", of=lambda row: "" if result.names[row[0]] == row[1] else result.names[row[0]])
     columns = [
-        *(Column("class"), Column("name in prompts"), Column("pictures", 0)),
-        *(Column("right, %", 1), Column("95 % interval", 1), Column("most often taken for")),
+        Column("class", of=lambda row: row[1]),
+        *([prompts] if any(prompts.cells(row)[0] for row in rows) else []),
+        Column("pictures", 0, of=lambda row: int(pictures[row[0]])),
+        Column("right, %", 1, of=lambda row: row[2].mean, scale=100, ends=lambda row: (row[2].low, row[2].high)),
+        Column("most often taken for", of=taken_for),
     ]
-    if not any(row[1] for row in rows):
-        columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
-    return Table.of(columns, rows, caption=f"By class: {method_title(method, shots)}")
+    return Table.over(rows, columns, caption=f"By class: {method_title(method, shots)}")
 
 
 def confusions_table(result: Classification, key: Key | None = None, limit: int = _SHOWN) -> Table:
@@ -214,68 +165,88 @@ def confusions_table(result: Classification, key: Key | None = None, limit: int 
     draws = len(result.predictions[method, shots].ranks)
     np.fill_diagonal(counts, 0)
     order = np.argsort(-counts, axis=None, kind="stable")[:limit]
-    places = [divmod(int(place), len(counts)) for place in order]
-    rows: list[list[Cell]] = [
-        [result.classes[row], result.classes[column], float(counts[row, column] / draws)]
-        for row, column in places
-        if counts[row, column]
+    columns = [
+        Column("class", of=lambda place: result.classes[place[0]]),
+        Column("taken for", of=lambda place: result.classes[place[1]]),
+        Column(
+            *("pictures" if draws == 1 else "pictures per draw", 0 if draws == 1 else 1),
+            of=lambda place: float(counts[place] / draws),
+        ),
     ]
-    columns = [Column("class"), Column("taken for"), Column("pictures" if draws == 1 else "pictures per draw", 1)]
-    if draws == 1:
-        columns[2] = Column("pictures", 0)
-    return Table.of(columns, rows, caption=f"Most frequent confusions: {method_title(method, shots)}")
+    places = [place for place in (divmod(int(place), len(counts)) for place in order) if counts[place]]
+    return Table.over(places, columns, caption=f"Most frequent confusions: {method_title(method, shots)}")
 
 
 def classification_protocol(result: Classification) -> Table:
     """What the numbers must not travel without."""
-    return Table.of([Column("field"), Column("value")], result.protocol)
+    return Table.pairs(result.protocol)
 
 
 def tidy_accuracies(result: Classification) -> Table:
     """All accuracies as shares, one row per method, shots and measure: for CSV."""
-    names = ("model", "source", "method", "shots", "draws", "measure", "mean", "low", "high", "deviation")
-    rows: list[list[Cell]] = []
-    for row in result.accuracies:
-        measured = {"top-1": row.top1, "top-5": row.top5, "mean per class": row.mean_per_class}
-        for measure, value in measured.items():
-            if value is not None:
-                ends = [None if np.isnan(end) else end for end in (value.low, value.high)]
-                head: list[Cell] = [result.model, result.source, row.method, row.shots, row.draws, measure]
-                rows.append([*head, value.mean, *ends, value.deviation])
-    return Table.of([Column(name) for name in names], rows)
+    rows = [
+        (row, measure, value)
+        for row in result.accuracies
+        for measure, value in (("top-1", row.top1), ("top-5", row.top5), ("mean per class", row.mean_per_class))
+        if value is not None
+    ]
+    columns = [
+        *(Column("model", of=lambda _: result.model), Column("source", of=lambda _: result.source)),
+        *(Column(name, of=at(0, name)) for name in ("method", "shots", "draws")),
+        Column("measure", of=at(1)),
+        *(Column(name, of=at(2, name)) for name in ("mean", "low", "high", "deviation")),
+    ]
+    return Table.over(rows, columns)
 
 
-def write_classification_report(
-    path: str | Path, result: Classification, *, command: str = "", beside: Mapping[str, str] | None = None
-) -> Path:
-    """Write the page of a classification and return its path."""
+def classification_report(result: Classification) -> Report:
+    """How often a model names the right class: by shots, class by class, what is taken for what."""
     lead = (
         "How often the model names the right class: by prompts alone, and with a few training pictures of each class."
     )
+    key = best_key(result)
+    listed = "; ".join(
+        f"{method_title(row.method, row.shots)}: {100 * row.top1.mean:.1f} %" for row in result.accuracies
+    )
+    curves = Chart(
+        "shots",
+        lambda: shot_curves(result),
+        caption="Mean over draws; the bands are 95 % intervals over draws of the shots.",
+        label=f"Accuracy over shots. {listed}.",
+    )
+    bars = Chart(
+        "classes",
+        lambda: class_bars(result, key),
+        caption="The share of the pictures of each class that are predicted rightly.",
+        label="Accuracy of each class; the numbers are in the table.",
+    )
+    matrix = Chart(
+        "confusion",
+        lambda: confusion_matrix(result, key),
+        caption="Each row is the pictures of one class, in percent: what they are taken for; the deeper, the more.",
+        label="Confusion matrix; the most frequent are in the table.",
+    )
     notices: list[Block] = [Notice(result.notes)] if result.notes else []
+    confused: list[Block] = [matrix] if len(result.classes) <= _MATRIX else []
+    few_shots = any(shots for _, shots in result.predictions)
     sections = [
         Section("numbers", "How often it is right", [Paragraph(lead, "lead"), *notices, accuracies_table(result)]),
+        Section("curves", "What more pictures give", [curves] if few_shots else []),
+        Section(
+            *("classes", f"Class by class: {method_title(*key)}"),
+            [bars, Fold("All classes", [classes_table(result, key)])],
+            short="Classes",
+        ),
+        Section("confusions", "What is taken for what", [*confused, confusions_table(result, key)]),
+        Section("made", "How it was measured", [classification_protocol(result)]),
     ]
-    if any(shots for _, shots in result.predictions):
-        sections.append(Section("curves", "What more pictures give", [curve_figure(result)]))
-    key = best_key(result)
-    by_class: list[Block] = [class_figure(result, key), Fold("All classes", [classes_table(result, key)])]
-    sections.append(Section("classes", f"Class by class: {method_title(*key)}", by_class, short="Classes"))
-    confused: list[Block] = [confusions_table(result, key)]
-    if len(result.classes) <= _MATRIX:
-        confused.insert(0, confusion_figure(result, key))
-    sections.append(Section("confusions", "What is taken for what", confused))
-    sections.append(
-        Section("made", "How it was measured", [classification_protocol(result), *production(command, beside)])
-    )
-    facts = [
-        inline("pictures <b>{}</b>", f"{len(result.ids):,}"),
-        inline("classes <b>{}</b>", f"{len(result.classes):,}"),
-        inline("chance <b>{}</b>", f"{100 * result.chance:.1f} %"),
-        inline("most frequent class <b>{}</b>", f"{100 * result.majority:.1f} %"),
-    ]
-    title = f"{result.model} on {result.source}"
-    return write_page(path, Page("classification", title, sections, facts))
+    facts = {
+        "pictures": f"{len(result.ids):,}",
+        "classes": f"{len(result.classes):,}",
+        "chance": f"{100 * result.chance:.1f} %",
+        "most frequent class": f"{100 * result.majority:.1f} %",
+    }
+    return Report("classification", f"{result.model} on {result.source}", sections, facts)
 
 
 def best_key(result: Classification) -> Key:
@@ -284,43 +255,19 @@ def best_key(result: Classification) -> Key:
     return best.method, best.shots
 
 
-def _cells(estimate: Estimate) -> list[Cell]:
-    if np.isnan(estimate.mean):
-        return [None, None]
-    column = Column("", 1)
-    return [100 * estimate.mean, between(100 * estimate.low, 100 * estimate.high, column)]
-
-
 def save_classification(result: Classification, folder: Path, *, command: str = "") -> None:
     """Write a classification into a folder: JSON, CSV, every prediction, a page; `result.save` calls this."""
+    files = {
+        VALUES: (result.to_dict(), "every number of this page, and the protocol"),
+        "classification.csv": (tidy_accuracies(result), "the accuracies"),
+        "classes.csv": (classes_table(result, best_key(result)), "the table of classes"),
+        PREDICTIONS: (
+            result.predicted(),
+            "every prediction: picture, class, method, shots, draw, predicted, rank",
+        ),
+    }
     with new_folder(folder, CLASSIFICATION, replace=True) as change:
-        change.write_json(VALUES, result.to_dict())
-        change.write("classification.csv", to_csv(tidy_accuracies(result)).encode())
-        change.write("classes.csv", to_csv(classes_table(result, best_key(result))).encode())
-        pq.write_table(result.predicted(), change.file(PREDICTIONS), compression="zstd")
-        beside = {
-            VALUES: "every number of this page, and the protocol",
-            "classification.csv": "the accuracies",
-            "classes.csv": "the table of classes",
-            PREDICTIONS: "every prediction: picture, class, method, shots, draw, predicted, rank",
-        }
-        page = change.file("classification.html")
-        write_classification_report(page, result, command=command, beside=beside)
-
-
-# How classifications and labels look in a notebook.
-
-
-def classification_blocks(result: Classification) -> list[Block]:
-    """The accuracies; classes, confusions and protocol, folded."""
-    key = best_key(result)
-    return [
-        facts(result.model, f"on {result.source}", counted(len(result.classes), "classes")),
-        replace(accuracies_table(result), caption=""),
-        Fold(f"By class: {method_title(*key)}", [classes_table(result, key)]),
-        Fold("Confusions", [confusions_table(result, key)]),
-        Fold("Protocol", [classification_protocol(result)]),
-    ]
+        classification_report(result).write_files(change, "classification.html", files, command=command)
 
 
 def classification_plot(

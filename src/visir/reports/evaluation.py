@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +17,14 @@ from visir.evaluation.assembly import Source
 from visir.evaluation.by_label import LabelDifferences, by_label, label_differences
 from visir.evaluation.scoring import typical_measures
 from visir.records import GROUP, IMAGE, Collection, Items, Qrels, Result, Run, Task
+from visir.reports import page
 from visir.reports.by_label import by_label_table, differences_plot, differences_table
 from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
-from visir.reports.page import (
-    Block,
-    Card,
-    Cards,
-    Definitions,
-    Figure,
-    Figures,
-    Fold,
-    GalleryEntry,
-    Group,
-    Inline,
-    Notice,
-    Page,
-    Paragraph,
-    QueryGallery,
-    Section,
-    Strip,
-    inline,
-    production,
-    write_page,
-)
-from visir.reports.plots import hit_curves, rank_distribution, themed, training_curves
+from visir.reports.page import Block, Definitions, Fold, GalleryEntry, Inline, Paragraph, Section, Strip, inline
+from visir.reports.plots import hit_curves, rank_distribution, training_curves
+from visir.reports.report import Chart, Report
 from visir.reports.shown import ShownItems, first_captions
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Column, Table, shortened
 from visir.reports.tables import card_table, headline_table, measures_table
 from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
 
@@ -58,7 +41,7 @@ def label_sections(result: Result) -> list[Section]:
         blocks: list[Block] = [by_label_table(by_label(result, label))]
         differences = paired_differences(result, label)
         if differences is not None:
-            blocks += [differences_table(differences), Figures(_maps(differences))]
+            blocks += [differences_table(differences), page.Figures(_maps(differences))]
         sections.append(Section(f"by-{len(sections)}", f"By {label}", blocks))
     return sections
 
@@ -83,29 +66,19 @@ def paired_differences(result: Result, label: str) -> LabelDifferences | None:
     return differences if any(row.paired for row in differences.rows) else None
 
 
-def _maps(differences: LabelDifferences) -> list[Figure]:
+def _maps(differences: LabelDifferences) -> list[Chart]:
     caption = (
         f"{differences.measure} of the row's {differences.label} minus that of the column's, over the images that have "
         "both. Blue is better, orange is worse. Numbers are grey where the 95 % interval includes 0."
     )
-    return [
-        Figure(
-            themed(
-                differences_plot(differences, task),
-                f"map-{number}",
-                _difference_in_words(differences, task),
-            ),
-            f"Differences, {task_words(task)}",
-            caption,
-        )
-        for number, task in enumerate(differences.tasks)
-    ]
-
-
-def _difference_in_words(differences: LabelDifferences, task: str) -> str:
-    rows = [row for row in differences.rows if row.task == task and row.second == differences.reference]
-    listed = ", ".join(f"{row.first} {100 * row.difference:+.1f}" for row in rows)
-    return f"Map of differences of {differences.measure}, against {differences.reference}, times 100: {listed}."
+    charts = []
+    for number, task in enumerate(differences.tasks):
+        rows = [row for row in differences.rows if row.task == task and row.second == differences.reference]
+        listed = ", ".join(f"{row.first} {100 * row.difference:+.1f}" for row in rows)
+        label = f"Map of differences of {differences.measure}, against {differences.reference}, times 100: {listed}."
+        draw = partial(differences_plot, differences, task)
+        charts.append(Chart(f"map-{number}", draw, f"Differences, {task_words(task)}", caption, label))
+    return charts
 
 
 # A compact view of the best and worst queries for the terminal.
@@ -135,24 +108,21 @@ def queries_table(
 
     def label(name: str, texts: dict[str, str]) -> str:
         if name in texts:
-            return _short(texts[name], width)
-        return f"{name}: {_short(captions[name], width)}" if not texts and name in captions else name
+            return shortened(texts[name], width)
+        return f"{name}: {shortened(captions[name], width)}" if not texts and name in captions else name
 
     relevance = result.protocol.relevance
     qrels = task.judgements(relevance if relevance in task.qrels else None)
     group = by_image(source) if isinstance(source, Collection) and run.task == "t2i" else None
-    rows: list[list[Cell]] = [
-        [
-            label(example.query, queries),
-            example.rank,
-            label(example.top[0].id, documents) if example.top else None,
-            label(example.positives[0].id, documents),
-        ]
-        for example in ExampleQueries(run, qrels, result).choose(kind, count, top=1, group=group)
+    columns = [
+        Column("query", of=lambda example: label(example.query, queries)),
+        Column("rank", 0, of="rank"),
+        Column("answered first", of=lambda example: label(example.top[0].id, documents) if example.top else None),
+        Column("a right answer", of=lambda example: label(example.positives[0].id, documents)),
     ]
-    columns = [Column("query"), Column("rank", 0), Column("answered first"), Column("a right answer")]
     titles = {"worst": "Worst queries", "near": "Lost by a hair", "best": "Best queries"}
-    return Table.of(columns, rows, caption=f"{titles[kind]}, {task_words(run.task)}")
+    shown = ExampleQueries(run, qrels, result).choose(kind, count, top=1, group=group)
+    return Table.over(shown, columns, caption=f"{titles[kind]}, {task_words(run.task)}")
 
 
 def _texts(items: Items) -> dict[str, str]:
@@ -161,10 +131,6 @@ def _texts(items: Items) -> dict[str, str]:
         return {}
     pairs = zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True)
     return {name: text for name, text in pairs if text is not None}
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 # What a random order would reach: the floor below every hit@k.
@@ -200,46 +166,44 @@ def expected_by_chance(
     return expected
 
 
-# The figures of one evaluation, with their captions: what `visir.reports.plots` draws from a result.
+# The charts of one evaluation, with their captions: what `visir.reports.plots` draws from a result.
 
 Ranks = Mapping[str, NDArray[np.float64]]
 
 
-def figures(
+def charts(
     result: Result,
     *,
     runs: Mapping[str, Run],
     qrels: Mapping[str, Qrels],
     training: Sequence[Mapping[str, Any]] | None,
-) -> list[Figure]:
+) -> list[Chart]:
     """What can be drawn: ranks if the result or the runs know them, chance if the galleries do, training if given."""
     ranks = _ranks(result, runs, qrels)
     chance = expected_by_chance(result, runs, qrels) if ranks else {}
     drawn = []
     if any(np.isfinite(values).any() for values in ranks.values()):
         random = " The thin dotted lines are what a random order would reach." if chance else ""
-        drawn.append(
-            Figure(
-                themed(hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
+        drawn = [
+            Chart(
+                "hits",
+                lambda: hit_curves(ranks, chance=chance),
                 "How far down one has to look",
                 f"Share of queries with a right answer among the first k (hit@k), k on a logarithmic scale.{random}",
-            )
-        )
-        drawn.append(
-            Figure(
-                themed(rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
+                f"Curves of hit@k. {_in_words(ranks)}",
+            ),
+            Chart(
+                "bands",
+                lambda: rank_distribution(ranks),
                 "Where the first right answer stands",
                 "Share of queries whose first right answer stands at each rank.",
-            )
-        )
+                f"Bars over bands of ranks. {_in_words(ranks)}",
+            ),
+        ]
     if training:
-        drawn.append(
-            Figure(
-                themed(training_curves(training), "training", "Training curves: loss and validation."),
-                "How it was trained",
-                f"Loss and validation measures over the {len(training):,} entries of the training history.",
-            )
-        )
+        caption = f"Loss and validation measures over the {len(training):,} entries of the training history."
+        label, draw = "Training curves: loss and validation.", partial(training_curves, training)
+        drawn.append(Chart("training", draw, "How it was trained", caption, label))
     return drawn
 
 
@@ -325,30 +289,30 @@ def write_report(
     collection = source if isinstance(source, Collection) else None
     judged = _judged(result, runs, tasks, qrels)
     protocol = result.protocol
+    drawn = charts(result, runs=runs, qrels=judged, training=training)
+    shown = {task: run for task, run in runs.items() if task in tasks}
+    galleries: list[Block] = []
+    if shown:
+        chosen = {task: _choose(result, run, collection, judged[task], examples, top) for task, run in shown.items()}
+        galleries = _galleries(shown, tasks, chosen, collection)
+    sides = {items.modality for task in shown for items in (tasks[task].queries, tasks[task].documents)}
+    heading = "Queries and their answers" if sides == {"text"} else "Queries, as pictures"
     sections = [
         Section("numbers", "Numbers", _numbers(result, expected_by_chance(result, runs, judged))),
         Section("meaning", "What these numbers mean", _meaning(result), short="What they mean"),
+        Section("plots", "Plots", [page.Figures(drawn)] if drawn else []),
+        *label_sections(result),
+        Section("queries", heading, galleries, short="Queries"),
+        Section("made", "How it was made", [*page.production(command, beside), *_circumstances(result)]),
     ]
-    drawn = figures(result, runs=runs, qrels=judged, training=training)
-    if drawn:
-        sections.append(Section("plots", "Plots", [Figures(drawn)]))
-    sections += label_sections(result)
-    shown = {task: run for task, run in runs.items() if task in tasks}
-    if shown:
-        chosen = {task: _choose(result, run, collection, judged[task], examples, top) for task, run in shown.items()}
-        sides = [items.modality for task in shown for items in (tasks[task].queries, tasks[task].documents)]
-        heading = "Queries and their answers" if set(sides) == {"text"} else "Queries, as pictures"
-        galleries = _galleries(shown, tasks, chosen, collection)
-        sections.append(Section("queries", heading, galleries, short="Queries"))
-    sections.append(Section("made", "How it was made", [*production(command, beside), *_circumstances(result)]))
-    facts = [
-        inline("system <b>{}</b>", result.system),
-        inline("collection <b>{}</b>", protocol.collection),
-        *([inline("split <b>{}</b>", protocol.split)] if protocol.split else []),
-        inline("protocol <code>{}</code>", protocol.fingerprint[:12]),
-    ]
+    facts = {
+        "system": result.system,
+        "collection": protocol.collection,
+        "split": protocol.split,
+        "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
+    }
     title = title or f"{result.system} on {protocol.collection}"
-    return write_page(path, Page("evaluation report", title, sections, facts))
+    return Report("evaluation report", title, sections, facts).write(path)
 
 
 def _tasks(source: Source | None, names: Sequence[str]) -> dict[str, Task]:
@@ -375,11 +339,11 @@ def _judged(
 
 def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[Block]:
     """The headline of each task, what must be said first, and the tables."""
-    blocks: list[Block] = [Cards([_headline(result, task, chance.get(task)) for task in result.tasks])]
+    blocks: list[Block] = [page.Cards([_headline(result, task, chance.get(task)) for task in result.tasks])]
     if total := _rsum(result, "both"):
         blocks.append(Paragraph(inline("rsum over both tasks <b>{}</b> of 600", total), "total"))
     if result.notes:
-        blocks.append(Notice(result.notes))
+        blocks.append(page.Notice(result.notes))
     measured = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
     explained = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
     terms = [(inline("<code>{}</code>", name), says) for name, says in explained if says]
@@ -387,7 +351,7 @@ def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[
     return [*blocks, _without_notes(headline_table(result)), Fold("All measures", everything)]
 
 
-def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> Card:
+def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> page.Card:
     """The named recall of a task at its first three cutoffs, and a sentence on the first."""
     recall, values = result.protocol.recall, result.aggregates.get(task, {})
     shown: list[tuple[str, str]] = []
@@ -399,13 +363,13 @@ def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> 
             sentences.append(in_words(result.protocol, task, int(cutoff), values[name]))
     if not shown:
         missing = "The recall that the protocol names was not measured at any cutoff."
-        return Card(task_words(task), blocks=[Paragraph(missing)])
+        return page.Card(task_words(task), blocks=[Paragraph(missing)])
     text = sentences[:1]
     if chance is not None and recall == "hit":  # the other recalls have other expectations
         text.append(f"A random order would reach {100 * chance[0]:.2g} %.")
     if total := _rsum(result, task):
         text.append(inline('<span class="soft">rsum {} of 300.</span>', total))
-    return Card(task_words(task), shown, [Paragraph(Markup(" ").join(text))])
+    return page.Card(task_words(task), shown, [Paragraph(Markup(" ").join(text))])
 
 
 def _meaning(result: Result) -> list[Block]:
@@ -421,14 +385,13 @@ def _meaning(result: Result) -> list[Block]:
 
 def _circumstances(result: Result) -> list[Block]:
     """Times, where vectors come from, and versions."""
-    times: list[list[Cell]] = [[stage, seconds] for stage, seconds in result.timing.items()]
     cards = [
-        ("Time", Table.of([Column("stage"), Column("seconds", 2)], times)),
-        ("Where vectors come from", Table.of([Column("of"), Column("from")], list(result.origins.items()))),
-        ("Versions", Table.of([Column("package"), Column("version")], list(result.versions.items()))),
+        ("Time", Table.of([Column("stage"), Column("seconds", 2)], list(result.timing.items()))),
+        ("Where vectors come from", Table.pairs(result.origins.items(), ("of", "from"))),
+        ("Versions", Table.pairs(result.versions.items(), ("package", "version"))),
     ]
-    shown = [Card(heading, blocks=[table]) for heading, table in cards if table.rows]
-    return [Cards(shown)] if shown else []
+    shown = [page.Card(heading, blocks=[table]) for heading, table in cards if table.rows]
+    return [page.Cards(shown)] if shown else []
 
 
 def _choose(
@@ -464,7 +427,7 @@ def _galleries(
         folds: list[Block] = [
             Fold(
                 name,
-                [QueryGallery([_entry(example, runs[task], tasks[task], shown) for example in kinds[kind]])],
+                [page.QueryGallery([_entry(example, runs[task], tasks[task], shown) for example in kinds[kind]])],
                 words,
                 is_open=kind == "worst",
             )
@@ -472,7 +435,7 @@ def _galleries(
             if kinds[kind]
         ]
         nothing = Paragraph("No query of this task has a right answer to show.")
-        blocks.append(Group(task_words(task), folds or [nothing]))
+        blocks.append(page.Group(task_words(task), folds or [nothing]))
     return blocks
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from visir.errors import EncoderError
 from visir.records import Collection, Qrels, Result, Run, strings
 from visir.reports.page import Figure, Thumbnail
+from visir.reports.table import shortened
 from visir.retrieval import alignment
 
 if TYPE_CHECKING:
@@ -285,8 +286,9 @@ def region_figure(regions: WordRegions, picture: Thumbnail, *, title: str = "", 
                 f'<text x="{side / 2:.1f}" y="{height / 2:.1f}" font-size="12" fill="#fff" text-anchor="middle">'
                 "no part of the picture</text>"
             )
+        shown = escape(shortened(word.word, 18))
         parts.append(
-            f'<text x="0" y="{height + 16:.1f}" font-size="13" fill="currentColor">{escape(_cut(word.word))}</text>'
+            f'<text x="0" y="{height + 16:.1f}" font-size="13" fill="currentColor">{shown}</text>'
             f'<text x="0" y="{height + 30:.1f}" font-size="11" fill="{_FAINT}">{word.score:.2f}</text></g>'
         )
     parts.append("</svg>")
@@ -350,10 +352,6 @@ def _plain(piece: str) -> str:
 
 def _key(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name)
-
-
-def _cut(word: str) -> str:
-    return word if len(word) <= 18 else f"{word[:17]}…"
 
 
 def _spoken(regions: WordRegions) -> str:

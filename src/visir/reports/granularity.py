@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from visir.errors import VisirError
-from visir.evaluation.granularity import GranularityStudy, Mean, says
-from visir.reports.formats import to_csv
-from visir.reports.page import Block, Code, Figure, Fold, Page, Paragraph, Section, write_page
-from visir.reports.plots import INK, MARKERS, SERIES, drawing, themed
-from visir.reports.table import Cell, Column, Table, between
+from visir.evaluation.granularity import GranularityStudy, says
+from visir.reports.page import Paragraph, Section
+from visir.reports.plots import Mark, dots
+from visir.reports.report import Chart, Report
+from visir.reports.table import Column, Table, at
 from visir.robustness.granularity import FEATURES, Profile
 from visir.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from visir.reports.plot import Plot
 
 
@@ -30,166 +25,97 @@ def means_table(study: GranularityStudy, which: int = 0) -> Table:
     """One row per feature, the profiles side by side: the mean over captions, and its 95 % interval."""
     # `which`: 0 for the collection, 1 for the one that it is compared with.
     means = study.means[which]
-    columns = [Column("per caption")]
-    for profile in study.profiles:
-        columns += [Column(profile, 3), Column("95 % interval", 3)]
-    rows: list[list[Cell]] = []
-    for position, name in enumerate(FEATURES):
-        row: list[Cell] = [_title(name)]
-        for profile in study.profiles:
-            row += _mean(means[profile][position])
-        rows.append(row)
-    first = study.counted[which][study.profiles[0]]
-    return Table.of(columns, rows, caption=f"Granularity of {first.name}", notes=_undefined(study, which))
+    rows = [(_title(name), *(of[place] for of in means.values())) for place, name in enumerate(FEATURES)]
+    columns = [Column("per caption", of=at(0))]
+    columns += [Column(profile, 3, of=at(place, "mean"), ends=_ends(place)) for place, profile in enumerate(means, 1)]
+    counted = study.counted[which]
+    undefined = [
+        f"{_title(mean.feature)} ({profile}) is not defined for {total - mean.defined:,} of {total:,} captions"
+        for profile, of in means.items()
+        for mean, total in ((mean, len(counted[profile])) for mean in of)
+        if mean.defined < total
+    ]
+    caption = f"Granularity of {counted[study.profiles[0]].name}"
+    return Table.over(rows, columns, caption=caption, notes=undefined)
+
+
+def _ends(place: int) -> Callable[[Any], Any]:
+    return lambda row: (row[place].low, row[place].high)
 
 
 def changes_table(study: GranularityStudy, profile: Profile) -> Table:
     """One row per feature: the mean before (images in common), the change, its interval, in percent of it, and p."""
     compared = study.comparisons[profile]
     columns = [
-        Column("per caption"),
-        Column("before", 3),
-        Column("change", 3, signed=True),
-        Column("95 % interval", 3),
-        Column("%", 1, signed=True),
-        Column(f"p ({compared.correction})", 4, positive=True),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            _title(change.feature),
-            change.original,
-            change.difference,
-            between(change.low, change.high, Column("", 3, signed=True)),
-            100 * change.difference / change.original if change.original else None,
-            change.p_corrected,
-        ]
-        for change in compared.changes
+        Column("per caption", of=lambda change: _title(change.feature)),
+        Column("before", 3, of="original"),
+        Column("change", 3, signed=True, of="difference", ends=("low", "high")),
+        Column(
+            "%", 1, signed=True, of=lambda change: change.original and change.difference / change.original, scale=100
+        ),
+        Column(f"p ({compared.correction})", 4, positive=True, of="p_corrected"),
     ]
     caption = f"{compared.refined.name} against {compared.original.name} (before), {profile} profile"
-    return Table.of(columns, rows, caption=caption)
-
-
-def definitions_table(study: GranularityStudy) -> Table:
-    """What each feature counts, profile by profile."""
-    rows = [[_title(name), *(says(name, profile) for profile in study.profiles)] for name in FEATURES]
-    return Table.of([Column("feature"), *(Column(profile) for profile in study.profiles)], rows)
+    return Table.over(compared.changes, columns, caption=caption)
 
 
 def protocol_table(study: GranularityStudy) -> Table:
     """What the numbers must not travel without."""
-    return Table.of([Column("field"), Column("value")], study.protocol)
+    return Table.pairs(study.protocol)
 
 
 def tidy_means(study: GranularityStudy) -> Table:
     """All means of both collections, one per row: for CSV."""
-    columns = [Column(name) for name in ("collection", "profile", "feature", "mean", "low", "high", "captions")]
     rows = [
-        [
-            study.counted[number][profile].name,
-            profile,
-            mean.feature,
-            *map(_known, (mean.mean, mean.low, mean.high)),
-            mean.defined,
-        ]
+        (study.counted[number][profile].name, profile, mean)
         for number, by_profile in enumerate(study.means)
         for profile, means in by_profile.items()
         for mean in means
     ]
-    return Table.of(columns, rows)
+    columns = [Column("collection", of=at(0)), Column("profile", of=at(1)), Column("feature", of=at(2, "feature"))]
+    columns += [Column(name, of=at(2, name)) for name in ("mean", "low", "high")]
+    return Table.over(rows, [*columns, Column("captions", of=at(2, "defined"))])
 
 
 def tidy_changes(study: GranularityStudy) -> Table:
     """All changes, one per row: for CSV."""
-    names = ("original", "refined", "difference", "low", "high", "p", "p_corrected", "images")
-    rows: list[list[Cell]] = [
-        [profile, change.feature, *(getattr(change, name) for name in names)]
-        for profile, compared in study.comparisons.items()
-        for change in compared.changes
-    ]
-    return Table.of([Column("profile"), Column("feature"), *(Column(name) for name in names)], rows)
+    names = ("feature", "original", "refined", "difference", "low", "high", "p", "p_corrected", "images")
+    rows = [(profile, change) for profile, compared in study.comparisons.items() for change in compared.changes]
+    return Table.over(rows, [Column("profile", of=at(0)), *(Column(name, of=at(1, name)) for name in names)])
 
 
-def changes_plot(study: GranularityStudy) -> Plot:
-    """The changes in percent of what was there before, with intervals, the profiles side by side. An SVG document."""
-    with drawing(6.2, 3.8) as (figure, axes):
-        count = len(study.profiles)
-        for number, (profile, compared) in enumerate(study.comparisons.items()):
-            shown = [change for change in compared.changes if change.original > 0]
-            low, middle, high = (
-                np.array([100 * getattr(change, name) / change.original for change in shown])
-                for name in ("low", "difference", "high")
-            )
-            place = np.array([list(FEATURES).index(change.feature) for change in shown]) + 0.26 * (
-                number - (count - 1) / 2
-            )
-            axes.errorbar(
-                middle,
-                place,
-                xerr=np.maximum(0, [middle - low, high - middle]),
-                fmt=MARKERS[number],
-                color=SERIES[number],
-                markersize=4.5,
-                linewidth=1.6,
-                label=f"{profile} profile",
-            )
-        axes.axvline(0, color=INK, linewidth=1)
-        axes.set_yticks(range(len(list(FEATURES))), [_title(name) for name in FEATURES])
-        axes.invert_yaxis()
-        axes.set_xlabel("change, % (95 % interval)")
-        figure.legend(loc="outside upper center", ncols=count, fontsize=8.5)
-        return figure
-
-
-def write_granularity_report(path: str | Path, study: GranularityStudy, command: Sequence[str] = ()) -> Path:
-    """Write the page of a granularity study and return its path."""
+def granularity_report(study: GranularityStudy) -> Report:
+    """How detailed captions are, and where there are two collections, what differs."""
     lead = Paragraph("Means over captions. Images are drawn, with all their captions, for the intervals.", "lead")
-    means = [means_table(study, number) for number in range(len(study.counted))]
-    sections = [Section("means", "How detailed the captions are", [lead, *means])]
-    if study.comparisons:
-        changes = [changes_table(study, profile) for profile in study.comparisons]
-        figure = Figure(
-            themed(changes_plot(study), "changes", "Change of each feature in percent"),
-            "",
-            "Differences are paired by image. One whose interval is clear of zero is more than chance; whether it is "
-            "large enough to matter, the axis says.",
-        )
-        sections += [
-            Section("changes", "What differs", changes),
-            Section("plot", "What changed, in percent", [figure]),
-        ]
-    sections += [
-        Section("definitions", "What was counted", [definitions_table(study)]),
+    chart = Chart(
+        "changes",
+        lambda: granularity_plot(study),
+        caption="Differences are paired by image. One whose interval is clear of zero is more than chance; whether it "
+        "is large enough to matter, the axis says.",
+        label="Change of each feature in percent",
+    )
+    definitions = [[_title(name), *(says(name, profile) for profile in study.profiles)] for name in FEATURES]
+    sections = [
+        Section(
+            *("means", "How detailed the captions are"),
+            [lead, *(means_table(study, number) for number in range(len(study.counted)))],
+        ),
+        Section("changes", "What differs", [changes_table(study, profile) for profile in study.comparisons]),
+        Section("plot", "What changed, in percent", [chart] if study.comparisons else []),
+        Section(
+            *("definitions", "What was counted"),
+            [Table.of([Column("feature"), *map(Column, study.profiles)], definitions)],
+        ),
         Section("protocol", "Protocol", [protocol_table(study)]),
     ]
-    if command:
-        sections.append(Section("made", "How it was made", [Code(shlex.join(command))]))
     title = " and ".join(counted[study.profiles[0]].name for counted in study.counted)
-    return write_page(path, Page("granularity", title, sections))
+    return Report(
+        "granularity", title, sections, headline=[changes_table(study, profile) for profile in study.comparisons]
+    )
 
 
 def _title(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-def _mean(mean: Mean) -> list[Cell]:
-    return [mean.mean, between(mean.low, mean.high, Column("", 3))] if mean.defined else [None, None]
-
-
-def _undefined(study: GranularityStudy, which: int) -> list[str]:
-    """Which features leave captions out, and how many."""
-    notes = []
-    for profile, means in study.means[which].items():
-        total = len(study.counted[which][profile])
-        notes += [
-            f"{_title(mean.feature)} ({profile}) is not defined for {total - mean.defined:,} of {total:,} captions"
-            for mean in means
-            if mean.defined < total
-        ]
-    return notes
 
 
 GRANULARITY = FolderKind("granularity", "a report of granularity")
@@ -204,26 +130,14 @@ def save_granularity(study: GranularityStudy, folder: Path, *, command: str = ""
             for position, (name, value) in enumerate((("collection", counted.name), ("profile", profile))):
                 table = table.add_column(position, name, pa.array([value] * len(counted), pa.string()))
             parts.append(table)
+    files = {
+        "granularity.json": (study.to_dict(), ""),
+        "granularity.csv": (tidy_means(study), ""),
+        **({"changes.csv": (tidy_changes(study), "")} if study.comparisons else {}),
+        "captions.parquet": (pa.concat_tables(parts), ""),
+    }
     with new_folder(folder, GRANULARITY, replace=True) as change:
-        change.write_json("granularity.json", study.to_dict())
-        change.write("granularity.csv", to_csv(tidy_means(study)).encode())
-        if study.comparisons:
-            change.write("changes.csv", to_csv(tidy_changes(study)).encode())
-        pq.write_table(pa.concat_tables(parts), change.file("captions.parquet"))
-        write_granularity_report(change.file("granularity.html"), study, shlex.split(command))
-
-
-# How it looks in a notebook.
-
-
-def granularity_blocks(study: GranularityStudy) -> list[Block]:
-    """The means, or the changes where there are two collections; definitions folded."""
-    main: list[Block] = [changes_table(study, profile) for profile in study.comparisons] or [means_table(study)]
-    return [
-        *main,
-        Fold("What the features count", [definitions_table(study)]),
-        Fold("Protocol", [protocol_table(study)]),
-    ]
+        granularity_report(study).write_files(change, "granularity.html", files, command=command)
 
 
 def granularity_table(study: GranularityStudy) -> Table:
@@ -232,10 +146,17 @@ def granularity_table(study: GranularityStudy) -> Table:
 
 
 def granularity_plot(study: GranularityStudy) -> Plot:
-    """The change of each feature in percent, with its 95 % interval."""
+    """The change of each feature in percent of what was there before, with its 95 % interval, profile by profile."""
     if not study.comparisons:
         raise VisirError(
             "there is nothing to draw of one collection.",
             hint="visir.granularity(refined, against=original).plot() draws what changed between two",
         )
-    return changes_plot(study)
+    marks = []
+    for profile, compared in study.comparisons.items():
+        by_feature = {change.feature: change for change in compared.changes if change.original > 0}
+        for name in filter(by_feature.__contains__, FEATURES):
+            change = by_feature[name]
+            values = [100 * value / change.original for value in (change.difference, change.low, change.high)]
+            marks.append(Mark(_title(name), values, f"{profile} profile"))
+    return dots(marks, "change, % (95 % interval)", size=(6.2, 0.34), lines={0: "-"})

@@ -12,8 +12,9 @@ import io
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from markupsafe import Markup
 from PIL import Image
@@ -21,6 +22,9 @@ from PIL import Image
 from visir.errors import ImageError
 from visir.reports.formats import to_html
 from visir.storage import write_new
+
+if TYPE_CHECKING:
+    import jinja2
 
 # Small pictures inside the page: JPEG data URIs within a byte budget.
 
@@ -65,10 +69,15 @@ def thumbnails(keys: Sequence[Key], open_image: Callable[[Key], Image.Image], *,
 def _encode(picture: Image.Image, side: int, quality: int) -> Thumbnail:
     small = picture.copy()
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    return embedded(small, "JPEG", quality=quality)
+
+
+def embedded(picture: Image.Image, kind: Literal["JPEG", "PNG"], **options: Any) -> Thumbnail:
+    """A picture as it is, as a data URI."""
     stream = io.BytesIO()
-    small.save(stream, "JPEG", quality=quality, optimize=True)
-    uri = "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
-    return Thumbnail(uri, small.width, small.height)
+    picture.save(stream, kind, optimize=True, **options)
+    uri = f"data:image/{kind.lower()};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"
+    return Thumbnail(uri, picture.width, picture.height)
 
 
 # The blocks that sections of a page are made of: texts, numbers, tables, figures, lists.
@@ -170,7 +179,7 @@ class Figures:
     """Several plots, side by side where there is room."""
 
     macro: ClassVar[str] = "figures"
-    figures: Sequence[Figure]
+    figures: Sequence[Block]
 
 
 @dataclass(frozen=True)
@@ -341,6 +350,7 @@ class Section:
     title: str  # the heading
     blocks: Sequence[Block]  # what stands in it
     short: str = ""  # what the navigation calls it; the heading by default
+    in_notebooks: bool = True  # whether a notebook shows its tables too, folded
 
 
 @dataclass(frozen=True)
@@ -364,20 +374,25 @@ def write_page(path: str | Path, page: Page, *, replace: bool = False) -> Path:
 
 def page_bytes(page: Page) -> bytes:
     """The page as bytes, with its seal."""
-    import jinja2
-    from markupsafe import Markup
+    data = environment().get_template("page.html.j2").render(page=page).encode("utf-8")
+    data = data if data.endswith(b"\n") else data + b"\n"
+    return data + _seal(data)
 
-    environment = jinja2.Environment(
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates of blocks, pages and notebooks; they escape every text."""
+    import jinja2
+
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("visir.reports", "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["html_table"] = lambda table: Markup(to_html(table))
-    data = environment.get_template("page.html.j2").render(page=page).encode("utf-8")
-    data = data if data.endswith(b"\n") else data + b"\n"
-    return data + _seal(data)
+    made.filters["html_table"] = lambda table: Markup(to_html(table))
+    return made
 
 
 def is_unchanged_page(path: Path) -> bool:

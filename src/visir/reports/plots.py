@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import isnan
-from typing import TYPE_CHECKING, Any
+from math import isnan, nan
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from visir.errors import VisirError
 from visir.evaluation.compare import Comparison
 from visir.evaluation.statistics import clusters_of, interval_of
 from visir.records import Result
+from visir.reports.page import Block
+from visir.reports.page import Figure as PageFigure
 from visir.reports.table import one_line
 from visir.reports.words import display, in_reading_order, task_words
 
@@ -118,9 +121,178 @@ def to_svg(plot: Figure) -> str:
     return stream.getvalue()
 
 
+def plot_blocks(plot: Figure) -> list[Block]:
+    """A plot on its own, in the colours of a notebook."""
+    svg = to_svg(plot)
+    # Ids of a drawing must be its own among all that a notebook holds.
+    prefix = "p" + hashlib.blake2b(svg.encode(), digest_size=4).hexdigest()
+    texts = [axes.get_title(loc) for axes in plot.axes for loc in ("left", "center")]
+    texts += [name for axes in plot.axes for name in (axes.get_xlabel(), axes.get_ylabel())]
+    return [PageFigure(fragment(svg, prefix, "Plot. " + ", ".join(filter(None, texts))), "", "")]
+
+
 def _shorter(path: str) -> str:
     rounded = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", path)
     return re.sub(r"\s+", " ", rounded)
+
+
+# The kinds of charts that most studies need: rows with their values and intervals, and squares of a matrix.
+
+
+class Mark(NamedTuple):
+    """A value in the row of a chart, with its interval if it has one."""
+
+    row: str  # what the row is called
+    values: Sequence[float]  # the value alone, or with the two ends of its interval
+    series: str = ""  # rows with several values have one of each series; its name stands in the legend
+    group: str = ""  # rows of one group stand together
+    filled: bool = True
+
+    @property
+    def low(self) -> float:
+        """The lower end; NaN for none."""
+        return self.values[1] if len(self.values) > 1 else nan
+
+
+def dots(
+    marks: Sequence[Mark],
+    axis: str,
+    *,
+    title: str = "",
+    size: tuple[float, float] = (5.8, 0),
+    apart: float = 0.22,
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+    heads: Mapping[str, str] | None = None,
+    beside: Mapping[str, str] | None = None,
+    lines: Mapping[float, Any] | None = None,
+    limits: tuple[float | None, float | None] = (None, None),
+    legend: int = 0,
+) -> Plot:
+    """Rows with a dot or a lying bar for each series, and its interval as a line."""
+    # size: the width, and the height of a row, in inches; 0 takes what the series need. apart: how far series of a row
+    # are apart, in rows. styles: series → colour and shape of its dot, or "bar" with its height; "at" is its place in a
+    # row. heads: group → its heading; groups without
+    # stand a little apart. beside: row → what stands at its right; "" → what that is. lines: uprights, place → dashes.
+    # legend: its columns; by default there is one where there are several series, with up to three.
+    series = list(dict.fromkeys([*(styles or {}), *(mark.series for mark in marks)]))
+    series = [name for name in series if any(mark.series == name for mark in marks)]
+    looks: dict[str, dict[str, Any]] = {
+        name: {
+            "color": SERIES[number % len(SERIES)],
+            "marker": MARKERS[number % len(MARKERS)],
+            "markersize": 5.5,
+            **(styles or {}).get(name, {}),
+        }
+        for number, name in enumerate(series)
+    }
+    places: dict[tuple[str, str], float] = {}
+    titles: dict[float, str] = {}
+    position = 0.0
+    for group in dict.fromkeys(mark.group for mark in marks):
+        if heads and group in heads:
+            titles[position] = heads[group]
+            position += 1
+        for row in dict.fromkeys(mark.row for mark in marks if mark.group == group):
+            places[group, row] = position
+            position += 1
+        position += 0.4 if group else 0
+    height = size[1] or 0.34 * max(1, 0.6 * len(series))
+    shifted = [name for name in series if "at" not in looks[name]]
+    shifts = {name: apart * (number - (len(shifted) - 1) / 2) for number, name in enumerate(shifted)}
+    shifts |= {name: style.pop("at") for name, style in looks.items() if "at" in style}
+    with drawing(size[0], 0.9 + height * position) as (figure, axes):
+        for place, dashes in (lines or {}).items():
+            axes.axvline(place, color=FAINT, linewidth=1.2, linestyle=dashes, zorder=1)
+        for mark in marks:
+            style = dict(looks[mark.series])
+            bar = style.pop("bar", None)
+            at = places[mark.group, mark.row] + shifts[mark.series]
+            if bar and not isnan(mark.values[0]):
+                axes.barh(at, mark.values[0], bar, color=style["color"], alpha=0.8)
+            if not isnan(mark.low):
+                line = {"color": INK, "marker": "|", "markersize": 6} if bar else {"color": style["color"]}
+                axes.plot(mark.values[1:3], [at, at], linewidth=1.5, **line)
+            if not bar:
+                fill = {"fillstyle": "full" if mark.filled else "none", "linestyle": "none", "markeredgewidth": 1.4}
+                axes.plot(mark.values[0], at, **(fill | style))
+        if beside:
+            spots = {"": -0.75} | {row: place for (_, row), place in places.items()}
+            for row, text in beside.items():
+                at_right = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "color": FAINT}
+                axes.annotate(text, (1.01, spots[row]), **at_right)
+        for place, text in titles.items():
+            style = {"va": "center", "weight": "bold", "fontsize": 9.5}
+            axes.text(0.005, place, one_line(text), transform=axes.get_yaxis_transform(), **style)
+        labels = ["\n".join(map(one_line, row.split("\n"))) for _, row in places]
+        axes.set_yticks(list(places.values()), labels)
+        axes.set_ylim(position - 0.5 + (0.1 if titles else 0), -1.0 if beside else -0.6)
+        axes.set_xlim(*limits)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(axis)
+        if title:
+            axes.set_title(one_line(title), loc="left")
+        if legend or len(series) > 1:
+            handles: list[Any] = []
+            for name in filter(None, series):
+                style = dict(looks[name])
+                if style.pop("bar", None):
+                    handles.append(axes.barh(0, 0, color=style["color"], alpha=0.8, label=one_line(name)))
+                else:
+                    style = {"linestyle": "none", "markeredgewidth": 1.4} | style
+                    handles += axes.plot([], [], **style, label=one_line(name))
+            figure.legend(
+                handles=handles, loc="outside upper center", ncols=legend or min(3, len(handles)), fontsize=8.5
+            )
+        return figure
+
+
+class Square(NamedTuple):
+    """A square of a matrix: its place, how deep its colour is (0 to 1), and what stands in it."""
+
+    column: int
+    row: int
+    depth: float
+    text: str = ""
+    colour: str = SERIES[0]
+    ink: str = INK
+    below: str = ""  # small print in the square
+
+
+def grid(
+    squares: Iterable[Square],
+    columns: Sequence[str],
+    rows: Sequence[str],
+    *,
+    size: tuple[float, float],
+    letters: float = 7.5,
+    upright: bool = False,
+    across: str = "",
+    down: str = "",
+    title: str = "",
+) -> Plot:
+    """A matrix of coloured squares; many names below it stand upright."""
+    with drawing(*size) as (figure, axes):
+        from matplotlib.patches import Rectangle
+
+        for column, row, depth, text, colour, ink, below in squares:
+            axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, color=colour, alpha=depth, lw=0))
+            axes.text(column, row, text, ha="center", va="center", fontsize=letters, color=ink)
+            if below:
+                axes.text(column, row + 0.3, below, ha="center", va="center", fontsize=7.5, color=FAINT)
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0, fontsize=8.5)
+        axes.set_yticks(range(len(rows)), rows, fontsize=8.5)
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        axes.set_xlabel(across)
+        axes.set_ylabel(down)
+        if title:
+            axes.set_title(one_line(title), loc="left")
+        return figure
 
 
 # Measures and their differences as dots with 95 % intervals.
@@ -136,74 +308,39 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
         raise VisirError(
             f"{result.system}: no measure to draw.", hint=f"give some of measures=[…]: {', '.join(fractions) or 'none'}"
         )
-    with drawing(5.8, 0.9 + 0.34 * len(chosen) * max(1, 0.6 * len(result.tasks))) as (figure, axes):
-        for number, task in enumerate(result.tasks):
-            shift = 0.22 * (number - (len(result.tasks) - 1) / 2)
-            for place, name in enumerate(chosen):
-                if name not in result.per_query[task].column_names:
-                    continue
-                values, units = result.values(task, name), clusters_of(result, task)
-                known = np.isfinite(values)
-                if not known.any():
-                    continue
-                values = values[known]
-                low, high = interval_of(values, None if units is None else units[known])
-                middle, colour = 100 * float(values.mean()), SERIES[number % len(SERIES)]
-                axes.plot([100 * low, 100 * high], [place + shift] * 2, color=colour, linewidth=1.6)
-                axes.plot(middle, place + shift, MARKERS[number % len(MARKERS)], color=colour, markersize=5.5)
-            axes.plot(
-                [], [], MARKERS[number % len(MARKERS)], color=SERIES[number % len(SERIES)], label=task_words(task)
-            )
-        axes.set_yticks(range(len(chosen)), [_name(name, recall) for name in chosen])
-        axes.set_ylim(len(chosen) - 0.5, -0.5)
-        axes.set_xlim(left=0)
-        axes.set_xlabel("percent, with 95 % intervals")
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
-        axes.set_title(one_line(f"{result.system} on {result.protocol.collection}"), loc="left")
-        if len(result.tasks) > 1:
-            axes.legend(loc="best")
-        return figure
+    marks: list[Mark] = []
+    for name in chosen:
+        for task in result.tasks:
+            if name not in result.per_query[task].column_names:
+                continue
+            values, units = result.values(task, name), clusters_of(result, task)
+            known = np.isfinite(values)
+            if known.any():
+                ends = interval_of(values[known], None if units is None else units[known])
+                drawn = [100 * float(value) for value in (values[known].mean(), *ends)]
+                marks.append(Mark(_name(name, recall), drawn, task_words(task)))
+    title = f"{result.system} on {result.protocol.collection}"
+    return dots(marks, "percent, with 95 % intervals", title=title, limits=(0, None))
 
 
 def difference_dots(comparison: Comparison) -> Plot:
     """The differences to the baseline in percentage points, with 95 % intervals; those that are significant are
     filled."""
     # Measures that are no fractions (ranks, gains) have another unit and are left out.
-    shown = [entry for entry in comparison.differences if display(entry.measure).scale == 100]
-    if not shown:
+    marks = [
+        Mark(
+            f"{task_words(entry.task)}  {entry.measure}",
+            [100 * value for value in (entry.difference, entry.low, entry.high)],
+            entry.system,
+            filled=entry.p_corrected < 0.05,
+        )
+        for entry in comparison.differences
+        if display(entry.measure).scale == 100
+    ]
+    if not marks:
         raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")
-    rows = list(dict.fromkeys((entry.task, entry.measure) for entry in shown))
-    systems = comparison.systems[1:]
-    with drawing(6.2, 0.9 + 0.34 * len(rows) * max(1, 0.6 * len(systems))) as (figure, axes):
-        for entry in shown:
-            number = systems.index(entry.system)
-            place = rows.index((entry.task, entry.measure)) + 0.22 * (number - (len(systems) - 1) / 2)
-            colour, marker = SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
-            if not isnan(entry.low):
-                axes.plot([100 * entry.low, 100 * entry.high], [place, place], color=colour, linewidth=1.6)
-            is_significant = entry.p_corrected < 0.05
-            axes.plot(
-                *(100 * entry.difference, place),
-                marker,
-                color=colour,
-                markersize=5.5,
-                fillstyle="full" if is_significant else "none",
-                markeredgewidth=1.4,
-            )
-        for number, system in enumerate(systems):
-            label = one_line(system)
-            axes.plot([], [], MARKERS[number % len(MARKERS)], color=SERIES[number % len(SERIES)], label=label)
-        axes.axvline(0, color=FAINT, linewidth=1)
-        axes.set_yticks(range(len(rows)), [f"{task_words(task)}  {measure}" for task, measure in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel("percentage points, 95 % intervals (filled: corrected p < 0.05)")
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
-        axes.set_title(one_line(f"against {comparison.systems[0]}"), loc="left")
-        if len(systems) > 1:
-            axes.legend(loc="best")
-        return figure
+    axis, title = "percentage points, 95 % intervals (filled: corrected p < 0.05)", f"against {comparison.systems[0]}"
+    return dots(marks, axis, title=title, size=(6.2, 0), lines={0: "-"})
 
 
 def _name(measure: str, recall: str) -> str:

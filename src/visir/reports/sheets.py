@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from visir.errors import VisirError
 from visir.records import Collection, Injected
-from visir.reports.page import Card, Cards, Inline, Page, Paragraph, Section, Thumbnail, inline, write_page
+from visir.reports.page import Card, Cards, Inline, Page, Paragraph, Section, embedded, inline, write_page
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
 from visir.robustness.random_stream import RandomStream
 from visir.shortcuts.view import PreviewPair
@@ -63,7 +61,7 @@ def _card(pair: PreviewPair) -> Card:
     """A picture with its caption and its number."""
     text: Inline = inline("{} <mark>{}</mark>", pair.text, pair.ending) if pair.ending else pair.text
     note = inline("{}<br>{}", _label(pair), pair.image_id)
-    picture = Thumbnail(_uri(pair.picture), pair.picture.width, pair.picture.height)
+    picture = embedded(pair.picture, "PNG")
     alt = f"image {pair.image_id} with its shortcut, if it has one"
     return Card(picture=picture, alt=alt, blocks=[Paragraph(text), Paragraph(note, "soft")])
 
@@ -89,12 +87,6 @@ def _explanation(injected: Injected) -> Inline:
     if injected.assignment is None:
         sentences.append("This is how it is at evaluation; in training the numbers are shuffled again and again.")
     return Markup(" ").join(sentences)
-
-
-def _uri(picture: Image.Image) -> str:
-    stream = io.BytesIO()
-    picture.save(stream, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 def _label(pair: PreviewPair) -> str:

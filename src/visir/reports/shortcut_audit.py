@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.page import Code, Figure, Page, Paragraph, Section, inline, write_page
-from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed
+from visir.reports.page import Block, Code, Paragraph, Section, inline
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
+from visir.reports.report import Chart, Report
 from visir.reports.table import Column, Table
 from visir.studies.shortcut_audit import Audit
 
@@ -83,23 +84,20 @@ def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = 
         "In training, every image and its captions carried a number of so many bits that says nothing of what they "
         "show. The figure is the slope of what retrieval <em>without</em> such numbers lost by it."
     )
-    figure = Figure(
-        themed(audit_plot(audit), "audit", "rsum over bits of shortcut"),
-        "",
-        "An objective that keeps what it could learn without the shortcut stays level when evaluated without; one that "
-        "cheats falls. Zero bits are a constant number on every picture and caption.",
+    chart = Chart(
+        "audit",
+        lambda: audit_plot(audit),
+        caption="An objective that keeps what it could learn without the shortcut stays level when evaluated without; "
+        "one that cheats falls. Zero bits are a constant number on every picture and caption.",
+        label="rsum over bits of shortcut",
     )
+    numbers: list[Block] = [Paragraph(number, "total"), Paragraph(lead, "lead"), audit_table(audit)]
     sections = [
-        Section(
-            "number",
-            "Lost per bit of shortcut",
-            [Paragraph(number, "total"), Paragraph(lead, "lead"), audit_table(audit)],
-        ),
-        Section("plot", "Retrieval over bits", [figure]),
+        Section("number", "Lost per bit of shortcut", numbers),
+        Section("plot", "Retrieval over bits", [chart]),
+        Section("made", "How it was made", [Code(shlex.join(command))] if command else []),
     ]
-    if command:
-        sections.append(Section("made", "How it was made", [Code(shlex.join(command))]))
-    return write_page(path, Page("shortcut audit", audit.name, sections))
+    return Report("shortcut audit", audit.name, sections).write(path)
 
 
 def _spread(values: Floats, digits: int = 1) -> str:

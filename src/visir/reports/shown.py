@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,13 +11,9 @@ from PIL.Image import Image
 from visir.collections.images import ImageReader
 from visir.errors import CollectionError
 from visir.records import Collection, Items
-from visir.reports.formats import to_html
-from visir.reports.page import Block, Inline, Thumbnail, Tile, thumbnails
+from visir.reports.page import Block, Inline, Thumbnail, Tile, environment, thumbnails
+from visir.reports.table import shortened
 from visir.robustness.corruptions import spoilt
-
-if TYPE_CHECKING:
-    import jinja2
-
 
 # What a notebook shows of an object: its blocks as one piece of HTML that needs nothing else.
 
@@ -31,23 +25,7 @@ BUDGET = 240_000
 
 def to_notebook(blocks: Sequence[Block], label: str) -> str:
     """The blocks as HTML for the output of a notebook's cell; every text is escaped."""
-    return _environment().get_template("notebook.html.j2").render(blocks=blocks, label=label)
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    import jinja2
-    from markupsafe import Markup
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("visir.reports", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["html_table"] = lambda table: Markup(to_html(table))
-    return environment
+    return environment().get_template("notebook.html.j2").render(blocks=blocks, label=label)
 
 
 TEXT_LIMIT = 600
@@ -140,8 +118,7 @@ class _Opener:
 
 def cut(text: str) -> str:
     """A text on one line, shortened where it is very long."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= TEXT_LIMIT else flat[: TEXT_LIMIT - 1] + "…"
+    return shortened(" ".join(text.split()), TEXT_LIMIT)
 
 
 def first_captions(collection: Collection, images: Iterable[str]) -> dict[str, str]:

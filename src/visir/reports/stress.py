@@ -4,54 +4,31 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.stress.effect import GROUPS, Effect, Jaccard, RsumChange, StressByLabel
 from visir.evaluation.stress.stress import DCG, Stress
-from visir.records import Collection, Items, Result
+from visir.records import Collection, Items
+from visir.reports import page
 from visir.reports.evaluation import grouping_labels
 from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
-from visir.reports.formats import to_csv
-from visir.reports.page import (
-    Block,
-    Card,
-    Cards,
-    Definitions,
-    Figure,
-    Fold,
-    GalleryEntry,
-    Group,
-    Inline,
-    Notice,
-    Page,
-    Paragraph,
-    QueryGallery,
-    Section,
-    Strip,
-    Thumbnail,
-    Tile,
-    inline,
-    production,
-    thumbnails,
-    write_page,
-)
-from visir.reports.plots import FAINT, INK, SERIES, drawing, themed
+from visir.reports.page import Block, GalleryEntry, Inline, Paragraph, Section, Strip, Thumbnail, Tile, inline
+from visir.reports.plots import DASHES, SERIES, Mark, Square, dots, grid
+from visir.reports.report import Chart, Report
 from visir.reports.shown import ShownItems, first_captions
-from visir.reports.table import Cell, Column, Table, between
+from visir.reports.table import Cell, Column, Table
 from visir.reports.tables import card_table
-from visir.reports.views.parts import facts
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
 from visir.robustness.perturbations import find
@@ -66,116 +43,77 @@ if TYPE_CHECKING:
 def degradation_bars(effects: Sequence[Effect], queries: str) -> Plot:
     """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval."""
     # A diamond is the change over the queries that the perturbation could change. Families stand apart.
-    places, position, families = [], 0.0, ""
+    everything, some = f"all {queries}, with 95 % interval", f"changed {queries} only"
+    marks = []
     for effect in effects:
-        if effect.outcome.family != families:
-            position += 0.45 if families else 0.0
-            families = effect.outcome.family
-        places.append(position)
-        position += 1.0
-    with drawing(7.6, 0.9 + 0.3 * position) as (figure, axes):
-        for place, effect in zip(places, effects, strict=True):
-            change = effect.overall
-            if not isnan(change.percent):
-                axes.barh(place, change.percent, 0.62, color=SERIES[0], alpha=0.85)
-                low, high = change.percent_interval
-                axes.plot([low, high], [place, place], color=INK, linewidth=1.3, solid_capstyle="butt")
-                for end in (low, high):
-                    axes.plot([end, end], [place - 0.15, place + 0.15], color=INK, linewidth=1.3)
-            only = effect.on_changed
-            if only is not None and effect.coverage < 1 and not isnan(only.percent):
-                axes.plot(
-                    only.percent, place, "D", color=SERIES[1], markersize=5, fillstyle="none", markeredgewidth=1.4
-                )
-            axes.annotate(
-                f"{100 * effect.coverage:.0f} %",
-                (1.01, place),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=8.5,
-                color=FAINT,
-            )
-        axes.annotate(
-            "changed", (1.01, -0.75), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color=FAINT
-        )
-        axes.set_yticks(places, [effect.outcome.title for effect in effects])
-        axes.set_ylim(position - 0.3, -1.0)
-        axes.axvline(0, color=FAINT, linewidth=1)
-        ends = [end for effect in effects for end in _ends(effect)]
-        room = max((max(ends) - min(ends)) * 0.04, 0.5) if ends else 1
-        axes.set_xlim(min([0.0, *ends]) - room, max([0.0, *ends]) + room)
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"change of rsum, % of what {queries} as they are find")
-        bar = axes.barh(0, 0, color=SERIES[0], alpha=0.85, label=f"all {queries}, with 95 % interval")
-        labels = [bar]
-        if any(effect.on_changed is not None and effect.coverage < 1 for effect in effects):
-            labels += axes.plot(
-                [], [], "D", color=SERIES[1], fillstyle="none", markeredgewidth=1.4, label=f"changed {queries} only"
-            )
-        figure.legend(handles=labels, loc="outside upper left", ncols=2, fontsize=8.5)
-        return figure
+        title, family, only = effect.outcome.title, effect.outcome.family, effect.on_changed
+        marks.append(Mark(title, [effect.overall.percent, *effect.overall.percent_interval], everything, family))
+        if only is not None and effect.coverage < 1:
+            marks.append(Mark(title, [only.percent], some, family))
+    ends = [0.0, *(end for mark in marks for end in mark.values if not isnan(end))]
+    room = max((max(ends) - min(ends)) * 0.04, 0.5)
+    return dots(
+        marks,
+        f"change of rsum, % of what {queries} as they are find",
+        size=(7.6, 0.3),
+        apart=0,
+        styles={
+            everything: {"bar": 0.62, "color": SERIES[0]},
+            some: {"color": SERIES[1], "marker": "D", "markersize": 5, "fillstyle": "none"},
+        },
+        beside={"": "changed"} | {effect.outcome.title: f"{100 * effect.coverage:.0f} %" for effect in effects},
+        lines={0: DASHES[0]},
+        limits=(min(ends) - room, max(ends) + room),
+        legend=2,
+    )
 
 
 def similarity_map(jaccard: Jaccard, titles: Sequence[str], group: str = "decreased") -> Plot:
     """The similarity of every two perturbations' sets of one group, in percent: the deeper the blue, the more alike."""
-    count = len(jaccard.names)
-    values = jaccard.pairwise[group]
+    count, values = len(jaccard.names), jaccard.pairwise[group]
     least, most = jaccard.range(group)
+    squares = [
+        Square(
+            *(column, row - 1),
+            0.08 + 0.55 * (values[row, column] - least) / (most - least if most > least else 1),
+            f"{100 * values[row, column]:.0f}",
+        )
+        for row in range(1, count)
+        for column in range(row)
+        if not isnan(values[row, column])
+    ]
     side = max(3.2, 0.36 * count + 2.0)
-    with drawing(side + 0.6, side - 0.4) as (figure, axes):
-        from matplotlib.patches import Rectangle
-
-        for row in range(1, count):
-            for column in range(row):
-                value = values[row, column]
-                if isnan(value):
-                    continue
-                depth = 0.08 + 0.55 * (value - least) / (most - least if most > least else 1)
-                axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, color=SERIES[0], alpha=depth, lw=0))
-                axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=7.5, color=INK)
-        axes.set_xlim(-0.5, count - 1.5)
-        axes.set_ylim(count - 0.5, 0.5)
-        axes.set_yticks(range(1, count), titles[1:], fontsize=8.5)
-        axes.set_xticks(range(count - 1), titles[:-1], rotation=90, fontsize=8.5)
-        axes.tick_params(length=0)
-        axes.grid(visible=False)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        return figure
-
-
-def _ends(effect: Effect) -> list[float]:
-    changes: list[RsumChange] = [effect.overall, *([effect.on_changed] if effect.on_changed is not None else [])]
-    values = [changes[0].percent, *changes[0].percent_interval, *(change.percent for change in changes[1:])]
-    return [value for value in values if not isnan(value)]
+    return grid(squares, titles[:-1], titles[1:], size=(side + 0.6, side - 0.4), upright=True)
 
 
 def effects_table(study: Stress, *, wide: bool = False) -> Table:
     """One row for each perturbation, in the order of the study, under a row of the unperturbed search."""
     # `wide` adds R@k, dcg_cm where it was measured, and the change over changed queries only: for a page or a file, not
     # for a terminal of 80 columns.
-    with_dcg = wide and any(DCG in effect.outcome.result.measures for effect in study.effects)
-    columns = [
-        Column("perturbation"),
-        Column("changed %" if wide else "cov.", 1 if wide else 0),
-        *([Column("R@1", 1), Column("R@5", 1), Column("R@10", 1)] if wide else []),
-        Column("rsum", 1),
-        *([Column("DCG", 3)] if with_dcg else []),
-        Column("change %", 1, signed=True),
-        Column("95 %"),
-        *([Column("changed only %", 1, signed=True), Column("95 %")] if wide else []),
-        Column("p (Holm)" if wide else "p", 4, positive=True),
-    ]
-    rows: list[list[Cell]] = []
+    with_dcg = any(DCG in effect.outcome.result.measures for effect in study.effects)
+    rows: list[tuple[str, Mapping[str, float], Effect | None]] = []
     for task in study.plain.tasks:
         effects = [effect for effect in study.effects if effect.outcome.task == task]
         if effects:
-            as_is: list[Cell] = [f"{_SIDES[task]} as they are", None]
-            as_is += _measured(study.plain, task, wide, with_dcg)
-            rows.append([*as_is, *[None] * (len(columns) - len(as_is))])
-        rows += [_row(effect, wide, with_dcg) for effect in effects]
+            rows.append((f"{_SIDES[task]} as they are", study.plain.aggregates[task], None))
+        rows += [(effect.outcome.title, effect.outcome.result.aggregates[task], effect) for effect in effects]
+
+    def effect(read: Callable[[Effect], Any]) -> Callable[[Any], Any]:
+        return lambda row: None if row[2] is None else read(row[2])
+
     recall = study.protocol.recall
+    columns = [
+        Column("perturbation", of=lambda row: row[0]),
+        Column("changed %" if wide else "cov.", 1 if wide else 0, of=effect(lambda of: of.coverage), scale=100),
+        *(_measured(recall, with_dcg) if wide else [Column("rsum", 1, of=lambda row: row[1]["rsum"])]),
+        Column("change %", 1, signed=True, of=effect(lambda of: of.overall.percent)),
+        Column("95 %", of=effect(lambda of: _interval(of.overall))),
+        Column("changed only %", 1, signed=True, of=effect(lambda of: of.on_changed and of.on_changed.percent)),
+        Column("95 %", of=effect(lambda of: of.on_changed and _interval(of.on_changed))),
+        Column("p (Holm)" if wide else "p", 4, positive=True, of=effect(lambda of: of.p_corrected)),
+    ]
+    if not wide:
+        del columns[-3:-1]
     notes = [
         f"Captions are queries over plain images, pictures over plain captions. rsum: {recall}@1 + @5 + @10 of that "
         "task, of 300. Change: in percent of the unperturbed rsum, over all queries"
@@ -187,7 +125,18 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
         f"p: {study.how}; Holm's correction over {study.family} effects.",
         *study.notes,
     ]
-    return Table.of(columns, rows, caption=f"{study.system} on {study.collection}", notes=notes)
+    return Table.over(rows, columns, caption=f"{study.system} on {study.collection}", notes=notes)
+
+
+def _measured(recall: str, with_dcg: bool, prefix: str = "", digits: int = 1) -> list[Column]:
+    """Columns of the recalls and rsum, for rows whose second entry is values by measure."""
+
+    def value(name: str) -> Callable[[Any], Any]:
+        return lambda row: row[1].get(name)
+
+    columns = [Column(f"{prefix}R@{k}", digits, of=value(f"{recall}@{k}"), scale=100) for k in RSUM_CUTOFFS]
+    columns.append(Column(f"{prefix}rsum", digits, of=value("rsum")))
+    return [*columns, *([Column(f"{prefix}DCG", 3, of=value(DCG))] if with_dcg else [])]
 
 
 def jaccard_table(studies: Sequence[Stress]) -> Table:
@@ -199,8 +148,8 @@ def jaccard_table(studies: Sequence[Stress]) -> Table:
         jaccard = study.jaccard
         if jaccard is not None:
             name = f"{study.collection}, {study.system}" if several else study.system
-            rows.append([name, *(_number(jaccard.mean(group)) for group in GROUPS)])
-            rows.append(["  at random", *(_number(jaccard.by_chance(group)) for group in GROUPS)])
+            rows.append([name, *map(_number, map(jaccard.mean, GROUPS))])
+            rows.append(["  at random", *map(_number, map(jaccard.by_chance, GROUPS))])
     return Table.of(
         [Column("model"), *(Column(group, 4) for group in GROUPS)],
         rows,
@@ -247,10 +196,9 @@ def plain_table(studies: Sequence[Stress]) -> Table:
         ]
     rows: list[list[Cell]] = []
     for study in studies:
-        cells: list[Cell] = []
-        for task in tasks:
-            is_measured = task in study.plain.tasks
-            cells += _measured(study.plain, task, True, with_dcg) if is_measured else [None] * (4 + with_dcg)
+        measured = _measured(study.protocol.recall, with_dcg)
+        of_tasks = [study.plain.aggregates[task] if task in study.plain.tasks else {} for task in tasks]
+        cells = [cell for values in of_tasks for column in measured for cell in column.cells(("", values))]
         rows.append([study.collection, study.system, *cells])
     return Table.of(columns, rows, caption="Unperturbed", notes=["R@k in percent, rsum of one task in points."])
 
@@ -272,29 +220,6 @@ def refined_table(studies: Sequence[Stress]) -> Table:
         rows.append([system, *cells])
     columns = [Column(f"{collection} {task}", 2) for collection in collections for task in tasks]
     return Table.of([Column("model"), *columns], rows, caption="R@1, collection beside collection")
-
-
-def _row(effect: Effect, wide: bool, with_dcg: bool) -> list[Cell]:
-    overall, only = effect.overall, effect.on_changed
-    return [
-        effect.outcome.title,
-        100 * effect.coverage,
-        *_measured(effect.outcome.result, effect.outcome.task, wide, with_dcg),
-        _number(overall.percent),
-        _interval(overall),
-        *([None if only is None else _number(only.percent)] if wide else []),
-        *([None if only is None else _interval(only)] if wide else []),
-        effect.p_corrected,
-    ]
-
-
-def _measured(result: Result, task: str, wide: bool, with_dcg: bool) -> list[Cell]:
-    values, recall = result.aggregates[task], result.protocol.recall
-    return [
-        *([100 * values[f"{recall}@{k}"] for k in RSUM_CUTOFFS] if wide else []),
-        values["rsum"],
-        *([values.get(DCG)] if with_dcg else []),
-    ]
 
 
 def _interval(change: RsumChange) -> str | None:
@@ -391,44 +316,23 @@ def _as_dict(change: RsumChange) -> dict[str, object]:
     }
 
 
-# How a study looks in a notebook.
-
-
 Side = Literal["captions", "pictures"]
-_TASK_OF: dict[Side, str] = {"captions": "t2i", "pictures": "i2t"}
-
-
-def stress_blocks(study: Stress) -> list[Block]:
-    """The table of effects; how alike the perturbations are, folded."""
-    effects = effects_table(study)
-    units, test, *_ = effects.notes
-    shown: list[Block] = [
-        facts(study.system, f"on {study.collection}", f"{len(study.effects)} perturbations"),
-        replace(effects, caption="", notes=(units, test)),
-    ]
-    if study.notes:
-        shown.append(Notice(study.notes))
-    if study.jaccard is not None:
-        shown.append(Fold("Do they break the same captions?", [jaccard_table([study])]))
-    return [*shown, Paragraph("study.plot() draws the changes.", "soft")]
+_SIDES: Mapping[str, Side] = {"t2i": "captions", "i2t": "pictures"}
 
 
 def stress_table(study: Stress) -> Table:
-    """One row for each perturbation."""
+    """One row for each perturbation, with all that was measured."""
     return effects_table(study, wide=True)
 
 
 def stress_plot(study: Stress, *, side: Side | None = None) -> Plot:
     """A bar for each perturbation: how many percent of rsum it costs, with the 95 % interval."""
-    by_side = {
-        name: [effect for effect in study.effects if effect.outcome.task == task] for name, task in _TASK_OF.items()
-    }
-    perturbed = [name for name, effects in by_side.items() if effects]
-    if not perturbed or (side is not None and side not in perturbed):
+    by_side: dict[str, list[Effect]] = {_SIDES[task]: effects for task, effects in _by_side(study).items()}
+    if not by_side or (side is not None and side not in by_side):
         raise VisirError(
-            f"no perturbation of {side or 'anything'} in this study.", hint=f"perturbed: {', '.join(perturbed)}"
+            f"no perturbation of {side or 'anything'} in this study.", hint=f"perturbed: {', '.join(by_side)}"
         )
-    chosen = side or perturbed[0]
+    chosen: str = side or next(iter(by_side))
     return degradation_bars(by_side[chosen], chosen)
 
 
@@ -437,22 +341,27 @@ def stress_plot(study: Stress, *, side: Side | None = None) -> Plot:
 
 def stress_by_label_table(shown: StressByLabel) -> Table:
     """One row for each perturbation and value: queries, rsum before and after, the change with its 95 % interval."""
-    percent = Column("change %", 1, signed=True)
-    columns = [Column("perturbation"), Column(shown.label), Column("queries", 0), Column("cov.", 0),
-               Column("rsum before", 1), Column("after", 1), percent, Column("95 %")]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for row in shown.rows:
-        change = row.change
-        low, high = change.percent_interval
-        cells: list[Cell] = [row.title, row.value, change.queries, 100 * row.coverage, change.before, change.after]
-        cells.append(None if isnan(change.percent) else change.percent)
-        cells.append(between(low, high, percent))
-        rows.append(cells)
+    columns = [
+        Column("perturbation", of="title"),
+        Column(shown.label, of="value"),
+        Column("queries", 0, of="change.queries"),
+        Column("cov.", 0, of="coverage", scale=100),
+        Column("rsum before", 1, of="change.before"),
+        Column("after", 1, of="change.after"),
+        Column("change %", 1, signed=True, of="change.percent", ends=_ends, interval="95 %"),
+    ]
     notes = [
         "Change: in percent of the unperturbed rsum of the same queries; cov.: how many percent it could change.",
         "Intervals are for each row alone; values are not tested against each other.",
     ]
-    return Table.of(columns, rows, caption=f"{shown.system} on {shown.collection}, by {shown.label}", notes=notes)
+    return Table.over(
+        shown.rows, columns, caption=f"{shown.system} on {shown.collection}, by {shown.label}", notes=notes
+    )
+
+
+def _ends(row: Any) -> tuple[float, float]:
+    ends: tuple[float, float] = row.change.percent_interval
+    return ends
 
 
 def stress_by_label_arrow(shown: StressByLabel) -> pa.Table:
@@ -481,7 +390,6 @@ PICTURE_BUDGET = 1_500_000
 """Bytes of text that all pictures of one page may take together; the whole stays under two megabytes."""
 TOP = 4
 """How much of each answer is shown."""
-_SIDES: Mapping[str, str] = {"t2i": "captions", "i2t": "pictures"}
 
 
 @dataclass(frozen=True)
@@ -496,6 +404,33 @@ class WorstHit:
     after: Example  # the query in the run with it
 
 
+def stress_report(
+    study: Stress, collection: Collection | None = None, *, granularity: str = "", fail_under: float | None = None
+) -> Report:
+    """What a brittleness study says; with the collection also the worst-hit queries, pictured."""
+    protocol, numbers = study.protocol, _numbers(study, granularity, fail_under)
+    labels = [] if collection is None else grouping_labels(study.plain)
+    sections = [
+        Section("numbers", "What breaks it, and how badly", numbers, short="What breaks it"),
+        Section("worst", "Worst hit", [] if collection is None else _worst(study, collection)),
+        *(
+            Section(f"by-{number}", f"By {label}", [replace(stress_by_label_table(study.by(label)), caption="")])
+            for number, label in enumerate(labels)
+        ),
+        Section("same", "Do perturbations break the same captions?", _overlap(study), short="The same captions?"),
+        Section("meaning", "What the numbers mean", _meaning(study)),
+    ]
+    facts = {
+        "system": study.system,
+        "collection": protocol.collection,
+        "split": protocol.split,
+        "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
+    }
+    return Report(
+        "brittleness report", f"{study.system} on {study.collection}", sections, facts, [effects_table(study)]
+    )
+
+
 def write_stress_report(
     path: str | Path,
     study: Stress,
@@ -507,34 +442,13 @@ def write_stress_report(
     beside: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the page of a brittleness study and return its path."""
-    protocol = study.protocol
-    sections = [Section("numbers", "What breaks it, and how badly", _numbers_section(study, granularity, fail_under),
-                        short="What breaks it")]  # fmt: skip
-    if collection is not None:
-        sections.append(Section("worst", "Worst hit", _worst(study, collection)))
-    for number, label in enumerate(grouping_labels(study.plain)):
-        blocks: list[Block] = [replace(stress_by_label_table(study.by(label)), caption="")]
-        sections.append(Section(f"by-{number}", f"By {label}", blocks))
-    if study.jaccard is not None:
-        sections.append(
-            Section("same", "Do perturbations break the same captions?", _overlap(study), short="The same captions?")
-        )
-    sections += [
-        Section("meaning", "What the numbers mean", _meaning(study)),
-        Section("made", "How it was made", production(command, beside)),
-    ]
-    facts = [
-        inline("system <b>{}</b>", study.system),
-        inline("collection <b>{}</b>", protocol.collection),
-        *([inline("split <b>{}</b>", protocol.split)] if protocol.split else []),
-        inline("protocol <code>{}</code>", protocol.fingerprint[:12]),
-    ]
-    return write_page(path, Page("brittleness report", f"{study.system} on {study.collection}", sections, facts))
+    report = stress_report(study, collection, granularity=granularity, fail_under=fail_under)
+    return report.write(path, command=command, beside=beside)
 
 
-def _numbers_section(study: Stress, granularity: str, fail_under: float | None) -> list[Block]:
+def _numbers(study: Stress, granularity: str, fail_under: float | None) -> list[Block]:
     """Headlines, the gate, plots and the table of all perturbations."""
-    blocks: list[Block] = [Cards(_cards(study))]
+    blocks: list[Block] = [page.Cards(_cards(study))]
     if fail_under is not None:
         failed = ", ".join(
             f"{effect.outcome.title} ({effect.overall.percent_left:.1f} %)" for effect in study.under(fail_under)
@@ -546,8 +460,8 @@ def _numbers_section(study: Stress, granularity: str, fail_under: float | None) 
         )
         blocks.append(Paragraph(text, "total"))
     if study.notes:
-        blocks.append(Notice(study.notes))
-    blocks += [*_figures(study), effects_table(study, wide=True)]
+        blocks.append(page.Notice(study.notes))
+    blocks += [*_charts(study), effects_table(study, wide=True)]
     return [*blocks, Paragraph(granularity, "note")] if granularity else blocks
 
 
@@ -576,7 +490,7 @@ def _worst(study: Stress, collection: Collection) -> list[Block]:
             if hit.effect.outcome.task == name
         ]
         if entries:
-            blocks.append(Group(f"Perturbed {_SIDES[name]}", [QueryGallery(entries)]))
+            blocks.append(page.Group(f"Perturbed {_SIDES[name]}", [page.QueryGallery(entries)]))
     return blocks
 
 
@@ -626,15 +540,25 @@ def _place(answer: Answer) -> str:
 
 
 def _overlap(study: Stress) -> list[Block]:
-    """Whether perturbations break the same captions: a table and a map."""
+    """Whether perturbations break the same captions: a table, and of three perturbations or more a map."""
+    jaccard = study.jaccard
+    if jaccard is None:
+        return []
     lead = (
         "Every perturbation splits the captions into those whose rsum it decreased, increased, and left unchanged. The "
         "similarity of these sets between two perturbations (Jaccard: shared over all) says whether some captions are "
         "brittle whatever is done to them."
     )
-    figure = _similarity(study)
-    table = replace(jaccard_table([study]), caption="")
-    return [Paragraph(lead, "lead"), table, *([figure] if figure else [])]
+    chart = Chart(
+        "similar",
+        lambda: similarity_map(jaccard, [study.effect(name).outcome.title for name in jaccard.names]),
+        "Which perturbations hit the same captions",
+        "Jaccard similarity, in percent, of the sets of captions that each two perturbations make worse; by chance it "
+        f"would be {100 * jaccard.by_chance('decreased'):.0f} on average.",
+        "Similarity of the captions that perturbations make worse",
+    )
+    has_map = not isnan(jaccard.mean("decreased")) and len(jaccard.names) > 2
+    return [Paragraph(lead, "lead"), replace(jaccard_table([study]), caption=""), *([chart] if has_map else [])]
 
 
 def _meaning(study: Stress) -> list[Block]:
@@ -645,8 +569,7 @@ def _meaning(study: Stress) -> list[Block]:
         ("Test", f"{study.how}; Holm's correction over {study.family} effects."),
         ("What was done", f"{changes}."),
     ]
-    card = replace(card_table(study.protocol), caption="")
-    return [Definitions(entries), Fold("Protocol card", [card])]
+    return [page.Definitions(entries), page.Fold("Protocol card", [replace(card_table(study.protocol), caption="")])]
 
 
 def granularity_line(collection: Collection) -> str:
@@ -665,19 +588,17 @@ def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list
     """For each perturbation the query that lost most by it, each image at most once on the page."""
     hits: list[WorstHit] = []
     used: set[str] = set()
-    for task in _SIDES:
-        effects = [effect for effect in study.effects if effect.outcome.task == task]
-        if not effects:
-            continue
+    for task, effects in _by_side(study).items():
         qrels = study.qrels[task]
         plain = ExampleQueries(study.runs[task], qrels, study.plain)
-        before = _ranks(study, task)
+        before = first_ranks(study.plain, task)
+        assert before is not None, "ranks are measured"
         ids = effects[0].queries.to_pylist()
         images = [study.images.get(query, query) for query in ids]
         for effect in effects:
             after = first_ranks(effect.outcome.result, task)
             assert after is not None, "ranks are measured"
-            worst = effect.worst(1 + len(used), (before, after[1]), images)
+            worst = effect.worst(1 + len(used), (before[1], after[1]), images)
             fresh = [row for row in worst if images[row] not in used][:1]
             if not fresh:
                 continue
@@ -713,20 +634,19 @@ def _spoilt(effect: Effect, collection: Collection, query: str) -> Thumbnail | N
     view = corrupt(collection, corrupted.name, corrupted.severity, corrupted.seed)
     row = collection.images["id"].to_pylist().index(query)
     look = pictures(view, on_screen=True)
-    return thumbnails([query], lambda _: look(row), budget=PICTURE_BUDGET // 40)[query]
+    return page.thumbnails([query], lambda _: look(row), budget=PICTURE_BUDGET // 40)[query]
 
 
-def _ranks(study: Stress, task: str) -> NDArray[np.float64]:
-    ranks = first_ranks(study.plain, task)
-    assert ranks is not None, "ranks are measured"
-    return ranks[1]
+def _by_side(study: Stress) -> dict[str, list[Effect]]:
+    """The effects on each side that was perturbed."""
+    sides = {task: [effect for effect in study.effects if effect.outcome.task == task] for task in _SIDES}
+    return {task: effects for task, effects in sides.items() if effects}
 
 
-def _cards(study: Stress) -> list[Card]:
+def _cards(study: Stress) -> list[page.Card]:
     """The big numbers of each side, and a sentence."""
     cards = []
-    for task, side in _SIDES.items():
-        effects = [effect for effect in study.effects if effect.outcome.task == task]
+    for task, effects in _by_side(study).items():
         defined = [effect for effect in effects if not isnan(effect.overall.percent)]
         if not defined:
             continue
@@ -742,41 +662,23 @@ def _cards(study: Stress) -> list[Card]:
             f"{worst.outcome.title} costs most ({worst.overall.interval_in_words}). {significant} of {len(defined)} "
             "perturbations lower rsum significantly (p < 0.05 after Holm's correction)."
         )
-        cards.append(Card(f"Perturbed {side}", values, [Paragraph(sentence)]))
+        cards.append(page.Card(f"Perturbed {_SIDES[task]}", values, [Paragraph(sentence)]))
     return cards
 
 
-def _figures(study: Stress) -> list[Figure]:
+def _charts(study: Stress) -> list[Chart]:
     """The change of rsum by every perturbation, a plot for each side."""
-    figures = []
-    for task, side in _SIDES.items():
-        effects = [effect for effect in study.effects if effect.outcome.task == task]
-        if effects:
-            values = "; ".join(f"{effect.outcome.title} {effect.overall.percent:+.1f} %" for effect in effects)
-            diamonds = (
-                " Diamonds: over the changed ones only." if any(effect.coverage < 1 for effect in effects) else ""
-            )
-            caption = (
-                "Bars to the left: retrieval lost. The thin line is the 95 % interval over images, with all their "
-                f"captions.{diamonds} At the right, how many of the {side} the perturbation could change."
-            )
-            svg = themed(degradation_bars(effects, side), f"bars-{task}", f"Change of rsum: {values}")
-            figures.append(Figure(svg, f"Perturbed {side}", caption))
-    return figures
-
-
-def _similarity(study: Stress) -> Figure | None:
-    """How alike the sets of captions are that perturbations make worse; None for fewer than three perturbations."""
-    jaccard = study.jaccard
-    if jaccard is None or isnan(jaccard.mean("decreased")) or len(jaccard.names) < 3:
-        return None
-    titles = [study.effect(name).outcome.title for name in jaccard.names]
-    return Figure(
-        themed(similarity_map(jaccard, titles), "similar", "Similarity of the captions that perturbations make worse"),
-        "Which perturbations hit the same captions",
-        "Jaccard similarity, in percent, of the sets of captions that each two perturbations make worse; by chance it "
-        f"would be {100 * jaccard.by_chance('decreased'):.0f} on average.",
-    )
+    charts = []
+    for task, effects in _by_side(study).items():
+        values = "; ".join(f"{effect.outcome.title} {effect.overall.percent:+.1f} %" for effect in effects)
+        diamonds = " Diamonds: over the changed ones only." if any(effect.coverage < 1 for effect in effects) else ""
+        caption = (
+            "Bars to the left: retrieval lost. The thin line is the 95 % interval over images, with all their "
+            f"captions.{diamonds} At the right, how many of the {_SIDES[task]} the perturbation could change."
+        )
+        draw = partial(degradation_bars, effects, _SIDES[task])
+        charts.append(Chart(f"bars-{task}", draw, f"Perturbed {_SIDES[task]}", caption, f"Change of rsum: {values}"))
+    return charts
 
 
 STRESS = FolderKind("stress", "a stress report")
@@ -801,22 +703,14 @@ def write_stress(
     part = study.source if part is None else part
     if part is None:
         raise VisirError(f"{study.system}: the pictures and captions of this study are not at hand, so it has no page.")
-    change.write_json(f"{folder}stress.json", as_dict(study))
-    change.write(f"{folder}stress.csv", to_csv(effects_table(study, wide=True)).encode())
-    pq.write_table(per_query(study), change.file(f"{folder}per_query.parquet"), compression="zstd")
-    write_stress_report(
-        change.file(f"{folder}stress.html"),
-        study,
-        part,
-        granularity=granularity_line(part) if _cut_into_words(study) else "",
-        fail_under=fail_under,
-        command=command,
-        beside={
-            "stress.json": "every number of this page, and the protocol",
-            "stress.csv": "the table",
-            "per_query.parquet": "every query: what was sent, rsum before and after",
-        },
-    )
+    line = granularity_line(part) if _cut_into_words(study) else ""
+    files = {
+        "stress.json": (as_dict(study), "every number of this page, and the protocol"),
+        "stress.csv": (effects_table(study, wide=True), "the table"),
+        "per_query.parquet": (per_query(study), "every query: what was sent, rsum before and after"),
+    }
+    report = stress_report(study, part, granularity=line, fail_under=fail_under)
+    report.write_files(change, "stress.html", files, folder=folder, command=command)
 
 
 def _cut_into_words(study: Stress) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import isnan
-from typing import ClassVar, Literal
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
 
 from visir.display import Tabular, brief, counted, listed
 from visir.errors import VisirError
@@ -43,6 +44,10 @@ class Column:
         best: Which value is marked as the best of the column: the highest ("max"), the lowest ("min"), or none.
         signed: Whether positive numbers have a plus sign (differences).
         positive: Whether values are above 0 (p-values): one too small for its digits is printed "< 0.0001", not as a 0.
+        of: What of a thing stands in the column (`Table.over`): an attribute, or a function of the thing.
+        scale: By what numbers of things are multiplied: 100 makes percent of shares.
+        ends: The ends of its interval, as two attributes or a function that gives both; they make a column behind it.
+        interval: The heading of that column.
 
     Example:
         >>> Column("change", 1, signed=True).text(0.25), Column("p", 4, positive=True).text(1e-9)
@@ -54,6 +59,25 @@ class Column:
     best: Literal["max", "min"] | None = None
     signed: bool = False
     positive: bool = False
+    of: str | Callable[[Any], Any] = field(default="", repr=False)
+    scale: float = field(default=1, repr=False)
+    ends: tuple[str, str] | Callable[[Any], Any] | None = field(default=None, repr=False)
+    interval: str = field(default="95 % interval", repr=False)
+
+    def cells(self, thing: Any) -> list[Cell]:
+        """What stands of a thing in the column, and in that of its interval; what is not a number is None."""
+        read = self.of if callable(self.of) else attrgetter(self.of)
+        cells = [self._scaled(read(thing))]
+        if self.ends is not None:
+            ends = self.ends(thing) if callable(self.ends) else attrgetter(*self.ends)(thing)
+            low, high = (None, None) if ends is None else (self._scaled(end) for end in ends)
+            cells.append(None if low is None or high is None else f"{self.text(low)} … {self.text(high)}")
+        return cells
+
+    def _scaled(self, value: Any) -> Cell:
+        if isinstance(value, (str, bool)) or value is None:
+            return value
+        return None if isnan(value) else value if self.scale == 1 else self.scale * value
 
     @property
     def is_number(self) -> bool:
@@ -77,6 +101,11 @@ class Column:
         printed = f"{value:{'+' if self.signed else ''},.{self.digits}f}"
         # A difference that rounds to nothing has no sign: "-0.0" would say something that is not so.
         return printed.lstrip("+-") if float(printed.replace(",", "")) == 0 else printed
+
+
+def at(place: int, name: str = "") -> Callable[[Any], Any]:
+    """Of rows that are tuples, what stands at a place, or an attribute of it: for `Column.of`."""
+    return lambda row: getattr(row[place], name) if name else row[place]
 
 
 def between(low: float, high: float, column: Column) -> str:
@@ -135,6 +164,24 @@ class Table(Tabular):
         """The table of any sequences."""
         return cls(tuple(columns), tuple(tuple(row) for row in rows), caption, tuple(notes))
 
+    @classmethod
+    def over(
+        cls, things: Iterable[Any], columns: Sequence[Column], *, caption: str = "", notes: Sequence[str] = ()
+    ) -> Table:
+        """A row for each thing, of what each column says that it shows of it (`Column.of`)."""
+        shown: list[Column] = []
+        for column in columns:
+            shown += [column, *([Column(column.interval, column.digits)] if column.ends is not None else [])]
+        rows = [[cell for column in columns for cell in column.cells(thing)] for thing in things]
+        return cls.of(shown, rows, caption=caption, notes=notes)
+
+    @classmethod
+    def pairs(
+        cls, rows: Iterable[Sequence[Cell]], heads: tuple[str, str] = ("field", "value"), *, caption: str = ""
+    ) -> Table:
+        """Two columns of texts: names, and what is said of each."""
+        return cls.of([Column(head) for head in heads], list(rows), caption=caption)
+
     def texts(self) -> list[list[str]]:
         """Every cell as it is printed."""
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
@@ -170,6 +217,11 @@ def one_line(text: str) -> str:
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) == "Cc" or letter in _DIRECTION_MARKS else letter
         for letter in " ".join(text.split())
     )
+
+
+def shortened(text: str, width: int) -> str:
+    """A text of at most so many characters, with an ellipsis where it was cut."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 _DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from visir.evaluation.compare import Comparison
+from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation
 from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.published.judge import TOLERANCE, Judgement
@@ -69,7 +69,7 @@ def _chance(result: Result, task: str) -> dict[str, float]:
 
 def card_table(protocol: Protocol) -> Table:
     """The protocol card: what a number must never travel without."""
-    return Table.of([Column("field"), Column("value")], protocol.card(), caption="Protocol card")
+    return Table.pairs(protocol.card(), caption="Protocol card")
 
 
 def systems_table(results: Sequence[Result], measures: Sequence[str], task: str) -> Table:
@@ -93,41 +93,34 @@ def comparison_table(comparison: Comparison) -> Table:
     Fractions are printed as percent, and so are their differences (percentage points). The notes say which test it was,
     over how large a family it was corrected, and which protocol fields differ by permission.
     """
-    several = len(comparison.systems) > 2
+
+    def scaled(name: str) -> Callable[[Difference], float]:
+        return lambda entry: display(entry.measure).scale * float(getattr(entry, name))
+
+    def measure(entry: Difference) -> str:
+        return f"{entry.task} {entry.measure}{'' if display(entry.measure).higher_is_better else ' ↓'}"
+
+    def ends(entry: Difference) -> str:
+        return between(scaled("low")(entry), scaled("high")(entry), Column("", 1, signed=True))
+
     columns = [
-        *([Column("system")] if several else []),
-        Column("measure"),
-        Column("baseline", 1),
-        Column("value", 1),
-        Column("change", 1, signed=True),
-        Column("95 % interval"),
-        Column("p", 4, positive=True),
-        Column(f"p ({comparison.correction})", 4, positive=True),
+        *([Column("system", of="system")] if len(comparison.systems) > 2 else []),
+        Column("measure", of=measure),
+        Column("baseline", 1, of=scaled("baseline_value")),
+        Column("value", 1, of=scaled("value")),
+        Column("change", 1, signed=True, of=scaled("difference")),
+        Column("95 % interval", of=ends),
+        Column("p", 4, positive=True, of="p"),
+        Column(f"p ({comparison.correction})", 4, positive=True, of="p_corrected"),
     ]
-    rows: list[list[Cell]] = []
-    for difference in comparison.differences:
-        scale = display(difference.measure).scale
-        arrow = "" if display(difference.measure).higher_is_better else " ↓"
-        rows.append(
-            [
-                *([difference.system] if several else []),
-                f"{difference.task} {difference.measure}{arrow}",
-                scale * difference.baseline_value,
-                scale * difference.value,
-                scale * difference.difference,
-                between(scale * difference.low, scale * difference.high, Column("", 1, signed=True)),
-                difference.p,
-                difference.p_corrected,
-            ]
-        )
     allowed = [
         f"allowed to differ, {name.replace('_', ' ')}: {' | '.join(map(str, values))}"
         for name, values in comparison.allowed.items()
     ]
     how = f"{comparison.how}; correction over {comparison.family} comparisons: {comparison.correction}"
-    return Table.of(
+    return Table.over(
+        comparison.differences,
         columns,
-        rows,
         caption=f"{' and '.join(comparison.systems[1:])} against {comparison.systems[0]}",
         notes=[how, *allowed, *comparison.notes],
     )
@@ -141,29 +134,16 @@ def published_table(
     `tolerance` is the one that the judgements were made with: it stands in a heading.
     """
     columns = [
-        Column("task"),
-        Column("published as"),
-        Column("measure"),
-        Column("published", decimals),
-        Column("here", decimals),
-        Column("relative difference %", 1, signed=True),
-        Column(f"within ±{100 * tolerance:g} %"),
-        Column("printed digits"),
+        Column("task", of=lambda judgement: task_words(judgement.task)),
+        Column("published as", of="label"),
+        Column("measure", of="measure"),
+        Column("published", decimals, of="published"),
+        Column("here", decimals, of="ours"),
+        Column("relative difference %", 1, signed=True, of="relative", scale=100),
+        Column(f"within ±{100 * tolerance:g} %", of="within"),
+        Column("printed digits", of="digits"),
     ]
-    rows: list[list[Cell]] = [
-        [
-            task_words(judgement.task),
-            judgement.label,
-            judgement.measure,
-            judgement.published,
-            judgement.ours,
-            100 * judgement.relative,
-            judgement.within,
-            judgement.digits,
-        ]
-        for judgement in judgements
-    ]
-    return Table.of(columns, rows, caption=f"{system} beside the published values")
+    return Table.over(judgements, columns, caption=f"{system} beside the published values")
 
 
 def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2) -> Table:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +17,12 @@ from visir.display import Displayed
 from visir.encoders.checkpoints import ENCODER, read_description
 from visir.errors import VisirError
 from visir.files import read_bytes
-from visir.reports.page import (
-    Block,
-    Card,
-    Cards,
-    Code,
-    Figure,
-    Figures,
-    Fold,
-    Page,
-    Paragraph,
-    Section,
-    inline,
-    production,
-    write_page,
-)
-from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed, training_curves
+from visir.reports import page
+from visir.reports.page import Block, Paragraph, Section, inline
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, plot_blocks, training_curves
+from visir.reports.report import Chart, Report
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.reports.words import task_words
 from visir.storage import read_written_json
 from visir.training.step_log import STEPS_FILE, TrainingCurve, read_steps
@@ -313,30 +302,21 @@ def write_training_report(path: str | Path, folder: str | Path) -> Path:
     facts = read_description(folder)["facts"]
     with ENCODER.reading(folder):
         recipe = facts["recipe"]
-        page = Page(
-            "training report",
-            f"{recipe['name']}, seed {recipe['seed']}",
-            [
-                Section("numbers", "Validation", _validation(facts), short="Numbers"),
-                Section("curves", "Curves", [Figures(training_figures(run))]),
-                Section(
-                    "recipe",
-                    "Recipe",
-                    [
-                        Paragraph("Everything the result depends on, defaults and all.", "lead"),
-                        Code(read_bytes(folder / "recipe.toml").decode("utf-8")),
-                    ],
-                ),
-                Section("made", "How it was made", _production(facts, folder)),
-            ],
-            [
-                inline("collection <b>{}</b>", recipe["data"]["collection"]),
-                inline("images <b>{}</b>", recipe["image"]["tower"]),
-                inline("texts <b>{}</b>", recipe["text"]["tower"]),
-                inline("objective <b>{}</b>", _objective(recipe)),
-            ],
-        )
-    return write_page(path, page)
+        lead = Paragraph("Everything the result depends on, defaults and all.", "lead")
+        code = page.Code(read_bytes(folder / "recipe.toml").decode("utf-8"))
+        sections = [
+            Section("numbers", "Validation", _validation(facts), short="Numbers"),
+            Section("curves", "Curves", [page.Figures(training_charts(run))]),
+            Section("recipe", "Recipe", [lead, code]),
+            Section("made", "How it was made", _production(facts, folder)),
+        ]
+        shown = {
+            "collection": recipe["data"]["collection"],
+            "images": recipe["image"]["tower"],
+            "texts": recipe["text"]["tower"],
+            "objective": _objective(recipe),
+        }
+        return Report("training report", f"{recipe['name']}, seed {recipe['seed']}", sections, shown).write(path)
 
 
 def _objective(recipe: dict[str, Any]) -> str:
@@ -363,11 +343,19 @@ def _validation(facts: dict[str, Any]) -> list[Block]:
         chose,
     )
     return [
-        Cards([_headline(facts["validation"], task) for task in tasks]),
+        page.Cards(
+            [
+                page.Card(
+                    task_words(task),
+                    [(f"hit@{k}", f"{facts['validation'][f'{task} hit@{k}']:.1f}") for k in (1, 5, 10)],
+                )
+                for task in tasks
+            ]
+        ),
         Paragraph(total, "total"),
         Paragraph(lead, "lead"),
         _final_table(facts),
-        Fold("All epochs", [_epochs_table(facts["curve"])]),
+        page.Fold("All epochs", [_epochs_table(facts["curve"])]),
     ]
 
 
@@ -378,42 +366,39 @@ def _production(facts: dict[str, Any], folder: Path) -> list[Block]:
     rows += [[f"peak memory, {name}", f"{size / 2**20:,.0f} MiB"] for name, size in facts["peak_memory"].items()]
     rows.append(["processes × threads", f"{facts['processes']} × {facts['threads']}"])
     costs = Table.of([Column("of"), Column("value", 0)], rows)
-    versions = Table.of([Column("package"), Column("version")], list(facts["versions"].items()))
-    cards = Cards([Card("Time and memory", blocks=[costs]), Card("Versions", blocks=[versions])])
-    return [*production("", files), cards]
+    versions = Table.pairs(facts["versions"].items(), ("package", "version"))
+    cards = page.Cards([page.Card("Time and memory", blocks=[costs]), page.Card("Versions", blocks=[versions])])
+    return [*page.production("", files), cards]
 
 
-def training_figures(run: TrainingRun) -> list[Figure]:
+def training_charts(run: TrainingRun) -> list[Chart]:
     """What can be drawn of one training."""
+
+    def chart(draw: Callable[[], Plot], name: str, title: str, caption: str) -> Chart:
+        return Chart(name, draw, title, caption, f"{title} over the steps of the training.")
+
     averaged = f"Lines: the mean over the last {100 * SMOOTHING:.0f} % of the steps; behind them the raw values."
     ring = "At the end of each epoch; the ring is the epoch whose weights were kept."
     hits = "Share of queries with a right answer among the first 1, 5 and 10, at the end of each epoch."
-    figures = [
-        _figure(loss_curves([run]), "loss", "Loss", averaged),
-        _figure(rsum_curves([run]), "rsum", "Validation rsum", ring),
-        _figure(hit_curves(run), "hits", "Validation hits", hits),
+    rises = "Rises while the reconstruction loss is above its bound, falls below it. Logarithmic; at most 100."
+    charts = [
+        chart(partial(loss_curves, [run]), "loss", "Loss", averaged),
+        chart(partial(rsum_curves, [run]), "rsum", "Validation rsum", ring),
+        chart(partial(hit_curves, run), "hits", "Validation hits", hits),
     ]
     for name in run.auxiliaries:
-        words = f"{averaged} Dotted: the bound η." if name in run.bounds else averaged
-        plot = reconstruction_curves([run], name)
-        figures.append(_figure(plot, f"{name}-loss", f"{name.upper()}: reconstruction loss", words))
+        words, loss = f"{averaged} Dotted: the bound η." if name in run.bounds else averaged, name.upper()
+        charts.append(
+            chart(partial(reconstruction_curves, [run], name), f"{name}-loss", f"{loss}: reconstruction loss", words)
+        )
         if f"{name} multiplier" in run.steps:
-            plot = multiplier_curves([run], name)
-            words = "Rises while the reconstruction loss is above its bound, falls below it. Logarithmic; at most 100."
-            figures.append(_figure(plot, f"{name}-multiplier", f"{name.upper()}: multiplier λ", words))
+            draw = partial(multiplier_curves, [run], name)
+            charts.append(chart(draw, f"{name}-multiplier", f"{loss}: multiplier λ", rises))
     if "temperature" in run.steps and np.ptp(run.steps["temperature"]) > 0:  # a fixed one is in the table
-        plot = temperature_curves([run])
-        figures.append(_figure(plot, "temperature", "Temperature", "Cosines are divided by it."))
-    rate = learning_rate_curves([run])
-    return [*figures, _figure(rate, "rate", "Learning rate", "The optimiser's, at each step.")]
-
-
-def _figure(plot: Plot, name: str, title: str, caption: str) -> Figure:
-    return Figure(themed(plot, name, f"{title} over the steps of the training."), title, caption)
-
-
-def _headline(validation: dict[str, float], task: str) -> Card:
-    return Card(task_words(task), [(f"hit@{k}", f"{validation[f'{task} hit@{k}']:.1f}") for k in (1, 5, 10)])
+        draw = partial(temperature_curves, [run])
+        charts.append(chart(draw, "temperature", "Temperature", "Cosines are divided by it."))
+    rate = partial(learning_rate_curves, [run])
+    return [*charts, chart(rate, "rate", "Learning rate", "The optimiser's, at each step.")]
 
 
 def _final_table(facts: dict[str, Any]) -> Table:
@@ -437,26 +422,19 @@ def _final_table(facts: dict[str, Any]) -> Table:
 def _epochs_table(curve: list[dict[str, Any]]) -> Table:
     """Every epoch: losses, what the objective stood at, measures, speed."""
     losses = [name for name in curve[0]["losses"] if len(curve[0]["losses"]) > 2 or name == "loss"]
-    facts, measures = list(curve[0]["facts"]), list(curve[0]["validation"])
+
+    def inside(group: str, name: str) -> Callable[[Any], Any]:
+        return lambda epoch: epoch[group][name]
+
     columns = [
-        Column("epoch"),
-        *(Column(name, 4) for name in (*losses, *facts)),
-        *(Column(name, 1, best="max") for name in measures),
-        Column("seconds", 1),
-        Column("captions/s", 0),
+        Column("epoch", of=itemgetter("epoch")),
+        *(Column(name, 4, of=inside("losses", name)) for name in losses),
+        *(Column(name, 4, of=inside("facts", name)) for name in curve[0]["facts"]),
+        *(Column(name, 1, "max", of=inside("validation", name)) for name in curve[0]["validation"]),
+        Column("seconds", 1, of=itemgetter("seconds")),
+        Column("captions/s", 0, of=itemgetter("rate")),
     ]
-    rows = [
-        [
-            epoch["epoch"],
-            *(epoch["losses"][name] for name in losses),
-            *(epoch["facts"][name] for name in facts),
-            *(epoch["validation"][name] for name in measures),
-            epoch["seconds"],
-            epoch["rate"],
-        ]
-        for epoch in curve
-    ]
-    return Table.of(columns, rows)
+    return Table.over(curve, columns)
 
 
 # A training: what it led to, and its curve.
@@ -472,7 +450,7 @@ def training_blocks(training: TrainedModel | TrainingCurve) -> list[Block]:
     ]
     if len(curve) > 1:
         shown += plot_blocks(training_plot(curve))
-    shown.append(Fold("Every epoch", [training_table(curve)]))
+    shown.append(page.Fold("Every epoch", [training_table(curve)]))
     if isinstance(training, TrainedModel):
         shown.append(Paragraph(inline("<code>visir.load({})</code>", repr(str(training.path))), "soft"))
     return shown

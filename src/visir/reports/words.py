@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +11,8 @@ from typing import TYPE_CHECKING
 from visir.errors import VisirError
 from visir.evaluation.measures import MEASURES, Measure, base_of
 from visir.records import Protocol
-from visir.reports.page import Block, Card, Cards, CloudWord, Page, Paragraph, Section, Thumbnail, WordCloud, write_page
+from visir.reports import page
+from visir.reports.page import Block, Card, CloudWord, Paragraph, Thumbnail, WordCloud, embedded
 from visir.reports.shown import cut
 from visir.sparse.top_terms import TopTerms
 
@@ -38,8 +37,9 @@ def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str,
         "itself are coloured, those it was expanded by are not; all of a picture’s are.",
         "lead",
     )
-    section = Section("words", "Vectors in words", [lead, Cards([word_card(card) for card in cards], width=21)])
-    return write_page(path, Page("vectors in words", title, [section], [subtitle]))
+    blocks: list[Block] = [lead, page.Cards([word_card(card) for card in cards], width=21)]
+    section = page.Section("words", "Vectors in words", blocks)
+    return page.write_page(path, page.Page("vectors in words", title, [section], [subtitle]))
 
 
 def word_card(shown: TopTerms) -> Card:
@@ -84,11 +84,9 @@ def _cloud(shown: TopTerms | None, *, is_small: bool) -> WordCloud:
 def _thumbnail(picture: Image | None) -> Thumbnail | None:
     if picture is None:
         return None
-    small, stream = picture.copy(), io.BytesIO()
+    small = picture.copy()
     small.thumbnail((_SIDE, _SIDE))
-    small.convert("RGB").save(stream, "JPEG", quality=_QUALITY, optimize=True)
-    uri = "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
-    return Thumbnail(uri, small.width, small.height)
+    return embedded(small.convert("RGB"), "JPEG", quality=_QUALITY)
 
 
 _LETTERS = {"t": "text", "i": "image", "it": "image + text"}

@@ -30,7 +30,7 @@ from visir.reports.page import (
     page_bytes,
 )
 from visir.reports.plots import themed
-from visir.reports.table import Column, Table
+from visir.reports.table import Table
 from visir.reports.views.parts import facts
 from visir.storage import put
 
@@ -159,7 +159,7 @@ def scale_blocks(comparison: StudyComparison) -> list[Block]:
     ):
         if sentences:
             blocks.append(Group(title, [Bullets([inline("<b>{}</b>: {}", name, text) for name, text in sentences])]))
-    provenance = Table.of([Column("field"), Column("value")], provenance_rows(comparison))
+    provenance = Table.pairs(provenance_rows(comparison))
     return [*blocks, Fold("Protocol, hardware, versions, seeds", [provenance])]
 
 

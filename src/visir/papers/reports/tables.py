@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from visir.display import counted
 from visir.papers.published_values import published_words
@@ -175,37 +176,22 @@ def _count(label: str) -> int:
 def values_table(comparison: StudyComparison) -> Table:
     """Every value that was run: measured, published, difference, state. Values that were not run are counted below."""
     values = [value for value in comparison.values if value.state != "not run"]
-    rows: list[list[Cell]] = [
-        [
-            value.system,
-            value.collection or None,
-            value.label,
-            value.ours,
-            value.spread,
-            value.published,
-            None if value.relative is None else 100 * value.relative,
-            value.state + (" ?" if value.doubt else ""),
-        ]
-        for value in values
-    ]
     published = [abs(value.published) for value in values if value.published is not None]
     digits = 4 if published and max(published) < 2 else 2  # similarities and shares need more of them than percentages
     columns = [
-        Column("system"),
-        Column("collection"),
-        Column("value"),
-        Column("quoted" if comparison.data == "quoted" else "measured", digits),
-        Column("± sd", digits),
-        Column("published", digits),
-        Column("difference %", 1, signed=True),
-        Column("verdict"),
+        Column("system", of="system"),
+        Column("collection", of=lambda value: value.collection or None),
+        Column("value", of="label"),
+        Column("quoted" if comparison.data == "quoted" else "measured", digits, of="ours"),
+        Column("± sd", digits, of="spread"),
+        Column("published", digits, of="published"),
+        Column("difference %", 1, signed=True, of="relative", scale=100),
+        Column("verdict", of=lambda value: value.state + (" ?" if value.doubt else "")),
     ]
-    for name in ("± sd", "collection"):  # one seed has no deviation; Table 1 has no collection
-        position = [column.name for column in columns].index(name)
-        if all(row[position] is None for row in rows):
+    for position in (4, 1):  # one seed has no deviation; Table 1 has no collection
+        if all(columns[position].cells(value) == [None] for value in values):
             columns.pop(position)
-            rows = [[*row[:position], *row[position + 1 :]] for row in rows]
-    return Table.of(columns, rows, caption=_caption(comparison), notes=notes_of(comparison))
+    return Table.over(values, columns, caption=_caption(comparison), notes=notes_of(comparison))
 
 
 def orders_table(comparison: StudyComparison) -> Table | None:
@@ -213,23 +199,18 @@ def orders_table(comparison: StudyComparison) -> Table | None:
     pairs, counted = comparison.measured_pairs, comparison.counted_pairs
     if not pairs:
         return None
-    with_interval = comparison.data != "quoted"  # what is quoted is what it is
-    rows: list[list[Cell]] = [
-        [
-            pair.collection or None,
-            pair.label,
-            f"{pair.higher} > {pair.lower}",
-            pair.difference,
-            *((pair.interval or ()) if with_interval else ()),
-        ]
-        for pair in counted
-        if not pair.agrees
+    columns = [
+        Column("collection", of=lambda pair: pair.collection or None),
+        Column("system" if comparison.study.pairs == "labels" else "value", of="label"),
+        Column("printed order", of=lambda pair: f"{pair.higher} > {pair.lower}"),
+        Column("difference", 2, signed=True, of="difference"),
     ]
-    columns = [Column("collection"), Column("system" if comparison.study.pairs == "labels" else "value")]
-    columns += [Column("printed order"), Column("difference", 2, signed=True)]
-    columns += [Column(name, 2, signed=True) for name in ("95 % from", "to")] if with_interval else []
+    if comparison.data != "quoted":  # what is quoted is what it is
+        columns.append(Column("95 % from", 2, signed=True, of=lambda pair: pair.interval[0]))
+        columns.append(Column("to", 2, signed=True, of=lambda pair: pair.interval[1]))
     caption = _caption_of(comparison, "pairs in another order than printed")
-    return Table.of(columns, rows, caption=caption, notes=_notes_of_orders(comparison))
+    others = [pair for pair in counted if not pair.agrees]
+    return Table.over(others, columns, caption=caption, notes=_notes_of_orders(comparison))
 
 
 def _notes_of_orders(comparison: StudyComparison) -> list[str]:
@@ -254,19 +235,14 @@ def trend_checks_table(comparison: StudyComparison) -> Table | None:
     if not comparison.trend_checks:
         return None
     words = {True: "yes", False: "no", None: "undecided"}
-    rows: list[list[Cell]] = [
-        [
-            check.statement,
-            words[check.agrees] if check.holds is not None else None,
-            check.holds,
-            None if check.sure is None else 100 * check.sure,
-            100 * check.chance,
-            check.numbers,
-        ]
-        for check in comparison.trend_checks
+    columns = [
+        Column("what the paper says", of="statement"),
+        Column("holds", of=lambda check: None if check.holds is None else words[check.agrees]),
+        Column("in the values", of="holds"),
+        Column("in % of draws", 0, of="sure", scale=100),
+        Column("by chance %", 0, of="chance", scale=100),
+        Column("numbers", of="numbers"),
     ]
-    columns = [Column("what the paper says"), Column("holds"), Column("in the values")]
-    columns += [Column("in % of draws", 0), Column("by chance %", 0), Column("numbers")]
     notes = [
         "holds: yes, true in at least 97.5 % of the draws; no, in at most 2.5 %; what is undecided does not count",
         "in the values: whether it is true of the values as they were measured",
@@ -275,7 +251,7 @@ def trend_checks_table(comparison: StudyComparison) -> Table | None:
     ]
     if comparison.data == "quoted":
         notes[2] = "draws: there are none of quoted numbers, so a statement is true in all or in none"
-    return Table.of(columns, rows, caption=_caption_of(comparison, "trend checks"), notes=notes)
+    return Table.over(comparison.trend_checks, columns, caption=_caption_of(comparison, "trend checks"), notes=notes)
 
 
 def words_table(comparison: StudyComparison) -> Table | None:
@@ -305,13 +281,17 @@ def tree_table(comparison: StudyComparison) -> Table | None:
     leaves = tree(comparison)
     if not leaves:
         return None
-    rows: list[list[Cell]] = []
-    for leaf in leaves:
-        values = f"{leaf.reproduced} of {leaf.judged}" if leaf.judged else None
-        order = f"{leaf.in_order} of {leaf.counted} that count, of {leaf.pairs} measured" if leaf.pairs else None
-        rows.append([leaf.task, leaf.kind, leaf.collection or None, values, order])
-    names = ("task", "kind", "collection", "values within 5 %", "pairs in the printed order")
-    return Table.of([Column(name) for name in names], rows, caption=_caption_of(comparison, "the tree"))
+
+    def order(leaf: Any) -> str | None:
+        return f"{leaf.in_order} of {leaf.counted} that count, of {leaf.pairs} measured" if leaf.pairs else None
+
+    columns = [
+        *(Column("task", of="task"), Column("kind", of="kind")),
+        Column("collection", of=lambda leaf: leaf.collection or None),
+        Column("values within 5 %", of=lambda leaf: f"{leaf.reproduced} of {leaf.judged}" if leaf.judged else None),
+        Column("pairs in the printed order", of=order),
+    ]
+    return Table.over(leaves, columns, caption=_caption_of(comparison, "the tree"))
 
 
 def summary_table(statuses: Sequence[StudyStatus]) -> Table:

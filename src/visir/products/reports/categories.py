@@ -16,12 +16,12 @@ from visir.errors import ConfigurationError, ImageError, nearest
 from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers, Trial, first_answers, hits
 from visir.products.opening import NONE, CategoryTree
 from visir.products.reports.evaluation import (
-    HEADS,
     SETTING_WORDS,
     depth_bars,
     differences_table,
     distance_bars,
     errors_table,
+    mean_columns,
     seen_lines,
     seen_table,
     setting_dots,
@@ -31,33 +31,11 @@ from visir.products.reports.evaluation import (
 )
 from visir.products.task import Setting
 from visir.records.catalogue import Catalogue
-from visir.reports.page import (
-    Block,
-    Branch,
-    Definitions,
-    Figure,
-    Figures,
-    Fold,
-    GalleryEntry,
-    Group,
-    Inline,
-    Notice,
-    Page,
-    Paragraph,
-    QueryGallery,
-    Section,
-    Strip,
-    Thumbnail,
-    Tile,
-    Tree,
-    inline,
-    production,
-    thumbnails,
-    write_page,
-)
-from visir.reports.plots import themed
+from visir.reports import page
+from visir.reports.page import Block, Branch, Fold, Group, Inline, Paragraph, Section, Thumbnail, inline, thumbnails
+from visir.reports.report import Chart, Report
 from visir.reports.shown import cut
-from visir.reports.table import Cell, Column, Spread, Table
+from visir.reports.table import Column, Table
 from visir.robustness.corruptions import pictures
 
 # Answers as pictures: categories from general to specific, and what was found for each.
@@ -283,25 +261,37 @@ def write_categories_report(
     trials = evaluation.trials[shown, setting]
     task = trials[0].task
     splits = max(len(trials) for trials in evaluation.trials.values())
-    sections = [Section("numbers", "Numbers", _numbers(evaluation, trials[0], splits))]
+    differences, shown_pictures, tree = [], [], []
     if len(evaluation.systems) > 1:
-        sections.append(
-            Section("differences", "Are the differences more than chance?", _differences(evaluation), "Differences")
-        )
-    sections.append(Section("seen", "Seen and unseen categories", _seen(evaluation), short="Seen and unseen"))
-    sections.append(Section("errors", "Where wrong first answers lie", _errors(evaluation, shown), short="Errors"))
+        differences = _differences(evaluation)
     if task.by == "id":
         if paths := category_paths(trials[0], count=count, top=top):
             ids = [product.id for path in paths for category in path.categories for product in category.products]
             pictures = product_thumbnails(evaluation.catalogue, ids, budget=PICTURE_BUDGET)
-            sections.append(Section("pictures", "Answers as pictures", _pictures(paths, pictures, shown)))
+            shown_pictures = _pictures(paths, pictures, shown)
         if nodes := tree_of(trials):
-            sections.append(
-                Section("tree", "The tree of categories", _tree(nodes, shown, setting, splits), short="The tree")
-            )
-    sections.append(Section("made", "How it was made", [*_method(evaluation), *production(command, beside)]))
+            tree = _tree(nodes, shown, setting, splits)
+    seen = Chart(
+        "seen",
+        lambda: seen_lines(evaluation),
+        "Seen and unseen",
+        "Unseen categories tend to be small. Systems that are not trained have seen nothing: their two marks say how "
+        "much easier one half is by itself.",
+        "R-precision on seen and unseen categories; the numbers are in the table.",
+    )
+    by_seen: list[Block] = [seen, Fold("All measures", [seen_table(evaluation)])]
+    sections = [
+        Section("numbers", "Numbers", _numbers(evaluation, trials[0], splits)),
+        Section("differences", "Are the differences more than chance?", differences, "Differences"),
+        Section("seen", "Seen and unseen categories", by_seen, "Seen and unseen"),
+        Section("errors", "Where wrong first answers lie", _errors(evaluation, shown), "Errors"),
+        Section("pictures", "Answers as pictures", shown_pictures),
+        Section("tree", "The tree of categories", tree, "The tree"),
+        Section("made", "How it was made", _method(evaluation)),
+    ]
     title = f"Category-to-image search on {evaluation.catalogue.name}"
-    return write_page(path, Page("category-to-image report", title, sections, _facts(evaluation, trials[0], splits)))
+    report = Report("category-to-image report", title, sections, _facts(evaluation, trials[0], splits))
+    return report.write(path, command=command, beside=beside)
 
 
 def _facts(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[Inline]:
@@ -338,27 +328,19 @@ def _numbers(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[
         "mAP@k divides by the smaller of k and the number of relevant products (capped_map@k), R-prec is precision at "
         "as many answers as there are relevant products. Bold: the best as printed."
     )
+    columns = {setting: mean_columns(evaluation, TABLE, setting) for setting in evaluation.settings}
     settings: list[Block] = [
         Group(
             setting_head(evaluation, setting),
-            [Paragraph(_EXPLANATIONS[setting], "above"), _setting_table(evaluation, setting)],
+            [
+                Paragraph(_EXPLANATIONS[setting], "above"),
+                Table.over(systems_in_setting(evaluation, setting), [Column("system", of=str), *columns[setting]]),
+            ],
         )
         for setting in evaluation.settings
     ]
     notes = [Paragraph(text, "note") for text in (note, *words_notes(evaluation))]
     return [Paragraph(lead, "lead"), _overview(evaluation), *settings, *notes]
-
-
-def _setting_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
-    """Systems × measures of one setting; the deviation over splits behind each mean."""
-    systems = systems_in_setting(evaluation, setting)
-    rows: list[list[Cell]] = []
-    for system in systems:
-        spreads = [evaluation.spread(system, setting, name) for name in TABLE]
-        rows.append(
-            [system, *(Spread(100 * spread.mean, None if spread.splits < 2 else 100 * spread.sd) for spread in spreads)]
-        )
-    return Table.of([Column("system"), *(Column(HEADS[name], 1, "max") for name in TABLE)], rows)
 
 
 def _differences(evaluation: CategoryEvaluation) -> list[Block]:
@@ -371,24 +353,12 @@ def _differences(evaluation: CategoryEvaluation) -> list[Block]:
     return [lead, Fold(f"All {len(table.rows)} comparisons; {beyond} are beyond chance", [table])]
 
 
-def _seen(evaluation: CategoryEvaluation) -> list[Block]:
-    """Seen and unseen categories: a plot, and the table."""
-    svg = themed(
-        seen_lines(evaluation), "seen", "R-precision on seen and unseen categories; the numbers are in the table."
-    )
-    caption = (
-        "Unseen categories tend to be small. Systems that are not trained have seen nothing: their two marks say how "
-        "much easier one half is by itself."
-    )
-    return [Figure(svg, "Seen and unseen", caption), Fold("All measures", [seen_table(evaluation)])]
-
-
 def _errors(evaluation: CategoryEvaluation, shown: str) -> list[Block]:
     """Plots of the errors of one system, and the table of all."""
     errors = {key: first_answers(trials) for key, trials in evaluation.trials.items()}
     own = {setting: errors[shown, setting] for setting in evaluation.settings if (shown, setting) in errors}
     lead = inline("The plots show <b>{}</b>; the table has every system.", shown)
-    return [Paragraph(lead, "lead"), Figures(_error_figures(own)), errors_table(errors)]
+    return [Paragraph(lead, "lead"), page.Figures(_error_charts(own)), errors_table(errors)]
 
 
 def _pictures(paths: Sequence[CategoryPath], pictures: Mapping[str, Thumbnail], shown: str) -> list[Block]:
@@ -403,7 +373,7 @@ def _pictures(paths: Sequence[CategoryPath], pictures: Mapping[str, Thumbnail], 
         entries = []
         for category in path.categories:
             tiles = [
-                Tile(
+                page.Tile(
                     picture=pictures[product.id],
                     alt=product.title,
                     note=inline('<span dir="auto" title="{}">{}</span>', " › ".join(product.path), product.path[-1]),
@@ -424,11 +394,11 @@ def _pictures(paths: Sequence[CategoryPath], pictures: Mapping[str, Thumbnail], 
                 hits if tiles else inline("<strong>nothing was found</strong>"),
                 f"{category.relevant:,}",
             )
-            entries.append(GalleryEntry(f"“{category.name}”", verdict, [Strip(tiles)] if tiles else []))
+            entries.append(page.GalleryEntry(f"“{category.name}”", verdict, [page.Strip(tiles)] if tiles else []))
         crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(
             category.name for category in path.categories
         )
-        blocks.append(Group(crumbs, [QueryGallery(entries)]))
+        blocks.append(Group(crumbs, [page.QueryGallery(entries)]))
     return blocks
 
 
@@ -442,7 +412,7 @@ def _tree(nodes: Sequence[Node], shown: str, setting: Setting, splits: int) -> l
         " (products of all splits; means over the splits)" if splits > 1 else "",
     )
     branches = [_branch(node, is_open=number == 0) for number, node in enumerate(nodes)]
-    return [Paragraph(lead, "lead"), Tree(branches, ("category", "", "products", "R-prec", "mean below"))]
+    return [Paragraph(lead, "lead"), page.Tree(branches, ("category", "", "products", "R-prec", "mean below"))]
 
 
 def _branch(node: Node, *, is_open: bool = False) -> Branch:
@@ -479,12 +449,12 @@ def _method(evaluation: CategoryEvaluation) -> list[Block]:
         "path)."
     )
     notes = _notes(evaluation)
-    blocks: list[Block] = [Definitions([*systems, ("unseen", unseen)])]
+    blocks: list[Block] = [page.Definitions([*systems, ("unseen", unseen)])]
     if notes:
-        blocks.append(Notice(notes))
+        blocks.append(page.Notice(notes))
     for setting in evaluation.settings:
         trial = evaluation.trials[systems_in_setting(evaluation, setting)[0], setting][0]
-        card = Table.of([Column("field"), Column("value")], trial.result.protocol.card())
+        card = Table.pairs(trial.result.protocol.card())
         blocks.append(Fold(f"Protocol card: {SETTING_WORDS[setting].lower()}, first split", [card]))
     return blocks
 
@@ -500,38 +470,40 @@ def _chosen(evaluation: CategoryEvaluation, system: str | None) -> tuple[str, Se
     return system or best, setting
 
 
-def _overview(evaluation: CategoryEvaluation) -> Figure:
+def _overview(evaluation: CategoryEvaluation) -> Chart:
     values = "; ".join(
         f"{name}, {SETTING_WORDS[part].lower()}: {100 * evaluation.spread(name, part, 'rprecision').mean:.1f} %"
         for name, part in evaluation.trials
     )
     several = any(len(trials) > 1 for trials in evaluation.trials.values())
-    return Figure(
-        themed(setting_dots(evaluation), "settings", f"R-precision by system and setting. {values}."),
-        "R-precision at a glance",
-        "Of as many answers as there are relevant products, how many are right."
-        + (" Lines: one standard deviation of the splits to either side." if several else ""),
-    )
+    caption = "Of as many answers as there are relevant products, how many are right."
+    caption += " Lines: one standard deviation of the splits to either side." if several else ""
+    label = f"R-precision by system and setting. {values}."
+    return Chart("settings", lambda: setting_dots(evaluation), "R-precision at a glance", caption, label)
 
 
-def _error_figures(errors: Mapping[Setting, FirstAnswers]) -> list[Figure]:
+def _error_charts(errors: Mapping[Setting, FirstAnswers]) -> list[Chart]:
     counts = "; ".join(
         f"{SETTING_WORDS[setting].lower()}: {answers.errors.same_tree} wrong in the same tree, "
         f"{answers.errors.different_tree} in another"
         for setting, answers in errors.items()
     )
     return [
-        Figure(
-            themed(depth_bars(errors), "depths", f"Depth differences of wrong first answers. {counts}."),
+        Chart(
+            "depths",
+            lambda: depth_bars(errors),
             "How much deeper or higher",
             "Wrong first answers in the right tree, by depth(answer) − depth(asked): the thesis's Figure 7.2. It is no "
             "distance: two categories side by side have 0.",
+            f"Depth differences of wrong first answers. {counts}.",
         ),
-        Figure(
-            themed(distance_bars(errors), "distances", "Tree distances of wrong first answers."),
+        Chart(
+            "distances",
+            lambda: distance_bars(errors),
             "How far away",
             "All wrong first answers, by edges between the two categories. 2 is a sibling; between trees the way leads "
             "over a common root above them.",
+            "Tree distances of wrong first answers.",
         ),
     ]
 

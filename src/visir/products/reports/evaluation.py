@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,8 +10,8 @@ import pyarrow as pa
 from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers
 from visir.products.task import Setting
 from visir.reports.page import Block, Paragraph
-from visir.reports.plots import FAINT, INK, SERIES, drawing
-from visir.reports.table import Cell, Column, Table, between, one_line
+from visir.reports.plots import FAINT, SERIES, Mark, dots, drawing
+from visir.reports.table import Cell, Column, Spread, Table, at, one_line, shortened
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -66,16 +66,28 @@ def settings_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
     """Systems × the measures of Table 7.1: means over the splits, and how far R-precision differs between them (sd)."""
     systems = systems_in_setting(evaluation, setting)
     splits = max(len(evaluation.trials[system, setting]) for system in systems)
-    columns = [Column("system"), *(Column(HEADS[name], 1, "max") for name in TABLE)]
-    rows: list[list[Cell]] = [
-        [system, *(100 * evaluation.spread(system, setting, name).mean for name in TABLE)] for system in systems
-    ]
+    columns = [Column("system", of=str), *mean_columns(evaluation, TABLE, setting)]
     if splits > 1:
-        columns.append(Column("± R-prec", 1))
-        for row, system in zip(rows, systems, strict=True):
-            row.append(100 * evaluation.spread(system, setting, "rprecision").sd)
-    notes = [f"In percent; means over {splits} splits." if splits > 1 else "In percent."]
-    return Table.of(columns, rows, caption=setting_head(evaluation, setting), notes=[*notes, *words_notes(evaluation)])
+        deviation = Column("± R-prec", 1, of=lambda one: evaluation.spread(one, setting, "rprecision").sd, scale=100)
+        columns.append(deviation)
+    notes = [f"In percent; means over {splits} splits." if splits > 1 else "In percent.", *words_notes(evaluation)]
+    return Table.over(systems, columns, caption=setting_head(evaluation, setting), notes=notes)
+
+
+def mean_columns(
+    evaluation: CategoryEvaluation, names: Sequence[str], setting: Setting | None = None, *, marked: bool = True
+) -> list[Column]:
+    """A column for each measure: the mean over the splits. Rows are systems of a setting, or (setting, system)."""
+
+    def of(name: str) -> Callable[[Any], Any]:
+        def mean(row: Any) -> Cell:
+            where, system = row if setting is None else (setting, row)
+            spread = evaluation.spread(system, where, name)
+            return Spread(100 * spread.mean, None if spread.splits < 2 else 100 * spread.sd)
+
+        return mean
+
+    return [Column(HEADS.get(name, name), 1, "max" if marked else None, of=of(name)) for name in names]
 
 
 def seen_table(evaluation: CategoryEvaluation, measures: Sequence[str] = TABLE) -> Table:
@@ -83,11 +95,12 @@ def seen_table(evaluation: CategoryEvaluation, measures: Sequence[str] = TABLE) 
     rows: list[list[Cell]] = []
     for setting in evaluation.settings:
         for system in systems_in_setting(evaluation, setting):
-            parts = {name: evaluation.by_seen(system, setting, name) for name in measures}
-            for part in ("unseen", "seen"):
-                if part in parts[measures[0]]:
-                    values = [100 * parts[name][part][0] for name in measures]
-                    rows.append([setting, system, part, parts[measures[0]][part][1], *values])
+            parts = [evaluation.by_seen(system, setting, name) for name in measures]
+            rows += [
+                [setting, system, part, parts[0][part][1], *(100 * values[part][0] for values in parts)]
+                for part in ("unseen", "seen")
+                if part in parts[0]
+            ]
     columns = [Column("setting"), Column("system"), Column("categories"), Column("queries", 0)]
     return Table.of(
         [*columns, *(Column(HEADS[name], 1) for name in measures)],
@@ -100,57 +113,40 @@ def seen_table(evaluation: CategoryEvaluation, measures: Sequence[str] = TABLE) 
 def differences_table(evaluation: CategoryEvaluation) -> Table:
     """R-precision of every pair of systems in every setting, paired by category, Holm-corrected."""
     compared = evaluation.compare()
-    rows: list[list[Cell]] = [
-        [
-            difference.task,
-            f"{difference.system} − {difference.baseline}",
-            100 * difference.difference,
-            between(100 * difference.low, 100 * difference.high, Column("", 1, signed=True)),
-            difference.p_corrected,
-            "not testable" if difference.untested else difference.p_corrected < 0.05,
-        ]
-        for difference in compared.differences
-    ]
     columns = [
-        Column("setting"),
-        Column("difference in R-precision"),
-        Column("points", 1, signed=True),
-        Column("95 % interval"),
-        Column(f"p ({compared.correction})", 4, positive=True),
-        Column("beyond chance"),
+        Column("setting", of="task"),
+        Column("difference in R-precision", of=lambda one: f"{one.system} − {one.baseline}"),
+        Column("points", 1, signed=True, of="difference", scale=100, ends=("low", "high")),
+        Column(f"p ({compared.correction})", 4, positive=True, of="p_corrected"),
+        Column("beyond chance", of=lambda one: "not testable" if one.untested else one.p_corrected < 0.05),
     ]
     notes = [f"{compared.how}; {compared.correction.capitalize()} over {compared.family} comparisons.", *compared.notes]
-    return Table.of(columns, rows, caption="Differences between systems", notes=notes)
+    return Table.over(compared.differences, columns, caption="Differences between systems", notes=notes)
 
 
 def errors_table(first_answers: Mapping[tuple[str, Setting], FirstAnswers]) -> Table:
     """Table 7.2 for every system: where the wrong first answers lie."""
-    columns = [Column("setting"), Column("system"), Column("queries", 0), Column("right", 0), Column("same tree", 0)]
-    columns += [Column("other tree", 0), Column("no answer", 0), Column("mean distance", 2)]
+
+    def mean_distance(row: Any) -> Cell:
+        distances = row[2].errors.distances
+        wrong = sum(distances.values())
+        return sum(edges * count for edges, count in distances.items()) / wrong if wrong else None
+
+    columns = [
+        *(Column("setting", of=at(1)), Column("system", of=at(0))),
+        *(Column("queries", 0, of=at(2, "queries")), Column("right", 0, of=at(2, "right"))),
+        Column("same tree", 0, of=lambda row: row[2].errors.same_tree),
+        Column("other tree", 0, of=lambda row: row[2].errors.different_tree),
+        Column("no answer", 0, of=at(2, "unanswered")),
+        Column("mean distance", 2, of=mean_distance),
+    ]
     ordered = sorted(first_answers, key=lambda key: list(SETTING_WORDS).index(key[1]))
-    rows: list[list[Cell]] = []
-    for system, setting in ordered:
-        answers = first_answers[system, setting]
-        wrong = sum(answers.errors.distances.values())
-        mean = sum(edges * count for edges, count in answers.errors.distances.items()) / wrong if wrong else None
-        counts = [
-            answers.queries,
-            answers.right,
-            answers.errors.same_tree,
-            answers.errors.different_tree,
-            answers.unanswered,
-        ]
-        rows.append([setting, system, *counts, mean])
-    return Table.of(
-        columns,
-        rows,
-        caption="Wrong first answers",
-        notes=[
-            "Queries of all splits. Same tree: the category of the first product and the one that asked have the same "
-            "most general category. Distance: edges on the way from one to the other, over a common root between "
-            "trees."
-        ],
+    note = (
+        "Queries of all splits. Same tree: the category of the first product and the one that asked have the same "
+        "most general category. Distance: edges on the way from one to the other, over a common root between trees."
     )
+    rows = [(*key, first_answers[key]) for key in ordered]
+    return Table.over(rows, columns, caption="Wrong first answers", notes=[note])
 
 
 def _first(evaluation: CategoryEvaluation, setting: Setting) -> str:
@@ -171,56 +167,30 @@ _WIDEST = 34
 
 def setting_dots(evaluation: CategoryEvaluation, name: str = "rprecision") -> Plot:
     """A line per system: its mean in each setting, with one standard deviation of the splits to either side."""
-    systems = evaluation.systems
-    with drawing(6.4, 1.35 + 0.46 * len(systems)) as (figure, axes):
-        for number, setting in enumerate(evaluation.settings):
-            label: str | None = SETTING_WORDS[setting].lower()
-            for system in systems_in_setting(evaluation, setting):
+    marks = []
+    for system in evaluation.systems:
+        for setting in evaluation.settings:
+            if (system, setting) in evaluation.trials:
                 spread = evaluation.spread(system, setting, name)
-                height = systems.index(system) + 0.17 * (number - (len(evaluation.settings) - 1) / 2)
-                if spread.sd == spread.sd:  # NaN for a single split
-                    ends = [100 * (spread.mean - spread.sd), 100 * (spread.mean + spread.sd)]
-                    axes.plot(ends, [height, height], color=_MARKS[setting]["color"], linewidth=1.4)
-                axes.plot(100 * spread.mean, height, linestyle="none", markersize=6.5, label=label, **_MARKS[setting])
-                label = None
-        axes.set_yticks(range(len(systems)), [_short(system) for system in systems])
-        axes.set_ylim(len(systems) - 0.5, -0.5)
-        axes.set_xlim(0, 101)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(visible=False, axis="y")
-        axes.set_xlabel("R-precision, %")
-        figure.legend(loc="outside upper center", ncols=3, fontsize=9)
-        return figure
+                values = [100 * value for value in (spread.mean, spread.mean - spread.sd, spread.mean + spread.sd)]
+                marks.append(Mark(shortened(one_line(system), _WIDEST), values, SETTING_WORDS[setting].lower()))
+    styles = {SETTING_WORDS[setting].lower(): mark for setting, mark in _MARKS.items()}
+    return dots(marks, "R-precision, %", size=(6.4, 0.6), apart=0.17, styles=styles, limits=(0, 101), legend=3)
 
 
 def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> Plot:
     """A line per system and setting from its value on unseen (hollow) to that on seen categories (filled)."""
-    rows = [(setting, system) for setting in evaluation.settings for system in systems_in_setting(evaluation, setting)]
-    with drawing(6.4, 1.3 + 0.34 * len(rows)) as (figure, axes):
-        for place, (setting, system) in enumerate(rows):
+    marks = []
+    for setting in evaluation.settings:
+        for system in systems_in_setting(evaluation, setting):
             parts = {part: 100 * value for part, (value, _) in evaluation.by_seen(system, setting, name).items()}
-            mark = _MARKS[setting]
+            row = f"{setting}: {shortened(one_line(system), _WIDEST)}"
             if len(parts) == 2:
-                axes.plot(list(parts.values()), [place, place], color=mark["color"], linewidth=2, alpha=0.5)
-            for part, value in parts.items():
-                axes.plot(
-                    value,
-                    place,
-                    linestyle="none",
-                    markersize=7,
-                    fillstyle="full" if part == "seen" else "none",
-                    markeredgewidth=1.6,
-                    **mark,
-                )
-        for fill, label in (("full", "seen"), ("none", "unseen")):
-            axes.plot([], [], "o", color=INK, fillstyle=fill, markeredgewidth=1.6, label=label)
-        axes.set_yticks(range(len(rows)), [f"{setting}: {_short(system)}" for setting, system in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlim(-1, 101)
-        axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("R-precision, %")
-        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-        return figure
+                marks.append(Mark(row, [parts["seen"], *parts.values()], "seen"))
+            marks += [Mark(row, [value], part) for part, value in parts.items()]
+    mark = {"marker": "o", "markersize": 7, "color": SERIES[0]}
+    styles = {"seen": mark, "unseen": {**mark, "fillstyle": "none"}}
+    return dots(marks, "R-precision, %", size=(6.4, 0.34), apart=0, styles=styles, limits=(-1, 101), legend=2)
 
 
 def depth_bars(answers: Mapping[Setting, FirstAnswers]) -> Plot:
@@ -273,38 +243,27 @@ def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bo
         return figure
 
 
-def _short(name: str) -> str:
-    flat = one_line(name)
-    return flat if len(flat) <= _WIDEST else flat[: _WIDEST - 1] + "…"
-
-
 # An evaluation of category search in a notebook: a table for each setting, and the plot.
 
 
 def blocks(evaluation: CategoryEvaluation) -> list[Block]:
     """A table for each setting."""
-    names = _names(evaluation)
-    columns = [Column("system"), *(Column(HEADS.get(name, name), 1, "max") for name in names)]
     tables: list[Block] = []
     for setting in evaluation.settings:
-        rows: list[list[Cell]] = [
-            [system, *(100 * evaluation.spread(system, setting, name).mean for name in names)]
-            for system in systems_in_setting(evaluation, setting)
-        ]
-        tables.append(Table.of(columns, rows, caption=setting_head(evaluation, setting)))
+        columns = [Column("system", of=str), *mean_columns(evaluation, _names(evaluation), setting)]
+        systems = systems_in_setting(evaluation, setting)
+        tables.append(Table.over(systems, columns, caption=setting_head(evaluation, setting)))
     return [*tables, Paragraph(" ".join(["In percent; means over the folds.", *words_notes(evaluation)]), "soft")]
 
 
 def table(evaluation: CategoryEvaluation) -> Table:
     """All settings and systems in one table: means over the folds, in percent."""
-    names = _names(evaluation)
-    rows: list[list[Cell]] = [
-        [SETTING_WORDS[setting], system, *(100 * evaluation.spread(system, setting, name).mean for name in names)]
-        for setting in evaluation.settings
-        for system in systems_in_setting(evaluation, setting)
+    rows = [(setting, name) for setting in evaluation.settings for name in systems_in_setting(evaluation, setting)]
+    columns = [
+        *(Column("categories", of=lambda row: SETTING_WORDS[row[0]]), Column("system", of=at(1))),
+        *mean_columns(evaluation, _names(evaluation), marked=False),
     ]
-    columns = [Column("categories"), Column("system"), *(Column(HEADS.get(name, name), 1) for name in names)]
-    return Table.of(columns, rows, notes=["In percent; means over the folds.", *words_notes(evaluation)])
+    return Table.over(rows, columns, notes=["In percent; means over the folds.", *words_notes(evaluation)])
 
 
 def arrow(evaluation: CategoryEvaluation) -> pa.Table:

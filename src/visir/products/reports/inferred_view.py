@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.products.inference import InferredCategories, LikelyCategory
 from visir.reports.page import Block
 from visir.reports.shown import cut
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Column, Table
 
 SHOWN = 20
 """Rows on a screen; the written table has all."""
@@ -27,16 +27,11 @@ def shortened(inferred: InferredCategories) -> Table:
 
 
 def _table(inferred: InferredCategories, most: int) -> Table:
-    columns = [Column("product"), Column("title"), Column("category"), Column("confidence", 2), Column("else")]
-    rows: list[list[Cell]] = [
-        [
-            product.id,
-            cut(product.title),
-            " › ".join(product.answer.path) if product.answer else None,
-            product.answer.confidence if product.answer else None,
-            _named(product.others[0]) if product.others else None,
-        ]
-        for product in inferred.products[:most]
+    columns = [
+        *(Column("product", of="id"), Column("title", of=lambda one: cut(one.title))),
+        Column("category", of=lambda one: " › ".join(one.answer.path) if one.answer else None),
+        Column("confidence", 2, of=lambda one: one.answer and one.answer.confidence),
+        Column("else", of=lambda one: _named(one.others[0]) if one.others else None),
     ]
     total = len(inferred.products)
     notes = [f"{inferred.answered:,} of {total:,} products have an answer. {inferred.reached}"]
@@ -45,7 +40,9 @@ def _table(inferred: InferredCategories, most: int) -> Table:
         notes.append(f"{inferred.silent:,} have nothing that {inferred.system} reads.")
     if total > most:
         notes.append(f"The first {most} of {total:,} products.")
-    return Table.of(columns, rows, caption=f"Categories inferred by {inferred.system}", notes=notes)
+    return Table.over(
+        inferred.products[:most], columns, caption=f"Categories inferred by {inferred.system}", notes=notes
+    )
 
 
 def _named(category: LikelyCategory) -> str:

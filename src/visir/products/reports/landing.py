@@ -9,7 +9,7 @@ from visir.products.landing import LandingCategory, LandingPage
 from visir.products.reports.categories import Products, product_thumbnails
 from visir.reports.page import Block, Code, Page, Paragraph, Section, Strip, Thumbnail, Tile, inline, write_page
 from visir.reports.shown import BUDGET
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Column, Table, at
 
 PICTURE_BUDGET = 3_000_000
 """Bytes of text that the pictures of a page may take together."""
@@ -78,23 +78,19 @@ def table(landing: LandingPage) -> Table:
     """Every product that is shown: the category, whether it belongs to it, title and price."""
     shown = [product for category in landing.categories for product in (*category.products, *category.related)]
     products = Products(landing.catalogue, shown)
-    columns = [Column("landing page"), Column("shown as"), Column("rank", 0), Column("title"), Column("price")]
-    rows: list[list[Cell]] = [
-        [
-            " › ".join(category.path),
-            kind,
-            rank,
-            products.product(product).title,
-            landing.prices.get(product),
-            " › ".join(products.product(product).path),
-            product,
-        ]
+    rows = [
+        (category, kind, rank, products.product(product))
         for category in landing.categories
         for kind, ids in (("product", category.products), ("from other categories", category.related))
         for rank, product in enumerate(ids, 1)
     ]
-    notes = [f"Ranked by {landing.system}."]
-    return Table.of([*columns, Column("category"), Column("product")], rows, caption="Landing page", notes=notes)
+    columns = [
+        Column("landing page", of=lambda row: " › ".join(row[0].path)),
+        *(Column("shown as", of=at(1)), Column("rank", 0, of=at(2)), Column("title", of=at(3, "title"))),
+        Column("price", of=lambda row: landing.prices.get(row[3].id)),
+        *(Column("category", of=lambda row: " › ".join(row[3].path)), Column("product", of=at(3, "id"))),
+    ]
+    return Table.over(rows, columns, caption="Landing page", notes=[f"Ranked by {landing.system}."])
 
 
 def _tile(

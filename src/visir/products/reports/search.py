@@ -13,7 +13,7 @@ from visir.products.text_search import ProductAnswer
 from visir.records.catalogue import Catalogue
 from visir.reports.page import Block, Branch, Code, Page, Paragraph, Section, Strip, Tile, Tree, inline, write_page
 from visir.reports.shown import BUDGET
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Column, Table, at
 
 PICTURE_BUDGET = 3_000_000
 """Bytes of text that the pictures of a page may take together."""
@@ -30,19 +30,16 @@ class CategoryPlace:
 
 def table(answer: ProductAnswer) -> Table:
     """Rank, score, title and path of every product; whether it is right, where that is known."""
-    is_known = answer.right is not None
-    columns = [Column("rank", 0), Column(answer.unit, 4), *([Column("right")] if is_known else [])]
-    columns += [Column("title"), Column("category"), Column("product")]
-    rows: list[list[Cell]] = [
-        [rank, score, *([bool(product.right)] if is_known else []), product.title, " › ".join(product.path), product.id]
-        for rank, (product, score) in enumerate(_shown_products(answer.catalogue, answer), 1)
+    columns = [
+        *(Column("rank", 0, of=at(0)), Column(answer.unit, 4, of=at(2))),
+        *([Column("right", of=lambda row: bool(row[1].right))] if answer.right is not None else []),
+        Column("title", of=at(1, "title")),
+        Column("category", of=lambda row: " › ".join(row[1].path)),
+        Column("product", of=at(1, "id")),
     ]
-    return Table.of(
-        columns,
-        rows,
-        caption=f"Products for “{answer.query}”",
-        notes=[*map(_sentence, answer.changes), _summary(answer)],
-    )
+    rows = [(rank, *shown) for rank, shown in enumerate(_shown_products(answer.catalogue, answer), 1)]
+    notes = [*map(_sentence, answer.changes), _summary(answer)]
+    return Table.over(rows, columns, caption=f"Products for “{answer.query}”", notes=notes)
 
 
 def answer_tiles(answer: ProductAnswer, budget: int) -> list[Tile]:

@@ -24,9 +24,12 @@ class View(NamedTuple):
     arrow: str = ""  # columns for computing, where the table is not enough: of Arrow, or a table
     plot: str = ""
     save: str = ""  # writes a folder
+    report: str = ""  # describes it as a `Report`, whose notebook view is its own
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """The function of one of the fields, None where there is none."""
+        if name == "blocks" and self.report:
+            return lambda thing: self._named(self.report)(thing).blocks()
         if name == "blocks" and not self.blocks:
             return lambda thing: [self._named(self.table)(thing)]
         made = self._named(getattr(self, name)) if getattr(self, name) else None
@@ -101,26 +104,24 @@ VIEWS = {
     "evaluation.Truncation": View(
         _BY_LABEL, "truncation_tables", "truncation_table", "truncation_arrow", "truncation_plot"
     ),
-    "evaluation.Stress": View(_STRESS, "stress_blocks", "stress_table", "", "stress_plot", "save_stress"),
+    "evaluation.Stress": View(_STRESS, "", "stress_table", "", "stress_plot", "save_stress", "stress_report"),
     "evaluation.StressByLabel": View(_STRESS, "", "stress_by_label_table", "stress_by_label_arrow"),
     "evaluation.GranularityStudy": View(
-        _GRANULARITY, "granularity_blocks", "granularity_table", "tidy_means", "granularity_plot", "save_granularity"
+        *(_GRANULARITY, "", "granularity_table", "tidy_means", "granularity_plot", "save_granularity"),
+        "granularity_report",
     ),
-    "evaluation.ProbeResult": View(_PROBES, "probes_blocks", "facts_table", "", "probes_plot", "save_probes"),
+    "evaluation.ProbeResult": View(_PROBES, "", "facts_table", "", "probes_plot", "save_probes", "probe_report"),
     "evaluation.Classification": View(
-        _CLASSES,
-        "classification_blocks",
-        "accuracies_table",
-        "tidy_accuracies",
-        "classification_plot",
-        "save_classification",
+        *(_CLASSES, "", "accuracies_table", "tidy_accuracies", "classification_plot", "save_classification"),
+        "classification_report",
     ),
     "evaluation.PictureLabels": View(_CLASSES, "labels_blocks", "labels_table"),
     "studies.ModelProfile": View(
-        _PROFILE, "profile_blocks", "profile_table", "tidy_profile", "strength_dots", "write_profile"
+        _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", "write_profile", "profile_report"
     ),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
-    "reports.Plot": View("visir.reports.views.plot", "blocks"),
+    "reports.Report": View("visir.reports.report", "blocks", "table", "", "plot"),
+    "reports.Plot": View("visir.reports.plots", "plot_blocks"),
     "reports.Table": View("visir.reports.views.parts", table="itself"),
 }
 """Package and class to its view; applications name theirs in their `APPLICATION`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from visir.collections.check import Report
 from visir.encoders.families import KnownModel, ModelList
 from visir.evaluation.measures.measure import MeasureList
@@ -23,18 +25,22 @@ def models_table(models: ModelList) -> Table:
     if len(models) == 1:
         return model_facts(models[0])
     columns = [
-        Column("model"),
-        Column("what it is"),
-        Column("takes"),
-        Column("vectors"),
-        Column("dimension", 0),
-        Column("million weights", 0),
-        Column("MB", 0),
-        Column("licence"),
-        Column("languages"),
-        Column("here"),
+        Column("model", of="name"),
+        Column("what it is", of="title"),
+        Column("takes", of=lambda model: ", ".join(model.takes)),
+        Column("vectors", of=_or_none("form")),
+        Column("dimension", 0, of=_or_none("dimension")),
+        Column("million weights", 0, of=_or_none("parameters")),
+        Column("MB", 0, of=_or_none("megabytes")),
+        Column("licence", of=_or_none("licence")),
+        Column("languages", of=_or_none("languages")),
+        Column("here", of=here),
     ]
-    return Table.of(columns, [_row(model) for model in models], notes=[NOTE])
+    return Table.over(models, columns, notes=[NOTE])
+
+
+def _or_none(name: str) -> Callable[[KnownModel], Cell]:
+    return lambda model: getattr(model, name) or None
 
 
 def model_facts(model: KnownModel) -> Table:
@@ -59,21 +65,6 @@ def model_facts(model: KnownModel) -> Table:
         ["facts from", model.source or None],
     ]
     return Table.of([Column("fact"), Column("value")], rows, caption=model.name, notes=[NOTE])
-
-
-def _row(model: KnownModel) -> list[Cell]:
-    return [
-        model.name,
-        model.title,
-        ", ".join(model.takes),
-        model.form or None,
-        model.dimension or None,
-        model.parameters or None,
-        model.megabytes or None,
-        model.licence or None,
-        model.languages or None,
-        here(model),
-    ]
 
 
 def details(model: KnownModel) -> str:
@@ -102,8 +93,11 @@ def here(model: KnownModel) -> str:
 
 def recipes_table(recipes: RecipeList) -> Table:
     """One row for each recipe, under the heading of its group."""
-    rows = [[GROUPS[recipe.group], recipe.name, recipe.title] for recipe in recipes]
-    return Table.of([Column("when to use it"), Column("recipe"), Column("what it is")], rows)
+    columns = [
+        Column("when to use it", of=lambda recipe: GROUPS[recipe.group]),
+        *(Column("recipe", of="name"), Column("what it is", of="title")),
+    ]
+    return Table.over(recipes, columns)
 
 
 # The list of measures: name, aliases, formula, and the other reading.
@@ -111,12 +105,11 @@ def recipes_table(recipes: RecipeList) -> Table:
 
 def measures_table(listed: MeasureList) -> Table:
     """One row for each measure."""
-    rows = [
-        [measure.pattern, ", ".join(measure.aliases), measure.says, measure.formula, measure.differs]
-        for measure in listed.measures.values()
+    columns = [
+        *(Column("name", of="pattern"), Column("also called", of=lambda measure: ", ".join(measure.aliases))),
+        *(Column("question", of="says"), Column("formula", of="formula"), Column("the other reading", of="differs")),
     ]
-    columns = ["name", "also called", "question", "formula", "the other reading"]
-    return Table.of([Column(name) for name in columns], rows, caption="Measures")
+    return Table.over(listed.measures.values(), columns, caption="Measures")
 
 
 # What a check of a source found: a table of findings, the errors first.
@@ -134,9 +127,11 @@ def check_blocks(report: Report) -> list[Block]:
 
 def check_table(report: Report) -> Table:
     """One row for each finding."""
-    columns = [Column("level"), Column("finding"), Column("count", 0), Column("examples")]
-    ordered = sorted(report.findings, key=lambda finding: _LEVELS.index(finding.level))
-    return Table.of(columns, [(each.level, each.kind, each.count, "; ".join(each.examples)) for each in ordered])
+    columns = [
+        *(Column("level", of="level"), Column("finding", of="kind"), Column("count", 0, of="count")),
+        Column("examples", of=lambda finding: "; ".join(finding.examples)),
+    ]
+    return Table.over(sorted(report.findings, key=lambda finding: _LEVELS.index(finding.level)), columns)
 
 
 # The weights of a text beside an image that were tried, as a table.
@@ -156,5 +151,4 @@ def chosen_weight_table(chosen: ChosenWeight) -> Table:
 
 def submission_blocks(submission: Submission) -> list[Block]:
     """The files, and where they are handed in."""
-    rows = [[str(file), submission.where] for file in submission.files]
-    return [Table.of([Column("file"), Column("hand in")], rows)]
+    return [Table.pairs(((str(file), submission.where) for file in submission.files), ("file", "hand in"))]

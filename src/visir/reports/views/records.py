@@ -266,4 +266,4 @@ def _card(card: EncoderCard) -> Table:
             rows += [(f"{name.split('_')[0]}: {key}", str(entry)) for key, entry in value.items()]
         elif value is not None:
             rows.append((name, str(value)))
-    return Table.of([Column("field"), Column("value")], rows)
+    return Table.pairs(rows)

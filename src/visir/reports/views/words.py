@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from visir.reports.page import Block, Cards, Paragraph
-from visir.reports.plots import SERIES, drawing
-from visir.reports.table import Cell, Column, Table, one_line
+from visir.reports.plots import Mark, dots, plot_blocks
+from visir.reports.table import Column, Table, at
 from visir.reports.views.parts import facts
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.reports.words import word_card
 from visir.sparse.common_words import MatchedWords
 from visir.sparse.top_terms import TopTerms
@@ -27,8 +26,9 @@ def terms_blocks(shown: TopTerms) -> list[Block]:
 
 def terms_table(shown: TopTerms) -> Table:
     """One row per word, the heaviest first."""
-    rows: list[list[Cell]] = [[term, weight, term in shown.own] for term, weight in shown.terms]
-    return Table.of([Column("word"), Column("weight", 2), Column("own")], rows, caption=shown.title)
+    own = Column("own", of=lambda term: term[0] in shown.own)
+    columns = [Column("word", of=at(0)), Column("weight", 2, of=at(1)), own]
+    return Table.over(shown.terms, columns, caption=shown.title)
 
 
 def terms_arrow(shown: TopTerms) -> pa.Table:
@@ -57,11 +57,9 @@ def matched_words_blocks(shown: MatchedWords) -> list[Block]:
 
 def matched_words_table(shown: MatchedWords) -> Table:
     """One row per word: its weights, their product, and its share of the score."""
-    rows: list[list[Cell]] = [
-        [match.term, match.query, match.document, match.product, 100 * match.share] for match in shown.matches
-    ]
-    columns = [Column("word"), *(Column(name, 2) for name in ("in the query", "in the answer", "product"))]
-    return Table.of([*columns, Column("share, %", 1)], rows)
+    fields = {"in the query": "query", "in the answer": "document", "product": "product"}
+    columns = [Column("word", of="term"), *(Column(name, 2, of=field) for name, field in fields.items())]
+    return Table.over(shown.matches, [*columns, Column("share, %", 1, of="share", scale=100)])
 
 
 def matched_words_arrow(shown: MatchedWords) -> pa.Table:
@@ -71,12 +69,6 @@ def matched_words_arrow(shown: MatchedWords) -> pa.Table:
 
 def matched_words_plot(shown: MatchedWords) -> Plot:
     """A bar for each of the words that give most."""
-    matches = shown.matches[:WORDS_DRAWN][::-1]
-    with drawing(6.4, 0.9 + 0.3 * len(matches)) as (figure, axes):
-        names = [one_line(match.term) for match in matches]
-        axes.barh(range(len(matches)), [match.product for match in matches], color=SERIES[0], height=0.62)
-        axes.set_yticks(range(len(matches)), names)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(visible=False, axis="y")
-        axes.set_xlabel("part of the score: weight in the query × weight in the answer")
-        return figure
+    marks = [Mark(match.term, [match.product]) for match in shown.matches[:WORDS_DRAWN]]
+    axis = "part of the score: weight in the query × weight in the answer"
+    return dots(marks, axis, size=(6.4, 0.3), styles={"": {"bar": 0.62}})

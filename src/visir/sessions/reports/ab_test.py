@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.reports.page import Block, Figure, Group, Notice, Page, Paragraph, Section, inline, production, write_page
-from visir.reports.plots import FAINT, SERIES, drawing, themed
-from visir.reports.table import Cell, Column, Table
+from visir.reports.page import Block, Group, Notice, Paragraph, Section
+from visir.reports.plots import FAINT, SERIES, drawing, plot_blocks
+from visir.reports.report import Chart, Report
+from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.online.ab_test import LEAST_OUTCOMES, TRUSTED, AbTest, VariantEffect
 
 if TYPE_CHECKING:
@@ -47,49 +48,31 @@ def _sentence(test: AbTest, effect: VariantEffect) -> str:
 
 def variants_table(test: AbTest) -> Table:
     """One row for each variant: units, outcomes, decisions."""
-    columns = [Column("variant"), Column("sessions", 0), Column(test.unit, 0), Column("planned %", 1), Column("%", 1)]
-    columns += [Column("with an outcome", 0), Column(f"mean per {test.unit[:-1]}", 4), Column("without outcome", 0)]
-    columns += [Column("decisions")]
     total = sum(variant.units for variant in test.variants) or 1
-    rows: list[list[Cell]] = [
-        [
-            variant.name + (" (control)" if variant.name == test.control else ""),
-            variant.sessions,
-            variant.units,
-            100 * test.planned_shares[variant.name],
-            100 * variant.units / total,
-            variant.positive,
-            variant.mean,
-            variant.without,
-            ", ".join(f"{name} {count:,}" for name, count in variant.decisions.items()) or "not told",
-        ]
-        for variant in test.variants
+    columns = [
+        Column("variant", of=lambda one: one.name + (" (control)" if one.name == test.control else "")),
+        *(Column("sessions", 0, of="sessions"), Column(test.unit, 0, of="units")),
+        Column("planned %", 1, of=lambda one: test.planned_shares[one.name], scale=100),
+        Column("%", 1, of=lambda one: one.units / total, scale=100),
+        *(Column("with an outcome", 0, of="positive"), Column(f"mean per {test.unit[:-1]}", 4, of="mean")),
+        Column("without outcome", 0, of="without"),
+        Column("decisions", of=lambda one: ", ".join(f"{k} {n:,}" for k, n in one.decisions.items()) or "not told"),
     ]
-    return Table.of(columns, rows, caption="Variants")
+    return Table.over(test.variants, columns, caption="Variants")
 
 
 def effects_table(test: AbTest) -> Table:
     """One row for each variant against the control."""
-    columns = [Column("variant"), Column("result"), Column("difference", 4, signed=True), Column("interval")]
-    columns += [
-        Column("relative %", 1, signed=True),
-        Column("p at any time", 4, positive=True),
-        Column("shown after", 0),
-    ]
     base = test.variants[0].mean
-    rows: list[list[Cell]] = [
-        [
-            effect.variant,
-            effect.verdict,
-            effect.difference,
-            None if effect.low is None else f"{effect.low:+.4f} … {effect.high:+.4f}",
-            100 * effect.difference / base if base else None,
-            effect.p,
-            effect.decided,
-        ]
-        for effect in test.effects
+    ends = ("low", "high")
+    columns = [
+        *(Column("variant", of="variant"), Column("result", of="verdict")),
+        Column("difference", 4, signed=True, of="difference", ends=ends, interval="interval"),
+        Column("relative %", 1, signed=True, of=lambda effect: effect.difference / base if base else None, scale=100),
+        Column("p at any time", 4, positive=True, of="p"),
+        Column("shown after", 0, of="decided"),
     ]
-    return Table.of(columns, rows, caption=f"Against {test.control}")
+    return Table.over(test.effects, columns, caption=f"Against {test.control}")
 
 
 def plot(test: AbTest, variant: str | None = None) -> Plot:
@@ -124,16 +107,21 @@ def write_ab_test_report(
     path: str | Path, test: AbTest, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
     """Write the page of an online test, and return its path."""
+    return ab_test_report(test).write(path, command=command, beside=beside)
+
+
+def ab_test_report(test: AbTest) -> Report:
+    """What an online test says: what to do, the difference over time, and whether it can be trusted."""
     advice = sentences(test)
     first: list[Block] = [Notice(advice, title="What to do")] if not test.is_trusted else [Paragraph(s) for s in advice]
-    figures = [
-        Figure(
-            themed(
-                plot(test, effect.variant), f"effect-{number}", f"{effect.variant} against {test.control}, over time"
-            ),
+    charts = [
+        Chart(
+            f"effect-{number}",
+            partial(plot, test, effect.variant),
             effect.variant,
             "The line is the difference so far, the band its interval. The band holds the true difference at every "
             "look at once, so the test may stop whenever it leaves 0.",
+            f"{effect.variant} against {test.control}, over time",
         )
         for number, effect in enumerate(test.effects)
     ]
@@ -161,14 +149,9 @@ def write_ab_test_report(
         "Sample ratio: sequential multinomial test (Lindon and Malek 2022), valid at any time.",
     ]
     sections = [
-        Section("result", "Result", [*first, effects_table(test), *figures]),
+        Section("result", "Result", [*first, effects_table(test), *charts]),
         Section("variants", "Variants", [variants_table(test)]),
         Section("checks", "Can the test be trusted?", [Paragraph(check) for check in checks], short="Checks"),
-        Section(
-            "made",
-            "How it was made",
-            [Group("Method", [Paragraph(line) for line in method]), *production(command, beside)],
-        ),
+        Section("made", "How it was made", [Group("Method", [Paragraph(line) for line in method])]),
     ]
-    heading = [inline("control <b>{}</b>", test.control), inline("error <b>{}</b>", f"{test.error:g}")]
-    return write_page(path, Page("online test", test.name, sections, heading))
+    return Report("online test", test.name, sections, {"control": test.control, "error": f"{test.error:g}"})

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from visir.reports.page import Block, Code, Definitions, Figure, Fold, Page, Section, inline, write_page
-from visir.reports.plots import DASHES, INK, SERIES, drawing, themed
+from visir.reports.page import Block, Code, Definitions, Fold, Section, inline
+from visir.reports.plots import DASHES, INK, SERIES, drawing, plot_blocks
+from visir.reports.report import Chart, Report
 from visir.reports.table import Cell, Column, Table
-from visir.reports.views.plot import blocks as plot_blocks
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.models import TITLES, all_bought
 from visir.sessions.prediction.purchase_model import PurchaseUse
@@ -120,7 +121,7 @@ def models_of(summary: Summary) -> list[str]:
 # Its tables.
 
 
-_MEASURES = (
+_MEASURES: tuple[tuple[str, str, Literal["max", "min"]], ...] = (
     ("roc_auc", "ROC-AUC", "max"),
     ("pr_auc", "PR-AUC", "max"),
     ("brier", "Brier", "min"),
@@ -170,9 +171,9 @@ def measures_table(summary: Summary, setting: str, step: int) -> Table:
     ]
     constant = {name: 100 * value for name, value in all_bought(_share(summary, setting)).items()}
     rows.append([ALL_BOUGHT, "none", constant["f1"], None, None, *(constant.get(name) for name, _, _ in _MEASURES)])
-    heads = [Column(title, 1, best=best) for _, title, best in _MEASURES]  # type: ignore[arg-type]
+    columns = [Column("model"), Column("features"), Column("F1", 1, "max"), Column("from", 1), Column("to", 1)]
     return Table.of(
-        [Column("model"), Column("features"), Column("F1", 1, best="max"), Column("from", 1), Column("to", 1), *heads],
+        [*columns, *(Column(title, 1, best) for _, title, best in _MEASURES)],
         rows,
         caption=f"Step {step}, {setting}",
         notes=(
@@ -214,24 +215,26 @@ def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Tab
 def optimism_table(summary: Summary) -> Table:
     """Ungrouped folds minus grouped ones, and the temporal split minus grouped folds; the extended set."""
     rows_by_key = _by_key(summary)
-    rows = []
-    for optimism in summary.optimism:
-        temporal = rows_by_key.get((optimism.setting, "temporal", optimism.model, "extended", optimism.step))
-        grouped = rows_by_key[optimism.setting, "grouped", optimism.model, "extended", optimism.step]
-        later = [_difference(temporal, grouped, measure) for measure in ("f1", "roc_auc")]
-        rows.append(
-            [optimism.setting, TITLES[optimism.model], optimism.step, 100 * optimism.f1, 100 * optimism.roc_auc, *later]
-        )
-    signed = [
-        Column(name, 1, signed=True)
-        for name in ("ungrouped, F1", "ungrouped, ROC-AUC", "temporal, F1", "temporal, ROC-AUC")
+
+    def later(measure: str) -> Callable[[Any], Any]:
+        def difference(row: Any) -> float | None:
+            temporal = rows_by_key.get((row.setting, "temporal", row.model, "extended", row.step))
+            grouped = rows_by_key[row.setting, "grouped", row.model, "extended", row.step]
+            values = [None if of is None else _percent(of, measure) for of in (temporal, grouped)]
+            return None if values[0] is None or values[1] is None else values[0] - values[1]
+
+        return difference
+
+    columns = [
+        *(Column("setting", of="setting"), Column("model", of=lambda row: TITLES[row.model])),
+        Column("step", 0, of="step"),
+        Column("ungrouped, F1", 1, signed=True, of="f1", scale=100),
+        Column("ungrouped, ROC-AUC", 1, signed=True, of="roc_auc", scale=100),
+        Column("temporal, F1", 1, signed=True, of=later("f1")),
+        Column("temporal, ROC-AUC", 1, signed=True, of=later("roc_auc")),
     ]
-    return Table.of(
-        [Column("setting"), Column("model"), Column("step", 0), *signed],
-        rows,
-        caption="Other ways to split, against grouped folds",
-        notes=("Points. Ungrouped: a person's other sessions may be trained on. Temporal: one split, so no interval.",),
-    )
+    note = "Points. Ungrouped: a person's other sessions may be trained on. Temporal: one split, so no interval."
+    return Table.over(summary.optimism, columns, caption="Other ways to split, against grouped folds", notes=[note])
 
 
 def write_intent_report(
@@ -239,19 +242,30 @@ def write_intent_report(
 ) -> Path:
     """Write the page of a prediction study and return its path."""
     settings = settings_of(summary)
-    f1_tables = [f1_table(summary, setting) for setting in settings]
-    comparisons = [comparison_table(summary, setting, measure) for measure in COMPARED for setting in settings]
-    sections = [
-        Section("steps", "F1 over the steps of a session", [_f1_figure(summary), *f1_tables], short="Over steps"),
-        Section("more", "What more features bring", comparisons),
-    ]
-    if forest := _importances(summary):
-        sections.append(Section("importance", "What the random forest goes by", forest, short="Importance"))
-    sections.append(Section("measures", "All measures", _measures(summary)))
-    if splits := _splits(summary):
-        sections.append(Section("splits", "Other ways to split", splits, short="Other splits"))
+    curves = Chart(
+        "f1",
+        lambda: f1_over_steps(summary),
+        caption="Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped "
+        "folds. At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what "
+        "the dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
+        label="F1 over the steps of a session",
+    )
     code: list[Block] = [Code(shlex.join(command))] if command else []
-    sections.append(Section("protocol", "Protocol", [Definitions(_card(summary)), *code]))
+    sections = [
+        Section(
+            *("steps", "F1 over the steps of a session"),
+            [curves, *(f1_table(summary, setting) for setting in settings)],
+            short="Over steps",
+        ),
+        Section(
+            *("more", "What more features bring"),
+            [comparison_table(summary, setting, measure) for measure in COMPARED for setting in settings],
+        ),
+        Section("importance", "What the random forest goes by", _importances(summary), "Importance"),
+        Section("measures", "All measures", _measures(summary)),
+        Section("splits", "Other ways to split", _splits(summary), "Other splits"),
+        Section("protocol", "Protocol", [Definitions(_card(summary)), *code]),
+    ]
     facts = [
         inline(
             "{} <b>{}</b> sessions, <b>{}</b> with a purchase",
@@ -263,26 +277,17 @@ def write_intent_report(
     ]
     if "purchases" in summary.card:  # a study of an earlier visir has no such counts
         facts.append(inline("{}", PurchaseUse.of(summary.card["purchases"]).sentence))
-    return write_page(path, Page("purchase intent", _title(summary), sections, facts), replace=replace)
-
-
-def _f1_figure(summary: Summary) -> Figure:
-    """Figure 6.7, under a heading that says its title."""
-    title = "F1 over the steps of a session"
-    caption = (
-        "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
-        "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
-        "dotted line says. The thesis prints F1 alone; the other measures below are not its own."
-    )
-    return _figure(f1_over_steps(summary), "f1", title, caption).untitled()
+    # By the settings; the protocol names the log by its mapping.
+    title = f"Purchase intent, page by page: {' and '.join(settings)} sessions"
+    return Report("purchase intent", title, sections, facts).write(path, replace=replace)
 
 
 def _importances(summary: Summary) -> list[Block]:
     """Figure 6.6: what the forest goes by in each setting, and the share of static features."""
-    figures: list[Block] = [
-        _figure(
-            importances(summary, setting),
+    charts: list[Block] = [
+        Chart(
             f"importance-{setting}",
+            partial(importances, summary, setting),
             f"What the random forest goes by: {setting}",
             "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
             "features that say the same, shuffling shows neither.",
@@ -290,10 +295,11 @@ def _importances(summary: Summary) -> list[Block]:
         for setting in settings_of(summary)
         if setting in summary.importance.get("impurity", {})
     ]
-    if figures and summary.static_share:
+    if charts and summary.static_share:
         caption = "Figure 6.6, bottom: share of impurity importance, anonymous setting."
-        figures.append(_figure(static_share(summary), "static", "Static features over the session", caption))
-    return figures
+        draw = partial(static_share, summary)
+        charts.append(Chart("static", draw, "Static features over the session", caption))
+    return charts
 
 
 def _measures(summary: Summary) -> list[Block]:
@@ -347,24 +353,9 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
     ]
 
 
-def _title(summary: Summary) -> str:
-    """By the settings; the protocol names the log by its mapping."""
-    return f"Purchase intent, page by page: {' and '.join(settings_of(summary))} sessions"
-
-
-def _figure(plot: Plot, name: str, title: str, caption: str) -> Figure:
-    return Figure(themed(plot, name, title), title, caption)
-
-
 def _starred(comparison: FeatureSetComparison) -> str:
     mark = "°" if isnan(comparison.corrected) else "*" if comparison.corrected < 0.05 else ""
     return f"{100 * comparison.difference:+.1f}{mark}"
-
-
-def _difference(row: SummaryRow | None, other: SummaryRow, measure: str) -> float | None:
-    value = None if row is None else _percent(row, measure)
-    other_value = _percent(other, measure)
-    return None if value is None or other_value is None else value - other_value
 
 
 def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:

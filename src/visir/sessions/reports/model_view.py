@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError
-from visir.reports.page import Block, Figure, Paragraph
-from visir.reports.plots import INK, SERIES, drawing, themed
+from visir.reports.page import Block, Paragraph
+from visir.reports.plots import INK, SERIES, drawing
+from visir.reports.report import Chart
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 from visir.sessions.prediction.live_report import FEWEST_BUYERS
@@ -85,8 +87,8 @@ def blocks(model: PurchaseModel) -> list[Block]:
         about = "Of all sessions that reach a step, so many buy. Probabilities are brought to these rates."
         return [first, Paragraph(about), rates_table(model)]
     label = "Mean probability beside the share that buys, by pages opened and by pages in all"
-    figure = Figure(themed(plot(model), "reliability", label), "Reliability", CAPTION)
-    return [first, page_table(model), figure, reliability_table(model)]
+    chart = Chart("reliability", lambda: plot(model), "Reliability", CAPTION, label)
+    return [first, page_table(model), chart, reliability_table(model)]
 
 
 def table(model: PurchaseModel) -> Table:
@@ -131,19 +133,15 @@ def page_table(model: PurchaseModel) -> Table:
 
 def reliability_table(model: PurchaseModel) -> Table:
     """Mean chance beside the share that buys, by page, and at the first page by the length sessions came to have."""
-    rows = [
-        [
-            row["group"],
-            f"{row['sessions']:,}",
-            f"{row['mean_p']:.4f}",
-            f"{row['rate']:.4f}",
-            _interval(row["difference"], 4, signed=True),
-        ]
-        for row in model.card["report"]["reliability"]
+    columns = [
+        Column("scored", of=itemgetter("group")),
+        Column("sessions", of=lambda row: f"{row['sessions']:,}"),
+        Column("mean p", of=lambda row: f"{row['mean_p']:.4f}"),
+        Column("share that buys", of=lambda row: f"{row['rate']:.4f}"),
+        Column("difference", of=lambda row: _interval(row["difference"], 4, signed=True)),
     ]
-    columns = [Column(name) for name in ("scored", "sessions", "mean p", "share that buys", "difference")]
     note = '"in all": scored at the first page, where nobody knows how long the session will be.'
-    return Table.of(columns, rows, notes=[note])
+    return Table.over(model.card["report"]["reliability"], columns, notes=[note])
 
 
 def rates_table(model: PurchaseModel) -> Table:

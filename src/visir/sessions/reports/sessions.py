@@ -7,25 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from visir.reports import page
 from visir.reports.formats import to_csv, to_latex, to_markdown
-from visir.reports.page import (
-    Block,
-    Bullets,
-    Card,
-    Cards,
-    Figure,
-    Figures,
-    Fold,
-    Group,
-    Notice,
-    Page,
-    Paragraph,
-    Section,
-    inline,
-    production,
-    write_page,
-)
-from visir.reports.plots import themed
+from visir.reports.page import Block, Fold, Group, Paragraph, Section, inline
+from visir.reports.report import Report
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
@@ -222,13 +207,16 @@ def write_sessions_report(
         notes = [Paragraph(note, "soft") for note in difference_notes(characterisation)]
         title = "What differs, and is it real?"
         sections.insert(1, Section("differences", title, [*blocks, *notes], short="What differs"))
-    if any(statistic.unavailable for statistic in characterisation.statistics):
-        table = replace(unavailable_table(characterisation), caption="")
-        sections.append(Section("unavailable", "What this log cannot tell", [table], short="What it cannot tell"))
-    card = Table.of([Column("field"), Column("value")], card_rows(characterisation))
+    missing = unavailable_table(characterisation)
+    card = Group("Protocol card", [Table.pairs(card_rows(characterisation))])
     sections += [
+        Section(
+            *("unavailable", "What this log cannot tell"),
+            [replace(missing, caption="")] if missing.rows else [],
+            short="What it cannot tell",
+        ),
         Section("rejected", "What was rejected, and why", [rejected_table(characterisation.counts)], short="Rejected"),
-        Section("made", "How it was made", [Group("Protocol card", [card]), *production(command, beside)]),
+        Section("made", "How it was made", [card]),
     ]
     hidden = inline("cells of fewer than <b>{}</b> sessions hidden", f"{characterisation.suppress:,}")
     facts = [
@@ -236,28 +224,21 @@ def write_sessions_report(
         inline("hours in <b>{}</b>", characterisation.declared["zone"]),
         *([hidden] if characterisation.suppress > 1 else []),
     ]
-    return write_page(path, Page("sessions that buy", characterisation.name, sections, facts))
+    report = Report("sessions that buy", characterisation.name, sections, facts)
+    return report.write(path, command=command, beside=beside)
 
 
 def _overview(characterisation: Characterisation) -> list[Block]:
     """The big numbers of the log, and what the mapping says of it."""
-    cards = [Card("", [(name, value)], [Paragraph(words, "soft")]) for name, value, words in _numbers(characterisation)]
-    blocks: list[Block] = [Cards(cards, width=12)]
-    return [*blocks, Notice([characterisation.declared["about"]])] if characterisation.declared["about"] else blocks
-
-
-def _numbers(characterisation: Characterisation) -> list[tuple[str, str, str]]:
-    """The big numbers: name, value, what it means."""
-    counts = characterisation.counts
-    sessions, purchases = int(counts["sessions"]), int(counts["purchases"])
+    counts, about = characterisation.counts, characterisation.declared["about"]
+    sessions, purchases, identified = (int(counts[name]) for name in ("sessions", "purchases", "identified"))
     numbers = [
         ("sessions", f"{sessions:,}", f"of {int(counts['visitors']):,} visitors"),
         ("with a purchase", f"{100 * purchases / sessions:.2f} %", f"{purchases:,} sessions"),
+        *([("identified", f"{100 * identified / sessions:.1f} %", f"{identified:,} sessions")] if identified else []),
     ]
-    identified = int(counts["identified"])
-    if identified:
-        numbers.append(("identified", f"{100 * identified / sessions:.1f} %", f"{identified:,} sessions"))
-    return numbers
+    cards = [page.Card("", [(name, value)], [Paragraph(words, "soft")]) for name, value, words in numbers]
+    return [page.Cards(cards, width=12), *([page.Notice([about])] if about else [])]
 
 
 def _statistic(statistic: Statistic) -> Group:
@@ -265,13 +246,9 @@ def _statistic(statistic: Statistic) -> Group:
     title = inline('{} <span class="id">{}</span>', statistic.title, statistic.source)
     if statistic.unavailable:
         return Group(title, [Paragraph(statistic.unavailable, "missing")], statistic.name)
-    label = f"{statistic.title}; the numbers are in the table"
-    drawn = [
-        Figure(themed(plot, f"{statistic.name}{'-round' if title == 'As a diagram' else ''}", label), title, caption)
-        for plot, caption, title in plots_of(statistic)
-    ]
+    drawn = plots_of(statistic)
     table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
-    blocks: list[Block] = [Figures(drawn)] if drawn else []
+    blocks: list[Block] = [page.Figures(drawn)] if drawn else []
     if statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles":
         if not drawn:
             blocks.append(Paragraph(statistic.notes[0], "above"))
@@ -307,14 +284,13 @@ def blocks(characterisation: Characterisation) -> list[Block]:
     share = f"{100 * counts['purchases'] / counts['sessions']:.1f} % with a purchase"
     shown: list[Block] = [facts(characterisation.name, (counts["sessions"], "sessions"), share)]
     sentences = [sentence for section in findings(characterisation).values() for sentence in section]
-    shown += [Bullets(sentences)] if sentences else []
+    shown += [page.Bullets(sentences)] if sentences else []
     for statistic in characterisation.statistics:
         if not statistic.unavailable:
             numbers = replace(statistic_table(statistic), caption="")
             shown.append(Fold(f"{statistic.title} ({statistic.name})", [numbers]))
-    if any(statistic.unavailable for statistic in characterisation.statistics):
-        shown.append(Fold("What this log cannot tell", [unavailable_table(characterisation)]))
-    return shown
+    missing = unavailable_table(characterisation)
+    return [*shown, Fold("What this log cannot tell", [missing])] if missing.rows else shown
 
 
 def plot(characterisation: Characterisation, statistic: str = "table-6-4") -> Plot:

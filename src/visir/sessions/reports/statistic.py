@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import cos, pi, sin
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError
 from visir.reports.page import Block, Fold, Paragraph
-from visir.reports.plots import DASHES, FAINT, INK, SERIES, drawing
-from visir.reports.table import Cell, Column, Table, one_line
-from visir.reports.views.plot import blocks as plot_blocks
+from visir.reports.plots import DASHES, FAINT, INK, SERIES, Square, drawing, grid
+from visir.reports.report import Chart
+from visir.reports.table import Cell, Column, Table, at, one_line, shortened
 from visir.sessions.description import Statistic, StatisticCell
 from visir.sessions.description.outcomes import BUYING, OTHER, OUTCOME_LABELS, RATE
 
@@ -43,7 +44,7 @@ def survival(statistic: Statistic) -> Plot:
             points = [
                 (length, value)
                 for length, row in zip(x, statistic.cells, strict=True)
-                if length >= 1 and isinstance(value := row[column].value, (int, float)) and value
+                if length >= 1 and (value := _number(row[column]))
             ]
             if not points:
                 continue
@@ -128,7 +129,7 @@ def lying_bars(
             values = [row[statistic.columns.index(rates)] for _, row in shown]
             for place, cell in enumerate(values):
                 _dot(right, cell, place)
-            numbers = [float(cell.value) for cell in values if isinstance(cell.value, (int, float))]
+            numbers = [each for cell in values if (each := _number(cell)) is not None]
             if numbers and not any(cell.hidden for cell in values):
                 right.axvline(sum(numbers) / len(numbers), color=FAINT, linewidth=1, linestyle=DASHES[1])
             _name_rows(right, ["" for _ in shown])
@@ -142,34 +143,18 @@ def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], fl
     """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier."""
     # printed: (row, column) → a published value, written small below the measured one.
     names = [_short(name) for name in statistic.rows]
-    count = len(names)
-    with drawing(1.6 + 0.82 * max(count, 3), 0.9 + 0.62 * max(count, 3)) as (figure, axes):
-        from matplotlib.patches import Rectangle
-
-        for row, cells in enumerate(statistic.cells):
-            for column, cell in enumerate(cells[:count]):
-                is_number = isinstance(cell.value, (int, float))
-                depth = 0.04 + 0.62 * float(cell.value) / 100 if is_number else 0.0  # type: ignore[arg-type]
-                box = Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, color=SERIES[0], alpha=depth, lw=0)
-                axes.add_patch(box)
-                text = f"{cell.value:.1f}" if is_number else "hidden" if cell.hidden else "–"
-                axes.text(column, row, text, ha="center", va="center", fontsize=9.5, color=INK)
-                other = (printed or {}).get((statistic.rows[row], statistic.columns[column]))
-                if other is not None:
-                    axes.text(column, row + 0.3, f"{other:g}", ha="center", va="center", fontsize=7.5, color=FAINT)
-        axes.set_xlim(-0.55, count - 0.45)
-        axes.set_ylim(count - 0.5, -0.5)
-        axes.set_xticks(range(count), [name.replace(" ", "\n", 1) for name in names], fontsize=9)
-        axes.set_yticks(range(count), names, fontsize=9)
-        axes.xaxis.tick_top()
-        axes.xaxis.set_label_position("top")
-        axes.set_xlabel("to the next session's device, %")
-        axes.set_ylabel("from")
-        axes.tick_params(length=0)
-        axes.grid(visible=False)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        return figure
+    squares = []
+    for row, cells in enumerate(statistic.cells):
+        for column, cell in enumerate(cells[: len(names)]):
+            number = _number(cell)
+            text = "hidden" if cell.hidden else "–" if number is None else f"{number:.1f}"
+            other = (printed or {}).get((statistic.rows[row], statistic.columns[column]))
+            depth = 0.0 if number is None else 0.04 + 0.0062 * number
+            squares.append(Square(column, row, depth, text, below="" if other is None else f"{other:g}"))
+    side = max(len(names), 3)
+    size, columns = (1.6 + 0.82 * side, 0.9 + 0.62 * side), [name.replace(" ", "\n", 1) for name in names]
+    across = "to the next session's device, %"
+    return grid(squares, columns, names, size=size, letters=9.5, across=across, down="from")
 
 
 def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> Plot:
@@ -180,10 +165,10 @@ def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> Plot:
     turn = [pi / 2 - 2 * pi * number / count for number in range(count)]
     spots = [(cos(angle), sin(angle)) for angle in turn]
     arrows = [
-        (row, column, float(cell.value))
+        (row, column, value)
         for row, cells in enumerate(statistic.cells)
         for column, cell in enumerate(cells[:count])
-        if row != column and isinstance(cell.value, (int, float)) and cell.value >= threshold
+        if row != column and (value := _number(cell)) is not None and value >= threshold
     ]
     weakest = min((value for *_, value in arrows), default=0.0)
     with drawing(5.0, 4.6) as (figure, axes):
@@ -223,8 +208,11 @@ def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> Plot:
 
 def _short(name: str) -> str:
     """A log's own word, on one line, cut where it would push the plot aside."""
-    line = one_line(name)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return shortened(one_line(name), _LONGEST)
+
+
+def _number(cell: StatisticCell) -> float | None:
+    return float(cell.value) if isinstance(cell.value, (int, float)) else None
 
 
 def _bar(axes: Axes, cell: StatisticCell, middle: float, width: float, colour: str, *, upright: bool) -> None:
@@ -265,112 +253,107 @@ def statistic_table(statistic: Statistic, *, intervals: bool = True) -> Table:
     # A value that is not defined is a dash; a hidden one says so.
     if statistic.unavailable:
         raise ValueError(statistic.unavailable)
-    columns = [Column(statistic.corner)]
-    cells: list[list[Cell]] = [[row] for row in statistic.rows]
+    columns = [Column(statistic.corner, of=at(0))]
     for position, (name, unit) in enumerate(zip(statistic.columns, statistic.units, strict=True)):
         values = [row[position] for row in statistic.cells]
         mixed = any(isinstance(cell.value, str) for cell in values)
         whole = mixed or not any(isinstance(cell.value, float) for cell in values)
-        digits = 0 if whole else _DIGITS.get(unit, 3)
-        columns.append(Column(f"{name} ({unit})" if unit else name, digits, signed=unit == "σ"))
         shown = intervals and any(cell.low is not None for cell in values)
-        if shown:
-            columns.append(Column("95 %", digits))
-        for row, value in zip(cells, values, strict=True):
-            row.append(HIDDEN if value.hidden else _cell_text(value) if mixed else value.value)
-            if shown:
-                row.append(_interval(value, columns[-2]))
+        columns.append(
+            Column(
+                *(f"{name} ({unit})" if unit else name, 0 if whole else _DIGITS.get(unit, 3)),
+                signed=unit == "σ",
+                of=_value(position, mixed),
+                ends=_ends(position) if shown else None,
+                interval="95 %",
+            )
+        )
     percentages = [f"Percentages: {statistic.of}."] if statistic.of else []
+    rows = list(zip(statistic.rows, statistic.cells, strict=True))
     caption = f"{statistic.title} ({statistic.source})"
-    return Table.of(columns, cells, caption=caption, notes=[*percentages, *statistic.notes])
+    return Table.over(rows, columns, caption=caption, notes=[*percentages, *statistic.notes])
+
+
+def _value(position: int, mixed: bool) -> Callable[[Any], Cell]:
+    def value(row: tuple[str, Sequence[StatisticCell]]) -> Cell:
+        cell = row[1][position]
+        if cell.hidden or not mixed or cell.value is None or isinstance(cell.value, str):
+            return HIDDEN if cell.hidden else cell.value
+        # A number among words and numbers of other kinds: in digits of its own.
+        return f"{cell.value:,.2f}" if isinstance(cell.value, float) else f"{cell.value:,}"
+
+    return value
+
+
+def _ends(position: int) -> Callable[[Any], Any]:
+    return lambda row: (row[1][position].low, row[1][position].high)
 
 
 def tidy_statistic(statistic: Statistic) -> Table:
     """One row per value: row, column, unit, value, low, high, hidden."""
-    names = (statistic.corner or "what", "column", "unit", "value", "low", "high", "hidden")
-    rows: list[list[Cell]] = [
-        [row, column, unit, cell.value, cell.low, cell.high, cell.hidden]
+    columns = [Column(statistic.corner or "what", of=at(0)), Column("column", of=at(1)), Column("unit", of=at(2))]
+    columns += [Column(name, of=at(3, name)) for name in ("value", "low", "high", "hidden")]
+    return Table.over(_tidy(statistic), columns, caption=statistic.title)
+
+
+def _tidy(statistic: Statistic) -> list[tuple[str, str, str, StatisticCell]]:
+    return [
+        (row, column, unit, cell)
         for row, cells in zip(statistic.rows, statistic.cells, strict=True)
         for column, unit, cell in zip(statistic.columns, statistic.units, cells, strict=True)
     ]
-    return Table.of([Column(name) for name in names], rows, caption=statistic.title)
-
-
-def _cell_text(value: StatisticCell) -> Cell:
-    """A number among words and numbers of other kinds: in digits of its own."""
-    if isinstance(value.value, float):
-        return f"{value.value:,.2f}"
-    return f"{value.value:,}" if isinstance(value.value, int) else value.value
-
-
-def _interval(value: StatisticCell, column: Column) -> str | None:
-    if value.low is None or value.high is None:
-        return None
-    return f"{column.text(value.low)} … {column.text(value.high)}"
 
 
 # The plots of a table or figure of the characterisation, each with a sentence on how to read it.
 
 
-class StatisticPlot(NamedTuple):
-    """A plot, how to read it, and its title where there are several."""
-
-    plot: Plot
-    caption: str
-    title: str = ""
-
-
-def plots_of(statistic: Statistic) -> list[StatisticPlot]:
+def plots_of(statistic: Statistic) -> list[Chart]:
     """The plots of one statistic; empty where a table says all."""
-    pair = (BUYING, OTHER)
-    name = statistic.name
 
+    def chart(draw: Callable[..., Plot], caption: str, *columns: str, title: str = "", **options: Any) -> Chart:
+        name = f"{statistic.name}{'-round' if draw is transition_diagram else ''}"
+        label = f"{statistic.title}; the numbers are in the table"
+        return Chart(name, partial(draw, statistic, *([columns] if columns else []), **options), title, caption, label)
+
+    name, pair, lines = statistic.name, (BUYING, OTHER), "Thin lines: 95 % intervals."
     if name == "figure-6-2":
         caption = (
             "Share of sessions longer than x actions, both axes logarithmic. Where a curve crosses the dotted lines, "
             "half of its sessions (P50), or one in ten (P90), are longer."
         )
-        return [StatisticPlot(survival(statistic), caption)]
+        return [chart(survival, caption)]
     if name in ("figure-6-3", "figure-6-4"):
         axis = "day on which the session begins" if name == "figure-6-3" else statistic.corner
-        plot = outcome_bars(statistic, pair, labels=OUTCOME_LABELS, axis=axis)
-        caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
-        return [StatisticPlot(plot, caption)]
+        caption = f"Bars of one colour add up to 100 %. {lines}"
+        return [chart(outcome_bars, caption, *pair, labels=OUTCOME_LABELS, axis=axis)]
     if name in ("table-6-2", "table-6-4"):
         thing = statistic.corner
-        plot = lying_bars(statistic, pair, labels=OUTCOME_LABELS, axis="% of their sessions", rates=RATE)
+        left = "on which devices sessions happen" if name == "table-6-4" else f"through which {thing}s sessions came"
         caption = (
-            f"Left: through which {thing}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
-            f"{thing}'s sessions that end in a purchase; dashed, the mean over {thing}s, from which standardised rates "
-            "are counted. Thin lines: 95 % intervals."
+            f"Left: {left}; bars of one colour add up to 100 %. Right: the share of each {thing}'s sessions that end "
+            f"in a purchase; dashed, the mean over {thing}s, from which standardised rates are counted. {lines}"
         )
-        if name == "table-6-4":
-            caption = caption.replace("through which devices sessions came", "on which devices sessions happen")
-        return [StatisticPlot(plot, caption)]
+        return [chart(lying_bars, caption, *pair, labels=OUTCOME_LABELS, axis="% of their sessions", rates=RATE)]
     if name == "table-6-3":
-        columns = ("Purchasers", "Non-purchasers")
-        plot = lying_bars(
-            statistic, columns, labels=("customers who bought", "customers who did not"), axis="% of these customers"
-        )
-        return [StatisticPlot(plot, "Thin lines: 95 % intervals.")]
+        labels = ("customers who bought", "customers who did not")
+        return [chart(lying_bars, lines, "Purchasers", "Non-purchasers", labels=labels, axis="% of these customers")]
     if name == "figure-6-5":
-        caption = "Each row adds up to 100 %. A dash: nobody left from there."
-        figures = [StatisticPlot(transition_map(statistic), caption, "In numbers")]
+        charts = [
+            chart(transition_map, "Each row adds up to 100 %. A dash: nobody left from there.", title="In numbers")
+        ]
         if 2 <= len(statistic.rows) <= 6:
-            diagram_caption = (
+            caption = (
                 "In each circle the chance of staying. Arrows are as thick as the step is likely, in the colour of the "
                 "device left; steps below 0.5 % are not drawn, the weakest drawn is dashed."
             )
-            figures.append(StatisticPlot(transition_diagram(statistic), diagram_caption, "As a diagram"))
-        return figures
+            charts.append(chart(transition_diagram, caption, title="As a diagram"))
+        return charts
     if name == "table-6-5":
         columns = ("Purchase: queries per session", "Non-purchase: queries per session")
-        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="queries per session")
-        return [StatisticPlot(plot, "Thin lines: 95 % intervals.")]
+        return [chart(lying_bars, lines, *columns, labels=OUTCOME_LABELS, axis="queries per session")]
     if name == "table-6-6":
-        columns = ("Purchase: texts", "Non-purchase: texts")
-        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="different queries", skip=("Total",))
-        return [StatisticPlot(plot, "Counts of this log.")]
+        columns, axis, skip = ("Purchase: texts", "Non-purchase: texts"), "different queries", ("Total",)
+        return [chart(lying_bars, "Counts of this log.", *columns, labels=OUTCOME_LABELS, axis=axis, skip=skip)]
     return []
 
 
@@ -381,11 +364,8 @@ def blocks(statistic: Statistic) -> list[Block]:
     """The plots with how to read them, and the table; a figure's table is folded."""
     if statistic.unavailable:
         return [Paragraph(statistic.unavailable, "missing")]
-    shown: list[Block] = []
-    for drawn, caption, _ in plots_of(statistic):
-        shown += [*plot_blocks(drawn), Paragraph(caption, "soft")]
-    numbers = replace(table(statistic), caption="")
-    return [*shown, Fold("The numbers", [numbers]) if shown else numbers]
+    charts, numbers = plots_of(statistic), replace(table(statistic), caption="")
+    return [*charts, Fold("The numbers", [numbers]) if charts else numbers]
 
 
 def table(statistic: Statistic) -> Table:
@@ -398,11 +378,7 @@ def arrow(statistic: Statistic) -> pa.Table:
     import pyarrow as pa
 
     names = (statistic.corner or "what", "column", "unit", "value", "low", "high", "hidden")
-    cells = [
-        (row, column, unit, cell.value if not isinstance(cell.value, str) else None, cell.low, cell.high, cell.hidden)
-        for row, of_row in zip(statistic.rows, statistic.cells, strict=True)
-        for column, unit, cell in zip(statistic.columns, statistic.units, of_row, strict=True)
-    ]
+    cells = [(*row[:3], _number(row[3]), row[3].low, row[3].high, row[3].hidden) for row in _tidy(statistic)]
     types = (pa.string(), pa.string(), pa.string(), pa.float64(), pa.float64(), pa.float64(), pa.bool_())
     columns = list(zip(*cells, strict=True)) or [()] * len(names)
     return pa.table([pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)], names=names)
@@ -416,4 +392,4 @@ def plot(statistic: Statistic) -> Plot:
             f"{statistic.name}: {statistic.unavailable or 'no plot; it is a table'}",
             hint=f"description.statistic({statistic.name!r}) shows it",
         )
-    return drawn[0].plot
+    return drawn[0].draw()

@@ -1,0 +1,54 @@
+"""A study described once: its table, its charts, its notebook view, its page and its files follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from refusals import refused
+from visir.errors import VisirError
+from visir.reports import Chart, Column, Report, Section, Table
+from visir.reports.page import Fold, Notice, Paragraph
+from visir.reports.plots import Mark, dots
+from visir.storage import FolderKind, new_folder
+
+SYSTEMS = [
+    SimpleNamespace(name="mine", mean=0.4, low=0.3, high=0.5),
+    SimpleNamespace(name="<b>", mean=0.2, low=0.1, high=float("nan")),
+]
+
+
+def report() -> Report:
+    columns = [Column("system", of="name"), Column("R@1", 1, "max", of="mean", scale=100, ends=("low", "high"))]
+    table = Table.over(SYSTEMS, columns, caption="Systems")
+    marks = [Mark(one.name, [100 * one.mean, 100 * one.low, 100 * one.high]) for one in SYSTEMS]
+    chart = Chart("means", lambda: dots(marks, "R@1, %"), "Means")
+    sections = [
+        Section("numbers", "Numbers", [Notice(["Few queries."]), chart, table]),
+        Section("empty", "Nothing", []),
+        Section("more", "More", [Fold("Inside", [Table.pairs([("seed", 1)])])]),
+    ]
+    return Report("note", "Two systems", sections, {"queries": 40, "split": ""})
+
+
+def test_columns_say_what_they_read() -> None:
+    table = report().table
+    assert table.rows == (("mine", 40.0, "30.0 … 50.0"), ("<b>", 20.0, None))
+    assert [column.name for column in table.columns] == ["system", "R@1", "95 % interval"]
+
+
+def test_everything_follows_from_one_description(tmp_path: Path) -> None:
+    made = report()
+    assert repr(made).startswith("Report(note: Two systems)\n  mine | 40.0 | 30.0 … 50.0")
+    assert r"\textbf{40.0}" in made.to_latex() and made.to_pandas()["R@1"].tolist() == [40.0, 20.0]
+    assert "R@1, %" in [axes.get_xlabel() for axes in made.plot("means").axes]  # type: ignore[attr-defined]
+    with refused(VisirError, "other"):
+        made.plot("other")
+    shown = made.blocks()
+    assert [type(block) for block in shown] == [Paragraph, Notice, Table, Paragraph, Fold]
+    assert "<b>40</b>" in made._repr_html_() and "split" not in made._repr_html_()  # type: ignore[operator]
+    with new_folder(tmp_path / "out", FolderKind("note", "a note")) as change:
+        made.write_files(change, "note.html", {"note.csv": (made.table, "the table"), "note.json": ({"a": 1}, "all")})
+    page = (tmp_path / "out" / "note.html").read_text("utf-8")
+    assert page.count("<section") == 3 and "note.csv" in page and "&lt;b&gt;" in page and "Nothing" not in page
+    assert (tmp_path / "out" / "note.csv").read_text("utf-8").startswith("system,R@1,95 % interval\nmine,40.0,")
