@@ -15,7 +15,7 @@ from visir.sparse.run import SparseLearner, validate
 from visir.training.fit import FitResult
 from visir.training.folder import STATE_FILE
 from visir.training.loop import TrainingError
-from visir.training.step_log import STEPS_FILE, read_steps
+from visir.training.trained import STEPS_FILE, read_steps
 from visir.training.training import Training
 
 TRAIN, VALIDATION = planted(100, seed=1), planted(40, seed=2)

@@ -28,7 +28,7 @@ from visir.training.loop import Share, TrainingError, steps_of_epoch, steps_per_
 from visir.training.optimiser import build_optimiser
 from visir.training.processes import Processes
 from visir.training.recipe import Optimiser, Recipe
-from visir.training.step_log import STEPS_FILE, read_steps
+from visir.training.trained import STEPS_FILE, read_steps
 from visir.training.training import BatchStatistics
 
 TRAIN, VALIDATION = planted(120, seed=1, views=2), planted(60, seed=2)

@@ -28,7 +28,7 @@ from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.shortcuts import EndedTexts, EndedWords, Numbering, StampedPictures, evaluated_texts
 from visir.training.recipe import Recipe
 from visir.training.run import train
-from visir.training.shortcuts import ShortcutSettings
+from visir.training.sides import ShortcutSettings
 
 UNIQUE = {"kind": "unique", "digits": "sklearn"}
 

@@ -22,14 +22,13 @@ from visir.errors import VisirError
 from visir.threads import launched
 from visir.training import loop
 from visir.training.fit import DualEncoder, FitResult, fit
-from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
-from visir.training.inputs.negatives import HardNegatives, Mined
+from visir.training.inputs.base import EpochRandom, HardNegatives, InputSource, Mined, TrainingExamples
 from visir.training.loop import GradientMean, Share
-from visir.training.mining import right_pairs
 from visir.training.objectives.base import OwnQueries, VectorPairs
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
-from visir.training.step_log import Epoch
+from visir.training.trained import Epoch
+from visir.training.validation import right_pairs
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
 LOSSES: dict[str, Any] = {

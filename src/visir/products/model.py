@@ -30,8 +30,7 @@ from visir.products.opening import NONE, CategoryTree
 from visir.products.task import Setting
 from visir.records import Embeddings, EncoderCard, Modality
 from visir.training.inputs.base import EpochRandom, VectorSource
-from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.similarity import Temperature, cosines
+from visir.training.objectives.base import Temperature, VectorPairs, cosines
 from visir.training.recipe import Averaging, Optimiser, Schedule, Selection
 from visir.training.settings import Settings, read_settings
 from visir.training.shipped import base_of, find_recipe, shipped_recipes

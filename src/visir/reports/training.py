@@ -36,8 +36,7 @@ from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks
 from visir.reports.words import task_words
 from visir.storage import read_written_json
-from visir.training.step_log import STEPS_FILE, TrainingCurve, read_steps
-from visir.training.trained import TrainedModel
+from visir.training.trained import STEPS_FILE, TrainedModel, TrainingCurve, read_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from visir.sparse.expansion import SampledPer, Variant
-from visir.training.layers import Change
 from visir.training.recipe import Averaging, Data, Optimiser, Schedule
-from visir.training.settings import Settings, read_settings
+from visir.training.settings import Change, Settings, read_settings
 from visir.training.shipped import OWN, sparse_base_of
 from visir.training.sides import Count, Positive, Share
 

@@ -31,13 +31,12 @@ from visir.training.checkpoint import Checkpoint
 from visir.training.data import Splits, image_rows_of, split_for_training
 from visir.training.fit import FitResult, Report
 from visir.training.inputs.base import EpochRandom, Side, TrainingBatch
-from visir.training.keywords import SPARSE_KEYWORDS, RecipeChanges
 from visir.training.learner import Learner, Precision
 from visir.training.loop import steps_per_epoch
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.processes import Processes
 from visir.training.recipe import expand
-from visir.training.resolving import RecipeKind
+from visir.training.resolving import SPARSE_KEYWORDS, RecipeChanges, RecipeKind
 from visir.training.trained import TrainedModel
 
 # What is learnt from: dense vectors and own terms, on the device once and for all.

@@ -28,18 +28,19 @@ from visir.robustness.perturb import perturb_texts
 from visir.shortcuts.view import plain, reassigned, with_texts
 from visir.training.build import ModelSide, TrainingModel
 from visir.training.data import Splits, image_rows_of
-from visir.training.hard_negatives import Negatives, SwappedNegatives
 from visir.training.inputs.base import (
     PROMPTS,
     VIEWS,
     WORDS,
     EpochRandom,
+    HardNegatives,
     InputSource,
+    Mined,
+    Swapped,
     TrainingExamples,
     VectorSource,
     uniform,
 )
-from visir.training.inputs.negatives import HardNegatives, Mined, Swapped
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.shortcuts import (
     Assignments,
@@ -50,9 +51,9 @@ from visir.training.inputs.shortcuts import (
     StampedPictures,
     evaluated_texts,
 )
-from visir.training.mining import mined_over, plain_words, search
 from visir.training.recipe import Recipe
-from visir.training.sides import GRU, FrozenImages
+from visir.training.sides import GRU, FrozenImages, Negatives, SwappedNegatives
+from visir.training.validation import mined_over, plain_words, search
 
 # Captions as word ids, padded to a batch without a loop over captions.
 

@@ -23,16 +23,14 @@ from visir.display import Displayed
 from visir.encoders.towers.base import Inputs, PromptInputs, Tower, to_device
 from visir.progress import Progress
 from visir.training.folder import TrainingFolder, writing_into
-from visir.training.inputs.base import EpochRandom, InputSource, Side, TrainingData, TrainingExamples
-from visir.training.inputs.negatives import Mined
+from visir.training.inputs.base import EpochRandom, InputSource, Mined, Side, TrainingData, TrainingExamples
 from visir.training.learner import Learner, Regime
-from visir.training.mining import search, vectors_as_trained
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
-from visir.training.step_log import Epoch, StepLog
+from visir.training.trained import Epoch, StepLog
 from visir.training.training import Training
-from visir.training.validation import encode_source, validate
+from visir.training.validation import encode_source, search, validate, vectors_as_trained
 
 # The learner of dual encoders: two towers under a contrastive objective.
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from visir.encoders.towers.base import Inputs
 from visir.errors import ConfigurationError
-from visir.training.inputs.base import EpochRandom, Side, TrainingData
-from visir.training.inputs.negatives import Mined
+from visir.training.inputs.base import EpochRandom, Mined, Side, TrainingData
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.recipe import Averaging, Optimiser, Schedule
 

@@ -11,24 +11,23 @@ from pydantic import Field
 from visir.encoders.towers.adapters import AdapterSpec
 from visir.errors import ConfigurationError, raise_faults
 from visir.files import data_directory
-from visir.training.hard_negatives import Negatives
-from visir.training.layers import Change
 from visir.training.objectives import WITH_NEGATIVES, Auxiliary, Contrastive
 from visir.training.objectives.infonce import InfoNCESettings, MultiPositiveSettings
-from visir.training.settings import Settings, read_settings
+from visir.training.settings import Change, Settings, read_settings
 from visir.training.shipped import OWN, base_of
-from visir.training.shortcuts import ShortcutSettings
 from visir.training.sides import (
     GRU,
     Count,
     FrozenImages,
     FrozenTexts,
     ImageSide,
+    Negatives,
     Positive,
     PretrainedImages,
     PretrainedTexts,
     ResNet,
     Share,
+    ShortcutSettings,
     SmallCNN,
     TextSide,
 )

@@ -30,22 +30,20 @@ from visir.encoders.store import check_there
 from visir.encoders.towers.base import HeadSpec, Inputs, Tower
 from visir.errors import CollectionError, ConfigurationError, ImageError
 from visir.records import Collection, Items, Modality, Task, TaskFile, TaskSet
-from visir.training.build import build_model
+from visir.training.build import ModelLoader, build_model
 from visir.training.checkpoint import Checkpoint
 from visir.training.data import open_splits
 from visir.training.examples import build_examples, check_pictures
 from visir.training.fit import DualEncoder, FitResult, Report
 from visir.training.inputs.base import NEGATIVES, EpochRandom, InputSource, TrainingExamples, VectorSource, uniform
-from visir.training.keywords import RecipeChanges
-from visir.training.models import ModelLoader
 from visir.training.objectives.infonce import best_matches
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.processes import Processes
 from visir.training.recipe import CombinerSettings, Recipe, expand
-from visir.training.resolving import TOWERS
+from visir.training.resolving import TOWERS, RecipeChanges
 from visir.training.sides import FrozenImages, FrozenTexts, HeadShape
-from visir.training.tensorboard import EVENTS
-from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
+from visir.training.state import EVENTS
+from visir.training.state import FOLDER as TENSORBOARD_FOLDER
 from visir.training.trained import TrainedModel
 from visir.training.validation import SCORES, encode_source, figures_of, ranks_of
 

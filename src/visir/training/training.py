@@ -23,8 +23,7 @@ from visir.encoders.towers.base import Inputs, PromptInputs, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.errors import ConfigurationError
 from visir.training.folder import TrainingFolder
-from visir.training.inputs.base import EpochRandom, TrainingBatch, TrainingData
-from visir.training.inputs.negatives import HardNegatives
+from visir.training.inputs.base import EpochRandom, HardNegatives, TrainingBatch, TrainingData
 from visir.training.learner import E, Learner, Precision, Regime
 from visir.training.loop import Loop, Share, StepPosition, steps_of_epoch, steps_per_epoch
 from visir.training.optimiser import build_optimiser, moments, parameters_of, restore_moments
@@ -32,7 +31,7 @@ from visir.training.processes import Processes
 from visir.training.recipe import Averaging, Schedule
 from visir.training.settings import with_new_keys
 from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
-from visir.training.step_log import Epoch, Running, Step
+from visir.training.trained import Epoch, Running, Step
 
 # Batches made ahead of the model: threads, in order, with bounded memory.
 

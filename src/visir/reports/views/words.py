@@ -13,7 +13,7 @@ from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks
 from visir.reports.words import word_card
-from visir.sparse.common_words import MatchedWords
+from visir.sparse.explaining import MatchedWords
 from visir.sparse.top_terms import TopTerms
 
 if TYPE_CHECKING:

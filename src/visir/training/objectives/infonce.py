@@ -12,13 +12,15 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from visir.errors import EmbeddingError
-from visir.training.objectives.base import OwnQueries, VectorPairs
-from visir.training.objectives.false_negatives import FalseNegatives, false_negative_pairs
-from visir.training.objectives.similarity import (
+from visir.training.objectives.base import (
+    FalseNegatives,
+    OwnQueries,
     OwnScale,
     Temperature,
+    VectorPairs,
     cosines,
     cross_entropy,
+    false_negative_pairs,
     precise,
     products,
     symmetric_cross_entropy,
@@ -143,7 +145,7 @@ class InfoNCE(nn.Module):
         L = ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ij )  +  ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ji )
 
     C(i) is i itself and its negatives: the whole batch with `false_negatives="kept"`, as in the papers; without the
-    other captions of the same image with "masked" (`visir.training.objectives.false_negatives.FalseNegatives`).
+    other captions of the same image with "masked" (`visir.training.objectives.base.FalseNegatives`).
 
     Hard negatives, where a batch has them, are further candidates of every query: sums over j go over them too.
 

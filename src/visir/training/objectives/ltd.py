@@ -10,9 +10,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from visir.errors import ConfigurationError
-from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.joins import JoinSettings
-from visir.training.objectives.similarity import precise
+from visir.training.objectives.base import JoinSettings, VectorPairs, precise
 from visir.training.sides import Count, Positive
 
 

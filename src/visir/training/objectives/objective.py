@@ -8,10 +8,8 @@ from torch import Tensor, nn
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.training.objectives import Auxiliary, Contrastive
-from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.objectives.joins import Constraint, Dual, JoinSettings
+from visir.training.objectives.base import Constraint, Dual, JoinSettings, Losses, OwnScale, Temperature, VectorPairs
 from visir.training.objectives.ltd import ITD, LTD
-from visir.training.objectives.similarity import OwnScale, Temperature
 
 
 class Objective(nn.Module):
