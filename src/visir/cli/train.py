@@ -31,8 +31,8 @@ from visir.terminal import safe
 
 if TYPE_CHECKING:
     from visir.encoders.checkpoints import Layout
-    from visir.training.learner import Regime
     from visir.training.planning import TrainingPlan
+    from visir.training.recipe import Regime
     from visir.training.trained import Epoch
 
 

@@ -91,31 +91,38 @@ def sparse_encoder(model: Any, device: str | None = None) -> SparseEncoder:
     return encoder
 
 
-def _words(encoder: SparseEncoder, given: Explained, k: int, source: Collection | None) -> TopTerms:
-    """A picture file, an image or a caption of the collection, or a text: the first that fits."""
+def _found(given: Explained, source: Collection | None) -> tuple[str, str, Any]:
+    """What is meant, the first that fits: a "picture" or its file, an "image" or a "caption" of the collection, with
+    the part of it that has them, or a "text"."""
     if not isinstance(given, (str, os.PathLike)):
-        return _of_picture(encoder, given, "picture", k)
+        return "picture", "picture", given
     name = os.fspath(given)
     if isinstance(given, os.PathLike) or is_file(name):
         from visir.collections.images import decode
         from visir.files import read_bytes
 
-        return _of_picture(encoder, decode(read_bytes(Path(name)), name), Path(name).name, k)
+        return "picture", Path(name).name, decode(read_bytes(Path(name)), name)
     if source is not None:
         is_named = pc.equal(source.images["id"], name)
         if pc.any(is_named).as_py():
-            return top_terms_of_images(encoder, source, source.keep_images(is_named), k)[0]
+            return "image", name, source.keep_images(is_named)
         captions = source.captions.filter(pc.equal(source.captions["id"], name))
         if captions.num_rows:
-            part = source.keep_images(pc.equal(source.images["id"], captions["image_id"][0].as_py()))
-            return top_terms_of_captions(encoder, source, part, [name], k)[name]
-    vectors = encoder.encode_inputs("text", {"text": name})
-    return TopTerms(name, tuple(vectors.words("text", k)), own_terms(encoder, name))
+            return "caption", name, source.keep_images(pc.equal(source.images["id"], captions["image_id"][0].as_py()))
+    return "text", name, None
 
 
-def _of_picture(encoder: SparseEncoder, picture: Image, title: str, k: int) -> TopTerms:
-    vectors = encoder.encode_inputs("image", {title: picture})
-    return TopTerms(title, tuple(vectors.words(title, k)), picture=picture)
+def _words(encoder: SparseEncoder, given: Explained, k: int, source: Collection | None) -> TopTerms:
+    kind, name, held = _found(given, source)
+    if kind == "picture":
+        vectors = encoder.encode_inputs("image", {name: held})
+        return TopTerms(name, tuple(vectors.words(name, k)), picture=held)
+    if kind == "text" or source is None:
+        vectors = encoder.encode_inputs("text", {"text": name})
+        return TopTerms(name, tuple(vectors.words("text", k)), own_terms(encoder, name))
+    if kind == "image":
+        return top_terms_of_images(encoder, source, held, k)[0]
+    return top_terms_of_captions(encoder, source, held, [name], k)[name]
 
 
 def is_file(text: str) -> bool:
@@ -183,21 +190,8 @@ def matched_words(
 
 
 def _vector(encoder: SparseEncoder, given: Explained, source: Collection | None) -> SparseEmbeddings:
-    """The vector of a picture file, an image or a caption of the collection, or a text: the first that fits."""
-    if not isinstance(given, (str, os.PathLike)):
-        return encoder.encode_inputs("image", {"picture": given})
-    name = os.fspath(given)
-    if isinstance(given, os.PathLike) or is_file(name):
-        from visir.collections.images import decode
-        from visir.files import read_bytes
-
-        return encoder.encode_inputs("image", {Path(name).name: decode(read_bytes(Path(name)), name)})
-    if source is not None:
-        is_image = pc.equal(source.images["id"], name)
-        if pc.any(is_image).as_py():
-            return encode_part(encoder, source, source.keep_images(is_image), "image")
-        captions = source.captions.filter(pc.equal(source.captions["id"], name))
-        if captions.num_rows:
-            part = source.keep_images(pc.equal(source.images["id"], captions["image_id"][0].as_py()))
-            return encode_part(encoder, source, part, "text").select(captions["id"].combine_chunks())
-    return encoder.encode_inputs("text", {name: name})
+    kind, name, held = _found(given, source)
+    if kind in ("picture", "text") or source is None:
+        return encoder.encode_inputs("image" if kind == "picture" else "text", {name: name if held is None else held})
+    part = encode_part(encoder, source, held, "image" if kind == "image" else "text")
+    return part if kind == "image" else part.select([name])

@@ -500,7 +500,7 @@ SAVE_SECONDS = 120.0
 """How often the state is written (it is four times W2, 375 MB of a BERT vocabulary): what a kill can cost at most."""
 
 
-SPARSE = RecipeKind("sparsify", SparseRecipe, read_sparse_recipe, SPARSE_KEYWORDS, tuple(SparseRecipe.model_fields))
+SPARSE = RecipeKind("sparsify", SparseRecipe, read_sparse_recipe, SPARSE_KEYWORDS)
 """Recipes of `visir.sparsify`."""
 
 

@@ -24,13 +24,14 @@ from visir.encoders.towers.base import Inputs, PromptInputs, Tower, to_device
 from visir.progress import Progress
 from visir.training.folder import TrainingFolder, writing_into
 from visir.training.inputs.base import EpochRandom, InputSource, Mined, Side, TrainingData, TrainingExamples
-from visir.training.learner import Learner, Regime
+from visir.training.learner import Learner
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
+from visir.training.recipe import Regime
 from visir.training.trained import Epoch, StepLog
 from visir.training.training import Training
-from visir.training.validation import encode_source, search, validate, vectors_as_trained
+from visir.training.validation import encode_source, search, validate
 
 # The learner of dual encoders: two towers under a contrastive objective.
 
@@ -122,8 +123,8 @@ class DualEncoder(Learner[TrainingExamples]):
             ("positive", train.positives, np.arange(len(train))),
         )
         for side, source, keys in of_sides:
-            of = partial(self._vectors_of, side)
-            sides[side] = vectors_as_trained(source, keys, draw, of) if mined.as_trained else encode_source(source, of)
+            of, seen = partial(self._vectors_of, side), keys if mined.as_trained else None
+            sides[side] = encode_source(source, of, draw, seen)
         self._model.train(state)
         return search(mined, sides["anchor"], sides["positive"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -160,7 +160,38 @@ class Averaging(Settings):
     continue_from: Literal["weights", "average"] = "weights"
 
 
-class Selection(Settings):
+class EpochChoice(Settings):
+    """Which epoch's weights are kept: the best of a figure of validation, or the last."""
+
+    keep: str
+    patience: Count | None = None
+
+    @property
+    def figure(self) -> str:
+        """The figure of validation by which epochs are compared, whichever is kept."""
+        raise NotImplementedError
+
+
+class Regime(Settings):
+    """What the loop reads of a recipe: how towers are trained, not what they are."""
+
+    if TYPE_CHECKING:  # each kind of recipe declares them, in its own order and with its own defaults
+        name: str
+        seed: int
+        device: str
+        precision: Literal["float32", "bfloat16", "float16"]
+        optimiser: Optimiser
+        schedule: Schedule
+        averaging: Averaging
+        selection: EpochChoice
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The peak learning rates of the parts that have one of their own."""
+        raise NotImplementedError
+
+
+class Selection(EpochChoice):
     """Which epoch's weights are kept.
 
     Attributes:
@@ -170,7 +201,6 @@ class Selection(Settings):
     """
 
     keep: Literal["rsum", "last"] = "rsum"
-    patience: Count | None = None
 
     @property
     def figure(self) -> str:
@@ -195,7 +225,7 @@ class CombinerSettings(Settings):
     alike: Annotated[int, Field(ge=0)] = 0
 
 
-class Recipe(Settings):
+class Recipe(Regime):
     """A dual encoder and how it is trained. Everything that changes the result is here, and is saved beside it.
 
     Attributes:

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from visir.collections import open_collection
 from visir.encoders.base import Encoder
 from visir.errors import CollectionError, ConfigurationError, VisirError, nearest, raise_faults
 from visir.records import Collection, TaskFile, TaskSet
 from visir.training.data import open_whole, settled
-from visir.training.recipe import Data, Recipe, read_recipe
-from visir.training.settings import Change
+from visir.training.recipe import Recipe, read_recipe
+from visir.training.settings import Change, Settings
 from visir.training.shipped import find_recipe
 
 # Keywords of `visir.train` and `visir.sparsify`: short names for the keys of a recipe that people change most.
@@ -142,25 +142,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-class DataRecipe(Protocol):
-    """A recipe that names a collection."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def data(self) -> Data:
-        """What is learnt from."""
-        ...
-
-    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """The same with some keys changed (pydantic's)."""
-        ...
-
-
-R = TypeVar("R", bound=DataRecipe)
+R = TypeVar("R", bound=Settings)
 
 
 @dataclass(frozen=True)
@@ -171,7 +153,6 @@ class RecipeKind(Generic[R]):
     kind: type[R]  # its class
     read: Callable[[Any, Sequence[Change]], R]  # reads one from a path, a dictionary or a recipe, with changes
     keywords: Mapping[str, tuple[str, ...]]  # keyword → the keys that it sets
-    top: tuple[str, ...]  # the keys at the top
 
     def resolve(
         self,
@@ -190,10 +171,11 @@ class RecipeKind(Generic[R]):
         opened = as_collection(data, given.get("images"))
         if opened is not None:
             given.pop("images", None)
-        changes = changes_of(given, sections or {}, more, known=self.keywords, top=self.top, verb=self.verb)
+        top = tuple(self.kind.model_fields)
+        changes = changes_of(given, sections or {}, more, known=self.keywords, top=top, verb=self.verb)
         if data is not None:
             changes = [*data_changes(data if opened is None else opened, _label(recipe)), *changes]
-        read = self._read(recipe, changes)
+        read: Any = self._read(recipe, changes)
         if getattr(read, "combiner", None) is not None:
             return read, opened or self._open(read, data, tasks=True)
         if isinstance(opened, TaskFile | TaskSet):
@@ -212,7 +194,7 @@ class RecipeKind(Generic[R]):
             hint = "this recipe begins a side from nothing, which takes no model; clip-finetune and heads take one"
             raise ConfigurationError(fault.message, hint=hint) from fault
 
-    def _open(self, recipe: R, data: object, *, tasks: bool = False) -> Any:
+    def _open(self, recipe: Any, data: object, *, tasks: bool = False) -> Any:
         try:
             return open_whole(recipe.data, recipe.name, self.verb, tasks=tasks)
         except VisirError as fault:
@@ -233,7 +215,7 @@ class RecipeKind(Generic[R]):
         )
 
 
-TOWERS = RecipeKind("train", Recipe, read_recipe, KEYWORDS, tuple(Recipe.model_fields))
+TOWERS = RecipeKind("train", Recipe, read_recipe, KEYWORDS)
 """Recipes of `visir.train`."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -391,14 +391,6 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
-class HasSettings(Protocol):
-    """Settings as far as they are written out."""
-
-    def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """All of them as plain values (pydantic's)."""
-        ...
-
-
 def _beside(name: str, path: Path) -> Path:
     return path.parent / name
 
@@ -430,18 +422,16 @@ def read_settings(
     raise AssertionError("a validation error without an error")
 
 
-def with_new_keys(settings: HasSettings, stored: Mapping[str, Any]) -> dict[str, Any]:
+def with_new_keys(settings: Settings, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that an earlier version wrote out, with the defaults of the keys that it did not have yet."""
     # A new key's default is what was done before the key was there, so such settings are those of the same training.
-    if not isinstance(settings, BaseModel):
-        return dict(stored)
     try:
         return type(settings).model_validate(stored).model_dump(mode="json")
     except ValidationError:
         return dict(stored)
 
 
-def to_toml(settings: HasSettings, comment: str) -> str:
+def to_toml(settings: Settings, comment: str) -> str:
     """The settings as TOML, every default written out, opening with `comment`; what is None is written as "none"."""
     lines = [f"# {comment}", ""]
     _write(lines, settings.model_dump(mode="json"), ())

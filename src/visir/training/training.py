@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic
@@ -19,55 +19,36 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from visir.encoders.towers.base import Inputs, PromptInputs, Tower
+from visir.encoders.towers.base import Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.errors import ConfigurationError
 from visir.training.folder import TrainingFolder
 from visir.training.inputs.base import EpochRandom, HardNegatives, TrainingBatch, TrainingData
-from visir.training.learner import E, Learner, Precision, Regime
+from visir.training.learner import E, Learner, Precision
 from visir.training.loop import Loop, Share, StepPosition, steps_of_epoch, steps_per_epoch
 from visir.training.optimiser import build_optimiser, moments, parameters_of, restore_moments
 from visir.training.processes import Processes
-from visir.training.recipe import Averaging, Schedule
+from visir.training.recipe import Averaging, Regime, Schedule
 from visir.training.settings import with_new_keys
 from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
 from visir.training.trained import Epoch, Running, Step
 
 # Batches made ahead of the model: threads, in order, with bounded memory.
 
-# Batches in page-locked memory.
-
 
 def pin_batch(batch: TrainingBatch) -> TrainingBatch:
     """Copy a batch into page-locked memory, from which CUDA copies while the program goes on."""
     # torch keeps such memory and gives it out again when the copies out of it are done.
-    return TrainingBatch(
-        anchors=_inputs(batch.anchors),
-        positives=_inputs(batch.positives),
-        anchor_rows=_pinned(batch.anchor_rows),
-        targets=_pinned(batch.targets),
-        tokens=_pinned(batch.tokens),
-        classes=_pinned(batch.classes),
-        rows=_pinned(batch.rows),
-        negatives=[_inputs(inputs) for inputs in batch.negatives],
-        negative_rows=_pinned(batch.negative_rows),
-        anchor_negatives=[_inputs(inputs) for inputs in batch.anchor_negatives],
-        anchor_negative_rows=_pinned(batch.anchor_negative_rows),
-    )
+    return replace(batch, **{each.name: _pinned(getattr(batch, each.name)) for each in fields(batch)})
 
 
-def _inputs(inputs: Inputs) -> Inputs:
-    if isinstance(inputs, Tensor):
-        pinned: Tensor = _pinned(inputs)
-        return pinned
-    if isinstance(inputs, PromptInputs):
-        return PromptInputs({prompt: _inputs(of_prompt) for prompt, of_prompt in inputs.items()})
-    return {name: _pinned(tensor) for name, tensor in inputs.items()}
-
-
-def _pinned(tensor: Any) -> Any:
+def _pinned(value: Any) -> Any:
     """What is on a device already, or is not there, stays as it is."""
-    return tensor.pin_memory() if isinstance(tensor, Tensor) and tensor.device.type == "cpu" else tensor
+    if isinstance(value, Tensor):
+        return value.pin_memory() if value.device.type == "cpu" else value
+    if isinstance(value, Mapping):
+        return type(value)({name: _pinned(part) for name, part in value.items()})
+    return [_pinned(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def prefetch(

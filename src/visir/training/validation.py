@@ -6,7 +6,7 @@ test checks that it equals the measures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -27,8 +27,9 @@ from visir.training.sides import MinedNegatives
 Rows = NDArray[np.int64]
 Vectors = NDArray[np.float32]
 
+CUTOFFS = (1, 5, 10)
 _ENCODED = 128
-_SCORES = 1 << 24
+SCORES = 1 << 24
 """Scores held at a time: 64 MiB, whatever the size of the split."""
 
 
@@ -85,7 +86,7 @@ def nearest_wrong(
     # candidates: (m, d) unit vectors.
     chosen = np.full((len(queries), count), -1, np.int64)
     wanted = min(count + skip, len(candidates))
-    block = max(1, _SCORES // max(1, len(candidates)))
+    block = max(1, SCORES // max(1, len(candidates)))
     for start in range(0, len(queries), block):
         scores = queries[start : start + block] @ candidates.T
         for row, answers in enumerate(right[start : start + block]):
@@ -99,13 +100,9 @@ def nearest_wrong(
 
 
 def search(mined: Mined, anchors: Vectors, positives: Vectors) -> tuple[Rows | None, Rows | None]:
-    """The captions that are near each image and wrong, and the images that are near each caption and wrong.
-
-    Args:
-        mined: What is right, and what is asked for.
-        anchors: (n, d) unit vectors of all images of the split.
-        positives: (m, d) unit vectors of all captions.
-    """
+    """The captions that are near each image and wrong, and the images that are near each caption and wrong."""
+    # anchors: (n, d) unit vectors of all images of the split.
+    # positives: (m, d) unit vectors of all captions.
     settings, (of_anchors, of_positives) = mined.settings, mined.right
     depth = settings.nearest, settings.skip
     captions = None if settings.of == "images" else nearest_wrong(anchors, positives, of_anchors, *depth)
@@ -113,41 +110,32 @@ def search(mined: Mined, anchors: Vectors, positives: Vectors) -> tuple[Rows | N
     return captions, images
 
 
-def vectors_as_trained(
-    source: InputSource, keys: Rows, draw: EpochRandom, vectors_of: Callable[[Inputs], Tensor]
+# Hits and their sum on a split.
+
+
+def encode_source(
+    source: InputSource,
+    vectors_of: Callable[[Inputs], Tensor],
+    draw: EpochRandom | None = None,
+    keys: Rows | None = None,
 ) -> Vectors:
-    """(n, d) vectors of a whole source as the epoch's training sees it, in blocks."""
-    # keys: (n,) the pair beside which each item stands.
+    """(n, …) vectors of a whole source, in blocks; the next one is read meanwhile."""
+    # As in use, where nothing is drawn; or as the training of an epoch sees it, `keys` (n,) being the pair beside which
+    # each item stands.
+
+    def read(rows: Rows) -> Inputs:
+        return source.batch(rows) if keys is None else source.batch(rows, draw, np.maximum(keys[rows], 0))
+
     blocks = []
-    with torch.inference_mode():
-        for rows in np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED)):
-            vectors = vectors_of(source.batch(rows, draw, np.maximum(keys[rows], 0)))
-            blocks.append(vectors.float().cpu().numpy())
+    with ThreadPoolExecutor(1) as reader, torch.inference_mode():
+        cuts = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
+        coming = reader.submit(read, cuts[0])
+        for following in [*cuts[1:], None]:
+            inputs = coming.result()
+            if following is not None:
+                coming = reader.submit(read, following)
+            blocks.append(vectors_of(inputs).float().cpu().numpy())
     return np.concatenate(blocks)
-
-
-CUTOFFS = (1, 5, 10)
-SCORES = 1 << 24
-"""Scores held at a time: 64 MiB, whatever the size of the split."""
-
-
-def encode_source(source: InputSource, vectors_of: Callable[[Inputs], Tensor]) -> NDArray[np.float32]:
-    """(n, …) vectors of a whole source as in use (nothing drawn), in blocks; the next one is read meanwhile."""
-    blocks = []
-    with torch.inference_mode():
-        for inputs in _inputs(source):
-            blocks.append(vectors_of(inputs).float().cpu().numpy())  # noqa: PERF401 (one block at a time)
-    return np.concatenate(blocks)
-
-
-def _inputs(source: InputSource) -> Iterator[Inputs]:
-    rows = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(source.batch, rows[0])
-        for following in rows[1:]:
-            inputs, coming = coming.result(), reader.submit(source.batch, following)
-            yield inputs
-        yield coming.result()
 
 
 def validate(
@@ -194,15 +182,9 @@ def _first_ranks(
 
 
 def ranks_of(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(n,) the rank, from 1, of each query's best positive.
-
-    Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
-    point scores nothing.
-
-    Args:
-        scores: (n, m) of queries and candidates.
-        positive: (n, m) whether a candidate is one of the query's positives.
-    """
+    """(n,) the rank, from 1, of each query's best positive; `positive` (n, m) says which candidates are."""
+    # Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
+    # point scores nothing.
     best = np.where(positive, scores, -np.inf).max(axis=1, keepdims=True)
     ranks: NDArray[np.int64] = 1 + (~(scores < best) & ~positive).sum(axis=1)
     return ranks
