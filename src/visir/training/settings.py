@@ -1,4 +1,4 @@
-"""Settings read from TOML: every fault at once, with its place and the nearest known name; and written back as TOML."""
+"""Settings in TOML: read over what they extend, all faults at once, with place and nearest name; and written back."""
 
 from __future__ import annotations
 
@@ -20,49 +20,17 @@ from visir.display import listing
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.files import read_text
 
-# What a settings class declares at a place: its keys, its choices, its kinds.
+EXTENDS = "extends"
+"""The key that names the file from which another one begins."""
+NONE = "none"
+"""How TOML, which has no null, says that an optional key or section is not wanted."""
 
 Kind = type[BaseModel]
+Where = tuple[str, ...]
+FindBase = Callable[[str, Path], Path]
+"""The file that `extends = NAME` in another file means."""
 
-
-@dataclass(frozen=True)
-class Spot:
-    """A place in a settings class, as a fault's location leads to it."""
-
-    # The keys from the top, as a recipe writes them: without the tags that pydantic puts between them.
-    where: tuple[str, ...]
-    siblings: tuple[str, ...]  # the keys that the section declares in which the last of them stands
-    choices: tuple[str, ...]  # the values of the last key, when it has a list of them
-
-
-def locate(kind: Kind, location: Sequence[str | int]) -> Spot:
-    """Follow a location of pydantic's (`("image", "frozen", "encodr")`) from the top of `kind`."""
-    where: list[str] = []
-    siblings: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-    inside: Kind | None = kind
-    rest = list(location)
-    while rest:
-        part = rest.pop(0)
-        if inside is None:
-            # Below a single value: an index in a list is worth telling, the branch of a union of types is not.
-            if isinstance(part, int):
-                where.append(str(part))
-            continue
-        where.append(str(part))
-        siblings, choices = tuple(inside.model_fields), ()
-        declared = inside.model_fields.get(str(part))
-        if declared is None:
-            break
-        key = _discriminator(declared)
-        if key is not None:
-            kinds = _kinds(declared, key)
-            inside = kinds[str(rest.pop(0))] if rest else None
-            choices = tuple(kinds)
-        else:
-            inside = section_of(declared)
-            choices = _literals(declared.annotation)
-    return Spot(tuple(where), siblings, choices)
+# What a settings class declares at a place: its keys, its choices, its kinds.
 
 
 class KindKey(NamedTuple):
@@ -70,6 +38,45 @@ class KindKey(NamedTuple):
 
     key: str
     default: str | None
+
+
+KindOf = Callable[[Where], KindKey | None]
+"""The key that decides what kind of thing a section describes (`tower`) and its default, or None."""
+
+
+class Spot(NamedTuple):
+    """A place in a settings class, as a fault's location leads to it."""
+
+    # The keys from the top, as a recipe writes them: without the tags that pydantic puts between them.
+    where: Where
+    siblings: tuple[str, ...]  # the keys that the section declares in which the last of them stands
+    choices: tuple[str, ...]  # the values of the last key, when it has a list of them
+
+
+def locate(kind: Kind, location: Sequence[str | int]) -> Spot:
+    """Follow a location of pydantic's (`("image", "frozen", "encodr")`) from the top of `kind`."""
+    spot = Spot((), (), ())
+    inside: Kind | None = kind
+    rest = iter(location)
+    for part in rest:
+        where = (*spot.where, str(part))
+        if inside is None:
+            # Below a single value: an index in a list is worth telling, the branch of a union of types is not.
+            spot = spot._replace(where=where) if isinstance(part, int) else spot
+            continue
+        spot = Spot(where, tuple(inside.model_fields), ())
+        declared = inside.model_fields.get(str(part))
+        if declared is None:
+            break
+        key = _discriminator(declared)
+        if key is None:
+            inside, choices = section_of(declared), _literals(declared.annotation)
+        else:
+            kinds = {tag: each for each in members(declared) for tag in _literals(each.model_fields[key].annotation)}
+            tag = next(rest, None)
+            inside, choices = None if tag is None else kinds[str(tag)], tuple(kinds)
+        spot = spot._replace(choices=choices)
+    return spot
 
 
 def kind_key(kind: Kind, where: Sequence[str]) -> KindKey | None:
@@ -81,14 +88,7 @@ def kind_key(kind: Kind, where: Sequence[str]) -> KindKey | None:
         declared = None if inside is None else inside.model_fields.get(part)
         inside = None if declared is None else section_of(declared)
     key = None if declared is None else _discriminator(declared)
-    if declared is None or key is None:
-        return None
-    return KindKey(key, getattr(declared.default, key, None))
-
-
-def allows_none(declared: FieldInfo | None) -> bool:
-    """Whether a key may be None."""
-    return declared is not None and type(None) in get_args(declared.annotation)
+    return None if declared is None or key is None else KindKey(key, getattr(declared.default, key, None))
 
 
 def section_of(declared: FieldInfo) -> Kind | None:
@@ -105,10 +105,6 @@ def members(declared: FieldInfo) -> tuple[Kind, ...]:
 
 def _discriminator(declared: FieldInfo) -> str | None:
     return declared.discriminator if isinstance(declared.discriminator, str) else None
-
-
-def _kinds(declared: FieldInfo, key: str) -> dict[str, Kind]:
-    return {tag: section for section in members(declared) for tag in _literals(section.model_fields[key].annotation)}
 
 
 def _literals(annotation: Any) -> tuple[str, ...]:
@@ -128,15 +124,6 @@ def _is_union(annotation: Any) -> bool:
 
 # Layers of settings: the file that is extended, the file, the changes; and where each key was written.
 
-EXTENDS = "extends"
-"""The key that names the file from which another one begins."""
-
-Where = tuple[str, ...]
-FindBase = Callable[[str, Path], Path]
-"""The file that `extends = NAME` in another file means."""
-KindOf = Callable[[Where], KindKey | None]
-"""The key that decides what kind of thing a section describes (`tower`) and its default, or None."""
-
 
 @dataclass(frozen=True)
 class Change:
@@ -148,8 +135,7 @@ class Change:
 
     @classmethod
     def parse(cls, text: str) -> Change:
-        """A change as a text, "section.key=value"; the value is read as TOML, and where it is none, as a plain
-        string."""
+        """A change as "section.key=value"; the value is read as TOML, and where it is none, as a plain string."""
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ConfigurationError(f"--set {text}: not of the form key=value.", hint="e.g. --set optimiser.epochs=5")
@@ -167,16 +153,42 @@ class Layers:
     values: dict[str, Any] = field(default_factory=dict)
     origin: dict[Where, str] = field(default_factory=dict)
 
-    def cover(self, over: Layers, kind_of: KindOf) -> None:
+    def cover(self, over: Layers, kind_of: KindOf) -> Layers:
         """Lay `over` on top: what it says wins, what it does not mention stays."""
-        # A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing of a
-        # small CNN. One that is new and does not say its kind is of the default kind.
-        _merge(self, over, self.values, over.values, (), kind_of)
+        self._merge(self.values, over.values, (), kind_of)
         self.origin.update(over.origin)
+        return self
 
     def forget(self, where: Where) -> None:
         """Drop the places of everything under `where`."""
         self.origin = {key: place for key, place in self.origin.items() if key[: len(where)] != where}
+
+    def put(self, change: Change) -> None:
+        """Set one key."""
+        values = self.values
+        for part in change.where[:-1]:
+            values = values.setdefault(part, {})
+            if not isinstance(values, dict):
+                raise ConfigurationError(
+                    f"{change.place}: {part!r} is a single value, not a section.", code="single-value-not-section"
+                )
+        values[change.where[-1]] = deepcopy(change.value)
+        self.origin[change.where] = change.place
+
+    def _merge(self, below: dict[str, Any], above: Mapping[str, Any], at: Where, kind_of: KindOf) -> None:
+        # A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing of a
+        # small CNN. One that is new and does not say its kind is of the default kind.
+        for key, value in above.items():
+            where, was = (*at, key), below.get(key)
+            if not isinstance(value, Mapping):
+                self.forget(where)
+                below[key] = value
+                continue
+            kind = kind_of(where)
+            if not isinstance(was, dict) or (kind and value.get(kind.key, was.get(kind.key)) != was.get(kind.key)):
+                self.forget(where)
+                below[key] = was = {} if kind is None or kind.default is None else {kind.key: kind.default}
+            self._merge(was, value, where, kind_of)
 
 
 def read_layers(
@@ -188,105 +200,72 @@ def read_layers(
     own: Sequence[str] = (),
 ) -> Layers:
     """The values of a recipe over those it extends, with `changes` on top."""
+    reader = _Reader(find_base, kind_of, own)
     if isinstance(source, Mapping):
-        layers = _extended(Path(), Layers(deepcopy(dict(source))), "recipe", (), find_base, kind_of, own)
+        layers = reader.extended(Path(), Layers(deepcopy(dict(source))), "recipe", ())
     else:
-        layers = _read(Path(source), find_base, kind_of, own, ())
-    layers.cover(_changes(changes), kind_of)
-    return layers
-
-
-def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], above: tuple[Path, ...]) -> Layers:
-    chain = (*above, path.resolve())
-    if path.resolve() in above:
-        raise ConfigurationError(
-            f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
-            hint=f"take `{EXTENDS}` out of one of them",
-            code="recipes-extend-each-other",
-        )
-    text = read_text(path)
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
-        if path.suffix != ".toml":
-            raise ConfigurationError(
-                f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
-                hint=f"pictures and captions to learn from: --data {path}",
-                code="no-recipe",
-            ) from fault
-        raise ConfigurationError(
-            f"{path}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
-        ) from fault
-    file = f"{path}, " if above else ""
-    this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
-    place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
-    return _extended(path, this, place, chain, find_base, kind_of, own)
-
-
-def _extended(
-    path: Path,
-    this: Layers,
-    place: str,
-    chain: tuple[Path, ...],
-    find_base: FindBase,
-    kind_of: KindOf,
-    own: Sequence[str],
-) -> Layers:
-    """What is read over what it extends; `place` is where it says so."""
-    base = this.values.pop(EXTENDS, None)
-    if base is None:
-        layers = Layers()
-        layers.cover(this, kind_of)
-        return layers
-    if not isinstance(base, str):
-        raise ConfigurationError(
-            f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.", code="extends-not-name-path"
-        )
-    try:
-        base_path = find_base(base, path)
-    except ConfigurationError as fault:
-        raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint, code=fault.code) from fault
-    layers = _read(base_path, find_base, kind_of, own, chain)
-    for key in own:
-        layers.values.pop(key, None)
-        layers.forget((key,))
-    layers.cover(this, kind_of)
-    return layers
-
-
-def _merge(
-    layers: Layers, over: Layers, below: dict[str, Any], above: Mapping[str, Any], at: Where, kind_of: KindOf
-) -> None:
-    for key, value in above.items():
-        where, was = (*at, key), below.get(key)
-        if not isinstance(value, Mapping):
-            layers.forget(where)
-            below[key] = value
-            continue
-        kind = kind_of(where)
-        if not isinstance(was, dict) or (kind and value.get(kind.key, was.get(kind.key)) != was.get(kind.key)):
-            layers.forget(where)
-            below[key] = was = {} if kind is None or kind.default is None else {kind.key: kind.default}
-        _merge(layers, over, was, value, where, kind_of)
-
-
-def _changes(changes: Sequence[str | Change]) -> Layers:
-    layers = Layers()
+        layers = reader.read(Path(source), ())
+    over = Layers()
     for change in changes:
-        change = Change.parse(change) if isinstance(change, str) else change
-        _put(layers.values, change)
-        layers.origin[change.where] = change.place
-    return layers
+        over.put(Change.parse(change) if isinstance(change, str) else change)
+    return layers.cover(over, kind_of)
 
 
-def _put(values: dict[str, Any], change: Change) -> None:
-    for part in change.where[:-1]:
-        values = values.setdefault(part, {})
-        if not isinstance(values, dict):
+@dataclass(frozen=True)
+class _Reader:
+    """Reads files over those that they extend; keys in `own` are not taken over."""
+
+    find_base: FindBase
+    kind_of: KindOf
+    own: Sequence[str]
+
+    def read(self, path: Path, above: tuple[Path, ...]) -> Layers:
+        """The values of a file, which those `above` extend."""
+        chain = (*above, path.resolve())
+        if path.resolve() in above:
             raise ConfigurationError(
-                f"{change.place}: {part!r} is a single value, not a section.", code="single-value-not-section"
+                f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
+                hint=f"take `{EXTENDS}` out of one of them",
+                code="recipes-extend-each-other",
             )
-    values[change.where[-1]] = deepcopy(change.value)
+        text = read_text(path)
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as fault:
+            if path.suffix != ".toml":
+                raise ConfigurationError(
+                    f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
+                    hint=f"pictures and captions to learn from: --data {path}",
+                    code="no-recipe",
+                ) from fault
+            raise ConfigurationError(
+                f"{path}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
+            ) from fault
+        file = f"{path}, " if above else ""
+        this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
+        place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
+        return self.extended(path, this, place, chain)
+
+    def extended(self, path: Path, this: Layers, place: str, chain: tuple[Path, ...]) -> Layers:
+        """What is read over what it extends; `place` is where it says so."""
+        base = this.values.pop(EXTENDS, None)
+        if base is None:
+            return Layers().cover(this, self.kind_of)
+        if not isinstance(base, str):
+            raise ConfigurationError(
+                f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.", code="extends-not-name-path"
+            )
+        try:
+            base_path = self.find_base(base, path)
+        except ConfigurationError as fault:
+            raise ConfigurationError(
+                f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint, code=fault.code
+            ) from fault
+        layers = self.read(base_path, chain)
+        for key in self.own:
+            layers.values.pop(key, None)
+            layers.forget((key,))
+        return layers.cover(this, self.kind_of)
 
 
 def _lines(text: str) -> Iterator[tuple[Where, int]]:
@@ -363,10 +342,6 @@ def _places(where: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> It
             yield origin[where[:n]]
 
 
-NONE = "none"
-"""How TOML, which has no null, says that an optional key or section is not wanted."""
-
-
 class Settings(BaseModel):
     """A group of settings: immutable, and a key that is not declared is a fault."""
 
@@ -382,10 +357,12 @@ class Settings(BaseModel):
     def _none_is_none(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        return {
-            key: None if value == NONE and allows_none(cls.model_fields.get(key)) else value
-            for key, value in values.items()
+        absent = {
+            name
+            for name, declared in cls.model_fields.items()
+            if values.get(name) == NONE and type(None) in get_args(declared.annotation)
         }
+        return {key: None if key in absent else value for key, value in values.items()}
 
 
 S = TypeVar("S", bound=Settings)
