@@ -21,7 +21,7 @@ from visir.training.objectives.infonce import (
     Triplet,
     TripletSettings,
 )
-from visir.training.objectives.ltd import LTDSettings
+from visir.training.objectives.objective import LTDSettings
 from visir.training.settings import Settings
 
 

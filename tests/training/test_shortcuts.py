@@ -22,10 +22,17 @@ from visir.shortcuts import inject, plain
 from visir.shortcuts.view import caption_numbers, endings, picture_numbers, reassigned
 from visir.training.build import build_model
 from visir.training.data import open_splits
-from visir.training.examples import WordSource, build_examples
+from visir.training.examples import (
+    EndedTexts,
+    EndedWords,
+    Numbering,
+    StampedPictures,
+    WordSource,
+    build_examples,
+    evaluated_texts,
+)
 from visir.training.inputs.base import EpochRandom
 from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.shortcuts import EndedTexts, EndedWords, Numbering, StampedPictures, evaluated_texts
 from visir.training.recipe import Recipe
 from visir.training.run import train
 from visir.training.sides import ShortcutSettings

@@ -23,9 +23,9 @@ from visir.threads import launched
 from visir.training import loop
 from visir.training.fit import DualEncoder, FitResult, fit
 from visir.training.inputs.base import EpochRandom, HardNegatives, InputSource, Mined, TrainingExamples
+from visir.training.learner import Processes
 from visir.training.loop import GradientMean, Share
 from visir.training.objectives.base import OwnQueries, VectorPairs
-from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 from visir.training.trained import Epoch
 from visir.training.validation import right_pairs

@@ -31,10 +31,9 @@ from visir.training.checkpoint import Checkpoint
 from visir.training.data import Splits, image_rows_of, split_for_training
 from visir.training.fit import FitResult, Report
 from visir.training.inputs.base import EpochRandom, Side, TrainingBatch
-from visir.training.learner import Learner, Precision
+from visir.training.learner import Learner, Precision, Processes
 from visir.training.loop import steps_per_epoch
 from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.processes import Processes
 from visir.training.recipe import expand
 from visir.training.resolving import SPARSE_KEYWORDS, RecipeChanges, RecipeKind
 from visir.training.trained import TrainedModel

@@ -19,8 +19,8 @@ from visir.storage import is_made_by_visir, recover
 from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
 from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
 from visir.training.inputs.base import TrainingData
+from visir.training.learner import Processes
 from visir.training.loop import TrainingError, peak_memory
-from visir.training.processes import Processes
 from visir.training.recipe import Regime
 from visir.training.settings import to_toml, with_new_keys
 from visir.training.trained import TrainedModel

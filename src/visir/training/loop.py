@@ -20,10 +20,8 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
 from visir.training.inputs.base import Side, TrainingBatch, TrainingData
-from visir.training.learner import Learner, Precision
+from visir.training.learner import Learner, Precision, Processes, parameters_of, set_rates
 from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
-from visir.training.optimiser import parameters_of, set_rates
-from visir.training.processes import Processes
 
 # Memory: what a process took at most, and what a forward pass keeps for the backward pass.
 

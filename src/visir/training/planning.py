@@ -22,10 +22,9 @@ from visir.training.build import ModelSide, TrainingModel, build_model
 from visir.training.data import Splits, open_splits
 from visir.training.examples import check_pictures
 from visir.training.inputs.pixels import KEPT_BYTES
+from visir.training.learner import Processes, build_optimiser
 from visir.training.loop import kept_bytes, peak_memory, steps_per_epoch
 from visir.training.objectives.base import VectorPairs
-from visir.training.optimiser import build_optimiser
-from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 from visir.training.resolving import KEYWORDS, TOWERS, RecipeChanges
 from visir.training.run import pictures_named

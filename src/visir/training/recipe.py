@@ -11,8 +11,8 @@ from pydantic import Field
 from visir.encoders.towers.adapters import AdapterSpec
 from visir.errors import ConfigurationError, raise_faults
 from visir.files import data_directory
-from visir.training.objectives import WITH_NEGATIVES, Auxiliary, Contrastive
-from visir.training.objectives.infonce import InfoNCESettings, MultiPositiveSettings
+from visir.training.objectives.infonce import WITH_NEGATIVES, Contrastive, InfoNCESettings, MultiPositiveSettings
+from visir.training.objectives.objective import Auxiliary
 from visir.training.settings import Change, Settings, read_settings
 from visir.training.shipped import OWN, base_of
 from visir.training.sides import (

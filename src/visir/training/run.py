@@ -36,9 +36,9 @@ from visir.training.data import open_splits
 from visir.training.examples import build_examples, check_pictures
 from visir.training.fit import DualEncoder, FitResult, Report
 from visir.training.inputs.base import NEGATIVES, EpochRandom, InputSource, TrainingExamples, VectorSource, uniform
+from visir.training.learner import Processes
 from visir.training.objectives.infonce import best_matches
 from visir.training.objectives.objective import Objective, build_objective
-from visir.training.processes import Processes
 from visir.training.recipe import CombinerSettings, Recipe, expand
 from visir.training.resolving import TOWERS, RecipeChanges
 from visir.training.sides import FrozenImages, FrozenTexts, HeadShape

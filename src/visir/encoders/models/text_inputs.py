@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from visir.encoders.truncation import TextLimit
+from visir.encoders.intake import TextLimit
 from visir.errors import EncoderError, is_installed
 from visir.registry import Registry
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
@@ -652,3 +653,18 @@ class Cosine(nn.Module):
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
         return 1 - (precise(pairs.anchors) * precise(pairs.positives)).sum(1).mean()
+
+
+Contrastive = Annotated[
+    InfoNCESettings
+    | TripletSettings
+    | IFMSettings
+    | SigmoidSettings
+    | MultiPositiveSettings
+    | CosineSettings
+    | FILIPSettings,
+    Field(discriminator="name"),
+]
+"""The contrastive losses; each builds its module from its settings."""
+WITH_NEGATIVES = ("infonce", "triplet", "sigmoid", "multi-positive")
+"""Those that take hard negatives."""
