@@ -7,13 +7,10 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
@@ -40,6 +37,7 @@ from visir.training.inputs.base import (
     TrainingBatch,
     TrainingData,
     TrainingExamples,
+    made_ahead,
 )
 from visir.training.learner import (
     E,
@@ -89,9 +87,7 @@ def prefetch(
     pin: bool = False,
 ) -> Generator[TrainingBatch, None, None]:
     """Make the batches of a training ahead of the model, in their order."""
-    # At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that. An error in a batch is
-    # raised where that batch would have come. The threads end with the generator: close it when you stop before its end
-    # (`with contextlib.closing(prefetch(…)) as batches`); an error's traceback would otherwise keep it alive.
+    # At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that (`made_ahead`).
     # workers: How many threads make batches; 0 makes each when it is needed. Left out, there are two when the examples
     # are slow (pixels, each batch of which is spread over all cores besides), and none otherwise: looking up 128
     # vectors and captions takes 0.3 ms, handing them from one thread to another adds 0.1.
@@ -100,24 +96,8 @@ def prefetch(
         batch = examples.batch(rows, draw)
         return pin_batch(batch) if pin else batch
 
-    if workers is None:
-        workers = 2 if examples.is_slow else 0
-    if workers == 0:
-        for rows in batches:
-            yield make(rows)
-        return
-    executor = ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
-    waiting: deque[Future[TrainingBatch]] = deque()
-    coming = iter(batches)
-    try:
-        while True:
-            for rows in islice(coming, workers + 1 - len(waiting)):
-                waiting.append(executor.submit(make, rows))
-            if not waiting:
-                return
-            yield waiting.popleft().result()
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
+    workers = (2 if examples.is_slow else 0) if workers is None else workers
+    yield from map(make, batches) if workers == 0 else made_ahead(make, batches, workers, workers + 1)
 
 
 # The weights that a training moves: the state and the best epoch hold no copy of a base model under adapters.
@@ -524,7 +504,7 @@ class Training(Generic[E]):
             "curve": [asdict(epoch) for epoch in self.curve],
             "running": asdict(self.running),
             "snapshots": self.average.count,
-            "scaler": self.precision.state(),
+            "scaler": self.precision.scaler.state_dict(),
             "mined": None if self.mined is None else self.mined.epoch,
         }
         save_state(folder, tensors, {**notes, **self._identity()})
@@ -540,7 +520,7 @@ class Training(Generic[E]):
         self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
         restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
-        self.precision.restore(notes["scaler"])
+        self.precision.scaler.load_state_dict(notes["scaler"])
         if self.mined is not None and not self.mined.settings.model:
             self.mined.restore(strip_prefix("mined", tensors), notes["mined"])
         self.curve = [Epoch(**epoch) for epoch in notes["curve"]]

@@ -253,7 +253,8 @@ class Precision:
             )
         self.name, self.device = name, device
         self.is_scaled = name == "float16"
-        self._scaler = torch.amp.GradScaler(device.type, enabled=self.is_scaled)
+        # It does nothing where losses are not scaled.
+        self.scaler = torch.amp.GradScaler(device.type, enabled=self.is_scaled)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The context of the towers' forward pass."""
@@ -265,38 +266,10 @@ class Precision:
         """Half-precision numbers in float32; others as they are."""
         return vectors.float() if vectors.dtype.itemsize < 4 else vectors
 
-    def scale(self, loss: Tensor) -> Tensor:
-        """The loss as it enters the backward pass."""
-        return self._scaler.scale(loss)
-
-    def unscale(self, optimiser: torch.optim.Optimizer) -> None:
-        """Bring the gradients back to their own scale."""
-        if self.is_scaled:
-            self._scaler.unscale_(optimiser)
-
-    def step(self, optimiser: torch.optim.Optimizer) -> None:
-        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
-        self._scaler.step(optimiser)
-        self._scaler.update()
-
-    @property
-    def factor(self) -> float:
-        """What losses are multiplied by."""
-        return self._scaler.get_scale()
-
     @property
     def advice(self) -> str:
         """The end of a hint after numbers ran out of range."""
         return '; or precision = "bfloat16", whose range is that of float32' if self.is_scaled else ""
-
-    def state(self) -> dict[str, Any]:
-        """What must be kept so that a training goes on exactly: plain values, empty unless losses are scaled."""
-        return self._scaler.state_dict()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Put back what `state` gave."""
-        if self.is_scaled:
-            self._scaler.load_state_dict(state)
 
 
 class Learner(nn.Module, ABC, Generic[E]):

@@ -429,7 +429,7 @@ class Loop:
             return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 
         weight = len(share.rows) / pairs
-        return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scale(weight * total))
+        return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scaler.scale(weight * total))
 
     def _with_hard(self, side: Side, inputs: Sequence[Inputs]) -> Tensor:
         """(n, (1 + h) · d) vectors of a side, its hard negatives behind each: so they are cut and gathered with it."""
@@ -440,7 +440,7 @@ class Loop:
         """The length of the gradient, averaged over the processes and in its own scale."""
         gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
         self.mean.finish()
-        self.precision.unscale(self.optimiser)
+        self.precision.scaler.unscale_(self.optimiser)
         return get_total_norm(gradients)
 
     def _read(
@@ -476,7 +476,7 @@ class Loop:
         optimiser: Any = self.optimiser
         optimiser.found_inf = (~finite).float()
         try:
-            self.precision.step(optimiser)
+            self._step(optimiser)
         finally:
             del optimiser.found_inf
 
@@ -486,13 +486,18 @@ class Loop:
             return
         if not self.precision.is_scaled:
             raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, position)
-        if self.precision.factor < _SMALLEST_SCALE:
+        if self.precision.scaler.get_scale() < _SMALLEST_SCALE:
             raise self._stopped("the gradient overflows float16 at every scale", shares, position)
 
     def _move(self, length: float, norm: Tensor) -> None:
         if self.clip is not None and math.isfinite(length) and length > self.clip:
             clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
-        self.precision.step(self.optimiser)
+        self._step(self.optimiser)
+
+    def _step(self, optimiser: torch.optim.Optimizer) -> None:
+        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
+        self.precision.scaler.step(optimiser)
+        self.precision.scaler.update()
 
     def _stopped(self, message: str, shares: Sequence[Share], position: StepPosition) -> TrainingError:
         ids = [str(self.train.ids[row]) for share in shares for row in share.rows]

@@ -7,7 +7,7 @@ test checks that it equals the measures.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from visir.encoders.towers.base import Inputs
 from visir.records import Collection
 from visir.shortcuts.view import plain
 from visir.training.data import image_rows_of
-from visir.training.inputs.base import EpochRandom, InputSource, Mined
+from visir.training.inputs.base import EpochRandom, InputSource, Mined, made_ahead
 from visir.training.sides import MinedNegatives
 
 # The search for hard negatives in the training split, by the trained model as it is, or by a given one.
@@ -127,14 +127,10 @@ def encode_source(
         return source.batch(rows) if keys is None else source.batch(rows, draw, np.maximum(keys[rows], 0))
 
     blocks = []
-    with ThreadPoolExecutor(1) as reader, torch.inference_mode():
-        cuts = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
-        coming = reader.submit(read, cuts[0])
-        for following in [*cuts[1:], None]:
-            inputs = coming.result()
-            if following is not None:
-                coming = reader.submit(read, following)
-            blocks.append(vectors_of(inputs).float().cpu().numpy())
+    cuts = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
+    with torch.inference_mode(), closing(made_ahead(read, cuts, 1, 2)) as coming:
+        for inputs in coming:
+            blocks.append(vectors_of(inputs).float().cpu().numpy())  # noqa: PERF401 (one block at a time)
     return np.concatenate(blocks)
 
 

@@ -6,9 +6,12 @@ for each positive, beside its anchor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from itertools import islice
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -127,13 +130,6 @@ class TrainingBatch:
     anchor_negative_rows: Any = None  # (n, h) int64, which anchors they are, or None
 
 
-class _Hard(NamedTuple):
-    negatives: Sequence[Inputs] = ()
-    negative_rows: Any = None
-    anchor_negatives: Sequence[Inputs] = ()
-    anchor_negative_rows: Any = None
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingExamples:
     """A split as training sees it: one example for each positive."""
@@ -160,10 +156,15 @@ class TrainingExamples:
 
     def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
         """The positives `rows` with their anchors."""
-        import torch
-
         anchor_rows = self.anchor_rows[rows]
-        hard = _Hard() if self.negatives is None or draw is None else self._hard(self.negatives, rows, draw)
+        hard: dict[str, Any] = {}
+        if self.negatives is not None and draw is not None:
+            for side, found in (
+                ("", self.negatives.positives(self.positives, self.anchor_rows, rows, draw)),
+                ("anchor_", self.negatives.anchors(self.anchors, self.anchor_rows, rows, draw)),
+            ):
+                if found is not None:
+                    hard[f"{side}negatives"], hard[f"{side}negative_rows"] = found
         return TrainingBatch(
             anchors=self.anchors.batch(anchor_rows, draw, rows),
             positives=self.positives.batch(rows, draw, rows),
@@ -171,23 +172,37 @@ class TrainingExamples:
             targets=None if self.targets is None else self.targets.batch(rows, draw),
             tokens=None if self.tokens is None else self.tokens.batch(rows),
             classes=None if self.classes is None else torch.from_numpy(self.classes[rows]),
-            negatives=hard.negatives,
-            negative_rows=hard.negative_rows,
-            anchor_negatives=hard.anchor_negatives,
-            anchor_negative_rows=hard.anchor_negative_rows,
+            **hard,
         )
-
-    def _hard(self, negatives: NegativeSource, rows: NDArray[np.int64], draw: EpochRandom) -> _Hard:
-        texts = negatives.positives(self.positives, self.anchor_rows, rows, draw)
-        images = negatives.anchors(self.anchors, self.anchor_rows, rows, draw)
-        return _Hard(*(texts or ((), None)), *(images or ((), None)))
 
     def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
         """See `TrainingData.labels`."""
-        import torch
-
         classes = None if self.classes is None else torch.from_numpy(self.classes[rows])
         return torch.from_numpy(self.anchor_rows[rows]), classes
+
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+
+
+def made_ahead(
+    make: Callable[[Input], Output], inputs: Iterable[Input], workers: int, ahead: int
+) -> Generator[Output, None, None]:
+    """What `make` makes of the inputs in threads, in order, so many at most ahead of what was asked for."""
+    # An error is raised where what it spoils would have come. The threads end with the generator: close it where you
+    # stop before its end; an error's traceback would otherwise keep it alive.
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
+    waiting: deque[Future[Output]] = deque()
+    coming = iter(inputs)
+    try:
+        while True:
+            for value in islice(coming, ahead - len(waiting)):
+                waiting.append(executor.submit(make, value))
+            if not waiting:
+                return
+            yield waiting.popleft().result()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 # Random numbers by place: the number at any position of an epoch, without those before it.

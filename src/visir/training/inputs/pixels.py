@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from visir.progress import Progress
 from visir.records import Collection
 from visir.storage import ContentStore, FolderChange, FolderKind
 from visir.threads import usable_cores
-from visir.training.inputs.base import PICTURES, EpochRandom
+from visir.training.inputs.base import PICTURES, EpochRandom, made_ahead
 from visir.training.sides import Augmentation
 
 # Decoded pictures kept on disk, so that an epoch decodes no JPEG.
@@ -133,18 +131,11 @@ def _no_room(folder: Path, count: int, needed: int, reason: str) -> VisirError:
 def _decoded(collection: Collection, shorter: int) -> Generator[NDArray[np.uint8], None, None]:
     """Every picture as (height, width, 3) bytes, in order, decoded by all cores a little ahead."""
     reader = ImageReader(collection)
-    executor = ThreadPoolExecutor(usable_cores(), thread_name_prefix="decode")
-    waiting: deque[Future[NDArray[np.uint8]]] = deque()
-    coming = iter(range(len(reader)))
-    try:
-        while True:
-            for row in islice(coming, _AHEAD - len(waiting)):
-                waiting.append(executor.submit(lambda row: np.asarray(scaled(reader.open(row), shorter)), row))
-            if not waiting:
-                return
-            yield np.ascontiguousarray(waiting.popleft().result())
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
+
+    def decode(row: int) -> NDArray[np.uint8]:
+        return np.ascontiguousarray(scaled(reader.open(row), shorter))
+
+    yield from made_ahead(decode, range(len(reader)), usable_cores(), _AHEAD)
 
 
 def _offsets(shapes: NDArray[np.int32]) -> NDArray[np.int64]:
