@@ -100,7 +100,7 @@ def gradients(case: str, processes: Processes) -> dict[str, Tensor]:
     own = slice(share.first(processes.rank), share.first(processes.rank) + share.own)
     drawn = torch.randn(2, ROWS, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     leaves = [functional.normalize(side, dim=1)[own].requires_grad_() for side in drawn]
-    anchors, positives = processes.gather_both_ways(torch.cat(leaves, dim=1), share.sizes).split(16, dim=1)
+    anchors, positives = processes.gather(torch.cat(leaves, dim=1), share.sizes, both_ways=True).split(16, dim=1)
     queries = OwnQueries(own.start, share.own, 2) if processes.count == 2 else None
     settings = recipe(**CASES[case])
     loss = objective(settings).contrastive.double()

@@ -283,9 +283,9 @@ def encode_parts(
     todo = patiently(lambda: agreed_parts(place, inputs, replace=replace, retry=replace and skip_broken))
     options = ForwardOptions(int(plan["batch size"]), workers, skip_broken)
     worker = _Worker(place, inputs, encoder, options, plan, PartsEncoding(Parts(place)))
-    for _ in range(2):  # at the end too: what a process that was killed a moment ago has left is then old enough
-        clear_away(place, worker.seconds)
-        worker.work(todo)
+    clear_away(place, worker.seconds)
+    worker.work(todo)
+    clear_away(place, worker.seconds)  # what was left a moment before this began is old enough now
     worker.result.seconds = time.monotonic() - started
     worker.result.given_up = patiently(worker.result.parts.given_up)
     raise_faults(

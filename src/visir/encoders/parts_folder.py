@@ -223,21 +223,17 @@ def clear_away(place: SharedPlace, seconds: float) -> None:
     states = lease_states(place)
     for folder in ("", FILES, FOLDER, LEASES, GIVEN_UP, SET_ASIDE, SIZES):
         for path in (place.folder / folder).glob(".new-*"):
-            writer = path.name.removeprefix(".new-")
+            writer, is_left = path.name.removeprefix(".new-"), False
             claim = _CLAIM.fullmatch(writer) if folder == FOLDER else None
             state = None if claim is None else states.get(claim[1])
             if claim is not None and state is not None:  # the copy of a part, by a claim on it
                 is_left = state.generation > int(claim[2]) or not is_at_work(place, state, seconds)
             else:  # of some bytes, which takes a moment
-                is_left = re.fullmatch("[0-9a-f]{8}", writer) is not None and _age(path) > seconds
+                with suppress(FileNotFoundError):
+                    age = time.time() - path.stat().st_mtime
+                    is_left = re.fullmatch("[0-9a-f]{8}", writer) is not None and age > seconds
             if is_left:
                 place.clear(folder, writer)
-
-
-def _age(path: Path) -> float:
-    with suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime
-    return 0.0
 
 
 # What is to be encoded, and how: agreed upon by the first process, and read by every one that joins in.
@@ -400,8 +396,10 @@ def _numbers(place: SharedPlace, folder: str) -> dict[str, list[int]]:
 
 def check_whole(place: SharedPlace, made: Iterable[PartOf]) -> None:
     """Raise over parts that were cut after they were written; objects elsewhere are whole."""
+    if not isinstance(place, SharedFolder):
+        return
     sizes, faults = _numbers(place, SIZES), list[str]()
-    for part in made if isinstance(place, SharedFolder) and sizes else ():
+    for part in made if sizes else ():
         with suppress(FileNotFoundError):
             size = (place.folder / part.path).stat().st_size
             written = min(sizes.get(part.part, [size]))

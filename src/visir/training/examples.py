@@ -15,9 +15,8 @@ from torch import Tensor
 
 from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import is_stored
+from visir.encoders.encoding import is_stored, texts_of
 from visir.encoders.forms import as_dense
-from visir.encoders.loading import with_suffixes
 from visir.encoders.models.joined import ImageViews, WithWhole
 from visir.encoders.store import check_there
 from visir.encoders.towers.base import LENGTHS, PRESENT, VECTORS, WHOLE, Backbone, Inputs, PromptInputs, SetTower
@@ -31,11 +30,9 @@ from visir.shortcuts.stamp import Stamp, numbers
 from visir.shortcuts.view import (
     caption_places,
     ending,
-    endings,
     picture_numbers,
     picture_places,
     plain,
-    plain_texts,
     reassigned,
     with_texts,
 )
@@ -48,7 +45,6 @@ from visir.training.inputs.base import (
     EpochRandom,
     HardNegatives,
     InputSource,
-    Mined,
     Swapped,
     TrainingExamples,
     VectorSource,
@@ -136,7 +132,8 @@ class EndedWords:
         lengths = read[LENGTHS].numpy()
         ids = np.pad(read["ids"].numpy(), ((0, 0), (0, DIGITS)))
         at = lengths[:, None] + np.arange(DIGITS)
-        np.put_along_axis(ids, at, self._digits[_digits_of(self._numbering.of(rows, draw.epoch))], axis=1)
+        digits = self._numbering.of(rows, draw.epoch)[:, None] // 10 ** np.arange(DIGITS - 1, -1, -1) % 10
+        np.put_along_axis(ids, at, self._digits[digits], axis=1)  # the highest first
         return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(lengths + DIGITS)}
 
 
@@ -197,21 +194,6 @@ class Assignments:
         """The vectors `rows` of the epoch's assignment."""
         assert draw is not None, "at evaluation there is one assignment"
         return self._sources[draw.epoch % len(self._sources)].batch(rows, draw, keys)
-
-
-def evaluated_texts(backbone: Backbone, split: Collection) -> list[str]:
-    """The captions as at evaluation, whatever is too long cut before its shortcut."""
-    captions = split.items("text")
-    ends = endings(captions)
-    texts: list[str] = plain_texts(captions).to_pylist()
-    return texts if ends is None else with_suffixes(backbone, texts, ends)
-
-
-def _digits_of(carried: Rows) -> Rows:
-    """(n, 6) digits of n numbers, the highest first."""
-    powers = 10 ** np.arange(DIGITS - 1, -1, -1)
-    digits: Rows = carried[:, None] // powers % 10
-    return digits
 
 
 def _tensor(inputs: Inputs) -> Tensor:
@@ -371,13 +353,9 @@ def hard_negatives(
     swapped = None if settings.swapped is None else _swapped(settings.swapped, split, texts)
     mined = None if settings.mined is None else mined_over(split, settings.mined)
     if mined is not None and searcher is not None:
-        _search_once(mined, split, searcher)
+        sides = (encode_dense(searcher, plain(split), side).normalise().vectors for side in ("image", "text"))
+        mined.captions, mined.images = search(mined, *sides)
     return HardNegatives(swapped, mined)
-
-
-def _search_once(mined: Mined, split: Collection, searcher: Encoder) -> None:
-    images, captions = (encode_dense(searcher, plain(split), side).normalise().vectors for side in ("image", "text"))
-    mined.captions, mined.images = search(mined, images, captions)
 
 
 def _swapped(settings: SwappedNegatives, split: Collection, texts: TextSource) -> Swapped:
@@ -472,7 +450,7 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
     texts: list[str] = plain(train).captions["text"].to_pylist()
     train_examples = TrainingExamples(
         anchors=_training_images(recipe, model.sides["image"], train),
-        positives=_training_texts(recipe, model.sides["text"], train),
+        positives=_texts_as_trained(recipe, model.sides["text"], train, fits=True),
         anchor_rows=image_rows_of(train),
         ids=train.captions["id"].to_pylist(),
         origin=_origin(model, train),
@@ -500,7 +478,9 @@ def check_pictures(recipe: Recipe, model: TrainingModel, splits: Splits) -> None
         if base_encoder is None:
             return True
         sides = [assigned.items("image") for assigned in _assigned(recipe, split, "image")]
-        encoders = [part for view in [*_views(base_encoder), base_encoder] for part in _kept_encoders(view)]
+        views = [*_views(base_encoder), base_encoder]  # of two together the vectors of each are kept
+        kept = [[view.several, view.whole] if isinstance(view, WithWhole) else [view] for view in views]
+        encoders = [encoder for each in kept for encoder in each]
         return not all(is_stored(encoder, items) for encoder in encoders for items in sides)
 
     check_there([split for split in (splits.train, splits.validation) if is_read(split)])
@@ -511,11 +491,6 @@ def _views(base_encoder: Encoder) -> list[Encoder]:
     if isinstance(base_encoder, ImageViews | WithWhole) and len(base_encoder.views) > 1:
         return [base_encoder.alone(view) for view in base_encoder.views]
     return [base_encoder]
-
-
-def _kept_encoders(encoder: Encoder) -> list[Encoder]:
-    """Whose vectors the store keeps."""
-    return [encoder.several, encoder.whole] if isinstance(encoder, WithWhole) else [encoder]
 
 
 def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
@@ -529,17 +504,11 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
     return _fitted(side, [[_frozen(view, part, "image") for view in views] for part in assigned])
 
 
-def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.base_encoder is None:
-        return _texts_as_trained(recipe, side, split)
-    frozen = _frozen_texts(recipe, side.base_encoder, split)
-    return _prompted(recipe, _fitted(side, frozen))
-
-
-def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    """The captions of a split as the text side reads them in training; nothing is fitted to them."""
+def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection, *, fits: bool = False) -> InputSource:
+    """The captions of a split as the text side reads them in training; a head is fitted to the vectors if it `fits`."""
     if side.base_encoder is not None:
-        return _prompted(recipe, _one_or_all(_frozen_texts(recipe, side.base_encoder, split)))
+        frozen = _frozen_texts(recipe, side.base_encoder, split)
+        return _prompted(recipe, _fitted(side, frozen) if fits else _one_or_all(frozen))
     settings, carried = recipe.text, _carries(split, "text")
     backbone, texts = _backbone(side), _in_prompts(recipe, plain(split).captions["text"].to_pylist())
     if isinstance(settings, GRU):
@@ -594,7 +563,7 @@ def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Inp
             return _prompted(recipe, _one_or_all(_frozen_texts(recipe, side.base_encoder, split)))
         return _source([_frozen(side.base_encoder, split, "text")])
     backbone = _backbone(side)
-    texts = _in_prompts(recipe, evaluated_texts(backbone, split))
+    texts = _in_prompts(recipe, texts_of(backbone, split.items("text")))
     if isinstance(backbone, GRUBackbone):
         return _prompted(recipe, WordSource(*backbone.vocabulary.encode(texts)))
     return _prompted(recipe, PreparedTexts(backbone, texts))

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -74,7 +74,8 @@ def _pinned(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.pin_memory() if value.device.type == "cpu" else value
     if isinstance(value, Mapping):
-        return type(value)({name: _pinned(part) for name, part in value.items()})
+        kind: Any = type(value)
+        return kind({name: _pinned(part) for name, part in value.items()})
     return [_pinned(part) for part in value] if isinstance(value, list | tuple) else value
 
 
@@ -772,31 +773,22 @@ def fit(
     """
     processes = Processes.join(recipe.device)
     training = Training(recipe, learner, train, validation, processes)
-    with writing_into(folder, first=processes.is_first) as place:
+    with ExitStack() as stack:
+        place = stack.enter_context(writing_into(folder, first=processes.is_first))
         if resume and place is not None and place.state.is_file():
             training.restore(place.state)
         training.begin()
-        _train(training, recipe, place, processes, report, save_seconds, save_every_epoch)
-    training.choose()
-    return FitResult(learner, tuple(training.curve), training.chosen, training.facts)
-
-
-def _train(
-    training: Training[Any],
-    recipe: Regime,
-    place: TrainingFolder | None,
-    processes: Processes,
-    report: Report | None,
-    save_seconds: float,
-    save_every_epoch: bool,
-) -> None:
-    unsaved_since = time.monotonic()
-    with (
-        torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
-        closing(StepLog(place.steps if place and processes.is_first else None, training.steps_done)) as log,
-        _progress(recipe.name, training.pairs_left, training.train.unit, processes) as advance,
-        interrupts_held() if processes.count == 1 else nullcontext(lambda: False) as interrupted,
-    ):
+        # Where the training is run, torch's generators are as they were before.
+        stack.enter_context(torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []))
+        log = StepLog(place.steps if place and processes.is_first else None, training.steps_done)
+        stack.callback(log.close)
+        progress: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda pairs: None)
+        if processes.is_first:
+            progress = Progress(recipe.name, training.pairs_left, train.unit)
+        advance = stack.enter_context(progress)
+        held: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
+        interrupted = stack.enter_context(interrupts_held() if processes.count == 1 else held)
+        unsaved_since = time.monotonic()
 
         def save() -> None:
             nonlocal unsaved_since
@@ -807,10 +799,8 @@ def _train(
 
         def stop() -> NoReturn:
             save()
-            place_of_state = (
-                f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
-            )
-            raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{place_of_state}")
+            kept = f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
+            raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{kept}")
 
         while not training.is_done:
             with closing(training.run_epoch()) as steps:
@@ -828,7 +818,5 @@ def _train(
                 report(epoch)
             if interrupted() and not training.is_done:
                 stop()
-
-
-def _progress(title: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
-    return Progress(title, total, unit) if processes.is_first else nullcontext(lambda pairs: None)
+    training.choose()
+    return FitResult(learner, tuple(training.curve), training.chosen, training.facts)

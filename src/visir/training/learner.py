@@ -48,7 +48,16 @@ def build_optimiser(
             {"params": matrices, "weight_decay": settings.decay, "lr": peak, "peak": peak},
             {"params": others, "weight_decay": 0.0, "lr": peak, "peak": peak},
         ]
-    return _KINDS[settings.name]([group for group in groups if group["params"]], settings)
+    groups = [group for group in groups if group["params"]]
+    if settings.name == "adamp":
+        require("timm", extra="train", purpose="the optimiser AdamP")
+        from timm.optim.adamp import AdamP
+
+        adamp: torch.optim.Optimizer = AdamP(groups, betas=settings.betas)
+        return adamp
+    # Fused: one pass over the memory instead of a dozen, on the CPU too.
+    kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
+    return kind(groups, betas=settings.betas, fused=True)
 
 
 def set_rates(optimiser: torch.optim.Optimizer, factor: float) -> None:
@@ -84,26 +93,6 @@ def restore_moments(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tens
 def parameters_of(optimiser: torch.optim.Optimizer) -> Iterator[Tensor]:
     """Everything that the optimiser may move."""
     return (parameter for group in optimiser.param_groups for parameter in group["params"])
-
-
-def _adamw(groups: Groups, settings: Optimiser) -> torch.optim.Optimizer:
-    # Fused: one pass over the memory instead of a dozen, on the CPU too.
-    return torch.optim.AdamW(groups, betas=settings.betas, fused=True)
-
-
-def _adam(groups: Groups, settings: Optimiser) -> torch.optim.Optimizer:
-    return torch.optim.Adam(groups, betas=settings.betas, fused=True)
-
-
-def _adamp(groups: Groups, settings: Optimiser) -> torch.optim.Optimizer:
-    require("timm", extra="train", purpose="the optimiser AdamP")
-    from timm.optim.adamp import AdamP
-
-    optimiser: torch.optim.Optimizer = AdamP(groups, betas=settings.betas)
-    return optimiser
-
-
-_KINDS = {"adamw": _adamw, "adam": _adam, "adamp": _adamp}
 
 
 # Several processes that train one model: each takes its share of every batch, all keep the same weights.
@@ -154,22 +143,16 @@ class Processes:
         """Whether this is the process that writes and speaks."""
         return self.rank == 0
 
-    def gather(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
+    def gather(self, own: Tensor, sizes: Sequence[int], *, both_ways: bool = False) -> Tensor:
         """The rows of all processes, in the order of the processes; `sizes` says how many each has."""
         # Its backward pass gives each process the gradient of its own rows, times `count`, without another outcome:
         # every process computes the same function of the gathered rows, so each holds the whole gradient already; the
-        # factor makes the mean over the processes (`GradientMean`) the sum over all rows.
+        # factor makes the mean over the processes (`GradientMean`) the sum over all rows. `both_ways`, for functions of
+        # the gathered rows that differ from process to process, it sums the gradients of each process's rows over all
+        # processes, which takes a message.
         if self.count == 1:
             return own
-        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, False)
-        return gathered
-
-    def gather_both_ways(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
-        """As `gather`, for functions of the gathered rows that differ from process to process."""
-        # Its backward pass sums the gradients of each process's rows over all processes, which takes a message.
-        if self.count == 1:
-            return own
-        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, True)
+        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, both_ways)
         return gathered
 
     def sum(self, values: Tensor) -> Tensor:

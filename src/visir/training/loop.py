@@ -358,7 +358,10 @@ class Loop:
             sends = number == len(shares) - 1 and not share.is_cut
             with self.mean.sending() if sends else nullcontext():
                 on_device.append(self._backward(share, batches, position, number, pairs))
-        norm = self._gradient_norm()
+        gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
+        self.mean.finish()
+        self.precision.scaler.unscale_(self.optimiser)
+        norm = get_total_norm(gradients)
         facts, ahead = self.learner.facts(), self._moves_ahead
         if ahead:
             self._move_unread(on_device, norm)
@@ -374,7 +377,9 @@ class Loop:
         }
         self._check_length(length, shares, position)
         if not ahead:
-            self._move(length, norm)
+            if self.clip is not None and math.isfinite(length) and length > self.clip:
+                clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
+            self._step(self.optimiser)
         if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
             self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
         return StepResult(mean, read, pairs)
@@ -394,36 +399,39 @@ class Loop:
                 self._with_hard("positive", [batch.positives, *batch.negatives]),
             )
 
+        def rows_of(name: str) -> Any:
+            parts = [getattr(batch, name) for batch in chunks]
+            return None if parts[0] is None else torch.cat([part.to(device, non_blocking=True) for part in parts])
+
         def losses_of(anchors: Tensor, positives: Tensor) -> Losses:
-            rows_of = [_hard_rows(chunks, side, device) for side in ("anchor_negative_rows", "negative_rows")]
+            hard = [rows_of("anchor_negative_rows"), rows_of("negative_rows")]
             own = VectorPairs(
                 anchors,
                 positives,
-                torch.cat([batch.anchor_rows.to(device, non_blocking=True) for batch in chunks]),
+                rows_of("anchor_rows"),
                 _stack_padded([batch.targets for batch in chunks], device),
                 _stack_padded([batch.tokens for batch in chunks], device),
-                None if chunks[0].classes is None else torch.cat([batch.classes.to(device) for batch in chunks]),
-                None if chunks[0].rows is None else torch.cat([batch.rows.to(device) for batch in chunks]),
-                negative_rows=rows_of[1],
-                anchor_negative_rows=rows_of[0],
+                rows_of("classes"),
+                rows_of("rows"),
+                negative_rows=hard[1],
+                anchor_negative_rows=hard[0],
             ).split()
             if processes.count == 1:
                 return self.learner.losses(own)
             both = torch.cat([anchors, positives], dim=1)[: share.own]
             widths = [anchors.shape[1], positives.shape[1]]
             local = self.learner.local_loss
-            gathered = processes.gather_both_ways(both, share.sizes) if local else processes.gather(both, share.sizes)
-            anchors, positives = gathered.split(widths, dim=1)
+            anchors, positives = processes.gather(both, share.sizes, both_ways=local).split(widths, dim=1)
             anchor_rows, classes = self.train.labels(share.rows)
             classes = None if classes is None else classes.to(device, non_blocking=True)
-            rows_of = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in rows_of]
+            hard = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in hard]
             everyone = VectorPairs(
                 anchors,
                 positives,
                 anchor_rows.to(device, non_blocking=True),
                 classes=classes,
-                negative_rows=rows_of[1],
-                anchor_negative_rows=rows_of[0],
+                negative_rows=hard[1],
+                anchor_negative_rows=hard[0],
                 queries=OwnQueries(share.first(processes.rank), share.own, processes.count) if local else None,
             ).split()
             return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
@@ -435,13 +443,6 @@ class Loop:
         """(n, (1 + h) · d) vectors of a side, its hard negatives behind each: so they are cut and gathered with it."""
         device = self.processes.device
         return torch.cat([self.learner.vectors(side, to_device(batch, device)) for batch in inputs], dim=1)
-
-    def _gradient_norm(self) -> Tensor:
-        """The length of the gradient, averaged over the processes and in its own scale."""
-        gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
-        self.mean.finish()
-        self.precision.scaler.unscale_(self.optimiser)
-        return get_total_norm(gradients)
 
     def _read(
         self, losses: Sequence[Losses], norm: Tensor, facts: Mapping[str, float | Tensor]
@@ -489,11 +490,6 @@ class Loop:
         if self.precision.scaler.get_scale() < _SMALLEST_SCALE:
             raise self._stopped("the gradient overflows float16 at every scale", shares, position)
 
-    def _move(self, length: float, norm: Tensor) -> None:
-        if self.clip is not None and math.isfinite(length) and length > self.clip:
-            clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
-        self._step(self.optimiser)
-
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
         """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
         self.precision.scaler.step(optimiser)
@@ -512,11 +508,6 @@ class Loop:
             ids=ids,
             code="epoch-step-learning-rate",
         )
-
-
-def _hard_rows(chunks: Sequence[TrainingBatch], name: str, device: torch.device) -> Tensor | None:
-    rows = [getattr(batch, name) for batch in chunks]
-    return None if rows[0] is None else torch.cat([of_chunk.to(device, non_blocking=True) for of_chunk in rows])
 
 
 def _stack_padded(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:

@@ -40,7 +40,7 @@ from visir.training.learner import Processes
 from visir.training.objectives.infonce import best_matches
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import CombinerSettings, Recipe, expand
-from visir.training.resolving import TOWERS, RecipeChanges
+from visir.training.resolving import KEYWORDS, TOWERS, RecipeChanges
 from visir.training.sides import FrozenImages, FrozenTexts, HeadShape
 from visir.training.state import EVENTS
 from visir.training.state import FOLDER as TENSORBOARD_FOLDER
@@ -466,18 +466,7 @@ def train(
         >>> [epoch.epoch for epoch in run.curve], visir.load(run).encode_texts(["a red circle"]).shape
         ([1, 2], (1, 128))
     """
-    keywords = {
-        "model": model,
-        "image_model": image_model,
-        "text_model": text_model,
-        "images": images,
-        "split_by": split_by,
-        "epochs": epochs,
-        "batch": batch,
-        "rate": rate,
-        "seed": seed,
-        "device": device,
-    }
+    keywords = {name: value for name, value in locals().items() if name in KEYWORDS}
     resolved, collection = TOWERS.resolve(recipe, data, keywords, sections, set)
     if resolved.combiner is not None:
         return train_combiner(resolved, collection, out, resume=resume, report=report)

@@ -322,13 +322,10 @@ def _explained(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...
     elif error["type"] in _NO_SECTION:
         message = f"{dotted} is a section, not a single value (found {value!r}): {dotted}.KEY = …"
     else:
-        message = f"{dotted}: {'; or '.join(_messages(errors))} (found {value!r})"
+        said = [_WORDS.get(error["type"], error["msg"].removeprefix("Value error, ")) for error in errors]
+        message = f"{dotted}: {'; or '.join(said)} (found {value!r})"
     place = next(_places(where, origin), "")
     return f"{place}: {message}" if place else message
-
-
-def _messages(errors: Sequence[Any]) -> list[str]:
-    return [_WORDS.get(error["type"], error["msg"].removeprefix("Value error, ")) for error in errors]
 
 
 def _places(where: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> Iterator[str]:

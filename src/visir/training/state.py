@@ -147,7 +147,11 @@ class TensorBoard:
         if self._writer is None:
             epochs = [*self._behind(epoch), epoch]
             self._writer = self._begin()
-        for step in self._new_steps():
+        with (self._out / STEPS_FILE).open("rb") as log:
+            log.seek(self._read)
+            steps = [Step(**orjson.loads(line)) for line in log]
+            self._read = log.tell()
+        for step in steps:
             self._last[step.epoch] = step.step
             self._write("step", {**step.losses, **step.facts, "learning rate": step.learning_rate}, step.step)
         for point in epochs:
@@ -177,13 +181,6 @@ class TensorBoard:
             return []
         curve = load_state(self._out / STATE_FILE)[1]["curve"]
         return [Epoch(**values) for values in curve if values["epoch"] < epoch.epoch]
-
-    def _new_steps(self) -> list[Step]:
-        with (self._out / STEPS_FILE).open("rb") as log:
-            log.seek(self._read)
-            steps = [Step(**orjson.loads(line)) for line in log]
-            self._read = log.tell()
-        return steps
 
     def _write(self, group: str, values: Mapping[str, float], step: int) -> None:
         assert self._writer is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -164,7 +164,12 @@ class StepLog:
             make_folder(path.parent)
             with path.open("a+b") as stream:
                 stream.seek(0)
-                stream.truncate(sum(map(len, _whole_lines(stream, done))))
+                length = 0  # of the lines of the first `done` steps, up to one that was cut off
+                for line in stream:
+                    if not line.endswith(b"\n") or orjson.loads(line)["step"] > done:
+                        break
+                    length += len(line)
+                stream.truncate(length)
 
     def write(self, step: Step) -> None:
         """Add a step; who follows the file sees it within seconds, and it is on disk for good after `flush`."""
@@ -197,14 +202,6 @@ class StepLog:
                 hint="make room, then go on with --resume",
             ) from fault
         self._written = time.monotonic()
-
-
-def _whole_lines(stream: Iterable[bytes], done: int) -> Iterator[bytes]:
-    """The lines of the first `done` steps, up to one that was cut off."""
-    for line in stream:
-        if not line.endswith(b"\n") or orjson.loads(line)["step"] > done:
-            return
-        yield line
 
 
 @dataclass(frozen=True, repr=False)
