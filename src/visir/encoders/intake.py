@@ -147,11 +147,6 @@ spaces."""
 _RUN = re.compile(rf"[{UNSPACED}]+")
 
 
-def is_unspaced(word: str) -> bool:
-    """Whether a word begins in such a script."""
-    return _RUN.match(word) is not None
-
-
 def pieces(word: str) -> list[str]:
     """The single characters of a run of such a script, and its pairs of neighbours; another word as it is."""
     # Pairs are what search engines index in these scripts: most Chinese words have two characters.

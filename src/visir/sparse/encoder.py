@@ -368,7 +368,14 @@ class SparseEncoder(EncoderOver):
             EmbeddingError: The own terms are missing, or the vectors are not of the dense encoder: the words would look
                 right and mean nothing.
         """
-        _refuse_another(self.dense, embeddings, self.card.name)
+        dense = self.dense
+        if not dense.card.is_same_model(embeddings.encoder) or embeddings.dimension != dense.dimension:
+            raise EmbeddingError(
+                f"{self.card.name}: trained over {dense.card.name} ({dense.dimension} dimensions), given vectors by "
+                f"{embeddings.encoder.name} ({embeddings.dimension}).",
+                hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
+                code="trained-over-dimensions-given",
+            )
         if embeddings.modality == "image" or self.expanded:
             own_terms = None
         elif own_terms is None or len(own_terms) != len(embeddings):
@@ -573,15 +580,4 @@ def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCa
             + "; ".join(differing),
             hint="restore that encoder, or train again",
             code="dense-encoder-not-one",
-        )
-
-
-def _refuse_another(dense: Encoder, embeddings: Embeddings, name: str) -> None:
-    """Refuse vectors of another model."""
-    if not dense.card.is_same_model(embeddings.encoder) or embeddings.dimension != dense.dimension:
-        raise EmbeddingError(
-            f"{name}: trained over {dense.card.name} ({dense.dimension} dimensions), given vectors by "
-            f"{embeddings.encoder.name} ({embeddings.dimension}).",
-            hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
-            code="trained-over-dimensions-given",
         )

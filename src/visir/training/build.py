@@ -279,7 +279,14 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
             tuned.as_bytes = device.startswith("cuda")
         _refuse_collapse(recipe, sides)
         _check_forms(recipe, sides)
-        dimension = _common_dimension(recipe, sides)
+        dimension, text = (sides[modality].tower.head.spec.outputs for modality in ("image", "text"))
+        if dimension != text:
+            raise ConfigurationError(
+                f'{recipe.name}: dimension = "own" needs two encoders of one dimension; images have {dimension}, texts '
+                f"{text}.",
+                hint=f"--set dimension={min(dimension, text)} --set image.head.identity=false --set "
+                "text.head.identity=false",
+            )
         objective = build_objective(
             recipe.objective,
             auxiliary,
@@ -304,16 +311,6 @@ def _digits(recipe: Recipe, train: Collection) -> list[str]:
     """Texts from which a vocabulary learns all ten digits, when captions end in them, however few there are."""
     least = recipe.text.min_count if isinstance(recipe.text, GRU) else 1
     return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train.items("text")) is not None else []
-
-
-def _common_dimension(recipe: Recipe, sides: dict[Modality, ModelSide]) -> int:
-    image, text = (sides[modality].tower.head.spec.outputs for modality in ("image", "text"))
-    if image != text:
-        raise ConfigurationError(
-            f'{recipe.name}: dimension = "own" needs two encoders of one dimension; images have {image}, texts {text}.',
-            hint=f"--set dimension={min(image, text)} --set image.head.identity=false --set text.head.identity=false",
-        )
-    return image
 
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:

@@ -494,14 +494,19 @@ def _views(base_encoder: Encoder) -> list[Encoder]:
 
 
 def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    settings, carried = recipe.image, _carries(split, "image")
     if side.base_encoder is None:
-        assert not isinstance(settings, FrozenImages)
-        backbone = _backbone(side)
-        pictures = PixelSource(plain(split), backbone, settings.augment, settings.cache)
-        return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
+        return _pixels(recipe, side, split, changed=True)
     views, assigned = _views(side.base_encoder), _assigned(recipe, split, "image")
     return _fitted(side, [[_frozen(view, part, "image") for view in views] for part in assigned])
+
+
+def _pixels(recipe: Recipe, side: ModelSide, split: Collection, *, changed: bool) -> InputSource:
+    """The pictures of a split, at random `changed` as the recipe says, with their numbers."""
+    settings, backbone = recipe.image, _backbone(side)
+    assert not isinstance(settings, FrozenImages)
+    pictures = PixelSource(plain(split), backbone, settings.augment if changed else None, settings.cache)
+    carried = _carries(split, "image")
+    return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
 
 
 def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection, *, fits: bool = False) -> InputSource:
@@ -547,14 +552,10 @@ def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> l
 
 
 def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.base_encoder is not None:
-        # As they will be encoded in use: with all views, which evaluating the checkpoint finds in the store.
-        return _source([_frozen(side.base_encoder, split, "image")])
-    assert not isinstance(recipe.image, FrozenImages)
-    backbone = _backbone(side)
-    pictures = PixelSource(plain(split), backbone, cache=recipe.image.cache)
-    carried = _carries(split, "image")
-    return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
+    if side.base_encoder is None:
+        return _pixels(recipe, side, split, changed=False)
+    # As they will be encoded in use: with all views, which evaluating the checkpoint finds in the store.
+    return _source([_frozen(side.base_encoder, split, "image")])
 
 
 def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:

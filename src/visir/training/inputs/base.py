@@ -42,10 +42,6 @@ class EpochRandom:
         # stream: Separates what must not share numbers (views, crops, words).
         return np.random.default_rng([self.seed, self.epoch, stream, row])
 
-    def of_epoch(self, stream: int) -> np.random.Generator:
-        """One generator for what is drawn for all rows at once."""
-        return np.random.default_rng([self.seed, self.epoch, stream])
-
 
 class TrainingData(Protocol):
     """What a training learns from, as the loop sees it: rows that become batches."""
