@@ -25,7 +25,7 @@ from visir.reports.plots import INK, SERIES, drawing
 from visir.storage import new_file
 from visir.studies.trial import CHECKPOINT
 from visir.training.folder import CURVE_FILE
-from visir.training.step_log import STEPS_FILE, read_steps
+from visir.training.trained import STEPS_FILE, read_steps
 
 KINDS = {
     "": ("contrastive alone", INK, "baseline"),

@@ -26,10 +26,10 @@ from visir.training.examples import build_examples
 from visir.training.fit import DualEncoder
 from visir.training.inputs.base import EpochRandom
 from visir.training.loop import Share, StepPosition
-from visir.training.processes import Processes
+from visir.training.learner import Processes
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
-from visir.training.training import Training
+from visir.training.fit import Training
 
 RESNET = ("image.tower=resnet", "image.weights=random", "image.size=224", "optimiser.batch=16")
 MODELS: Mapping[str, Sequence[str]] = {

@@ -52,7 +52,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-import visir.training.training as training_module
+import visir.training.fit as training_module
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder

@@ -200,7 +200,7 @@ def _recipe(path: Path) -> tuple[str, str, str]:
 def _settings() -> str:
     """Every key of a recipe, section by section: what the settings class says of itself, values and defaults."""
     from visir.training.recipe import Recipe
-    from visir.training.schema import members
+    from visir.training.settings import members
     from visir.training.sides import Augmentation, HeadShape
 
     parts = [_section("At the top", Recipe)]
@@ -217,7 +217,7 @@ def _settings() -> str:
 
 
 def _section(title: str, kind: Any) -> str:
-    from visir.training.schema import members
+    from visir.training.settings import members
 
     rows = [
         (f"`{key}`", _kind(kind.model_json_schema()["properties"][key]), _default(field))

@@ -24,7 +24,7 @@ from visir.retrieval import build_index, kinds
 from visir.retrieval.exact import search as search_exact
 from visir.retrieval.formats import read_run
 from visir.serving.tokens import new_token
-from visir.training.step_log import StepLog
+from visir.training.trained import StepLog
 
 SMALL, LARGE = "scenes:12?size=64", "scenes:15?size=64"
 

@@ -17,7 +17,7 @@ from visir.encoders import load
 from visir.errors import ConfigurationError
 from visir.files import read_json
 from visir.training.shipped import shipped_recipes
-from visir.training.step_log import Epoch
+from visir.training.trained import Epoch
 
 app = typer.Typer()
 app.command("train")(train)
@@ -149,7 +149,7 @@ def test_tensorboard_has_every_point_once_after_a_resumption(recipe: Path, tmp_p
 
     from visir.training.recipe import read_recipe
     from visir.training.run import train as run
-    from visir.training.tensorboard import TensorBoard
+    from visir.training.state import TensorBoard
 
     out, read = tmp_path / "out", read_recipe(recipe)
 

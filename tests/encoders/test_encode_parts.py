@@ -39,12 +39,19 @@ from verbs import say
 from visir.cli.encode import encode as encode_verb
 from visir.collections import open_collection, streams
 from visir.collections.streams import InputFiles
-from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, part_list
+from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, parts_folder
 from visir.encoders import parts as working
-from visir.encoders.part_file import read_card, read_part
-from visir.encoders.part_list import LeaseState, PartLease, SharedPlace, lease_states, open_place
 from visir.encoders.parts import waiting_line
-from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
+from visir.encoders.parts_folder import (
+    LeaseState,
+    PartLease,
+    SharedPlace,
+    lease_states,
+    open_place,
+    read_card,
+    read_part,
+)
+from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError
 from visir.records import EncoderCard
 from visir.remote import UnreachableError
 from watched_streams import Watched
@@ -330,7 +337,7 @@ def test_one_that_waits_says_for_what_and_until_when(
 def test_a_line_on_waiting_names_the_part_that_is_free_first(tmp_path: Path) -> None:
     source, parts = shards(tmp_path / "in", 3), tmp_path / "parts"
     encode_parts(Means(), source, parts)
-    place, listed = open_place(parts), part_list.listed_parts(open_place(parts))
+    place, listed = open_place(parts), parts_folder.listed_parts(open_place(parts))
     for path in (parts / "leases").iterdir():
         path.unlink()
     assert waiting_line(place, listed, 120) == ""  # nobody works on any
@@ -992,3 +999,74 @@ def test_what_was_set_aside_before_it_was_noted_is_counted_or_said_to_be_not(
 def test_the_card_is_that_of_the_encoder(source: Path, tmp_path: Path) -> None:
     made = encode_parts("pixels", source, tmp_path / "parts")
     assert isinstance(made.parts.encoder, EncoderCard) and made.parts.encoder == load("pixels").stored_card
+
+
+# -- after a kill, a cut, and a shortage
+
+
+def test_a_killed_one_on_this_machine_is_known_to_be_dead_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    worker = start(source, parts, pause=0.4, lease=120)
+    until(lambda: lease_states(open_place(parts)))
+    (held,) = lease_states(open_place(parts)).values()
+    running = Parts(parts).status().running
+    worker.kill()
+    worker.communicate()
+    status = Parts(parts).status()
+    assert len(running) == 1 and (dict(status.running), [*status.expired]) == ({}, [*running])
+    copy = (
+        parts / "parts" / f".new-{held.part}.{held.generation:06}"
+    )  # as if it had been killed while it copied its part
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_bytes(b"half")
+    left = parts / "leases" / ".new-0a1b2c3d"
+    left.write_bytes(b"half")
+    strange = parts / "leases" / ".new-thesis"
+    strange.write_bytes(b"mine")
+    os.utime(left, (0, 0))
+    made = encode_parts(Means(), source, parts)
+    assert made.files == 2 and made.seconds < 60  # a lease is one of 120 s
+    assert sorted(path.name for path in parts.rglob(".new-*")) == [".new-thesis"]
+    assert not copy.exists() and not left.exists()
+
+
+def test_a_process_that_cannot_be_seen_is_not_called_dead() -> None:
+    own = parts_folder._this_process()
+    machine, number, started = own.split("/")
+    assert not any(map(parts_folder.is_gone, ("", own, f"another:1/{number}/{started}")))
+    assert parts_folder.is_gone(f"{machine}/{number}/1") and parts_folder.is_gone(f"{machine}/{2**22 + 1}/{started}")
+
+
+def test_a_part_that_was_cut_later_is_named_by_the_status(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    first, _ = sorted((parts / "parts").iterdir())
+    whole = first.read_bytes()
+    first.write_bytes(whole[: len(whole) // 2])
+    with refused(EmbeddingError, first.name, f"{len(whole):,}", "00000.tar", code="damaged", hint="run the same"):
+        Parts(parts).status()
+    first.unlink()
+    assert encode_parts(Means(), source, parts).files == 1 and first.read_bytes() == whole
+    assert Parts(parts).status().is_complete
+
+
+def test_pictures_that_were_set_aside_are_tried_again_when_asked(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2, 3), tmp_path / "parts"
+
+    class Short(Means):
+        is_short = True
+
+        def preprocess(self, image: Image.Image) -> Any:
+            if self.is_short and image.getpixel((0, 0)) == (0, 1, 3):
+                raise ImageError("no room for it")
+            return super().preprocess(image)
+
+    encoder = Short()
+    first = encode_parts(encoder, source, parts, skip_broken=True)
+    assert (first.files, first.images, first.broken) == (2, 5, 1)
+    encoder.is_short = False  # the cause has passed
+    assert encode_parts(encoder, source, parts, skip_broken=True).files == 0
+    assert encode_parts(encoder, source, parts, replace=True).files == 0  # one that still failed would lose its part
+    again = encode_parts(encoder, source, parts, skip_broken=True, replace=True)
+    assert (again.files, again.images, again.broken) == (1, 3, 0)
+    assert Parts(parts).status().broken == 0 and sum(map(len, Parts(parts))) == 6

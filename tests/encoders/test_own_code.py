@@ -18,10 +18,10 @@ from refusals import refused
 from verbs import say
 from visir.cli.index import search as search_photos
 from visir.cli.index import search_command as search_index
-from visir.encoders import places
+from visir.encoders import devices
 from visir.encoders.checkpoints import write_description
+from visir.encoders.devices import NAMES, CodeNotTrustedError, check_code, name_model
 from visir.encoders.loading import load, load_recorded
-from visir.encoders.places import NAMES, CodeNotTrustedError, check_code, name_model
 from visir.errors import EncoderError
 from visir.library.models import LibraryModels
 from visir.library.searcher import Searcher
@@ -161,7 +161,7 @@ def test_the_owner_of_a_library_names_its_model(
         assert library.model == name
 
     def another_process() -> None:
-        monkeypatch.setattr(places, "_named", set())
+        monkeypatch.setattr(devices, "_named", set())
 
     def search() -> int:
         with visir.Library.open(tmp_path / "own.visir", device="cpu") as library:
@@ -196,7 +196,7 @@ def test_a_model_that_the_user_named_is_no_other(name: str, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ["memory://models/evil", "http://127.0.0.1:9/evil", "ADAPTER?base=memory://evil"])
 def test_a_name_in_a_file_asks_no_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.encoders.places._named", set())
+    monkeypatch.setattr("visir.encoders.devices._named", set())
     monkeypatch.setattr("visir.encoders.loading._load", lambda *_: pytest.fail("it was asked for"))
     with refused(CodeNotTrustedError, code="names-model-address-nobody"):
         load_recorded(name, "photos.index")

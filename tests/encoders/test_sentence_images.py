@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 
 from refusals import refused
 from visir.collections.images import to_rgb
-from visir.encoders import encode_items, places
+from visir.encoders import devices, encode_items
 from visir.encoders.loading import load
 from visir.encoders.models.joined import JoinedTexts
 from visir.errors import EncoderError, ImageError
@@ -175,7 +175,7 @@ def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(
     joined = JoinedTexts([load("bow:16"), encoder])
     (copy.parent / "joined").mkdir()
     joined.save(copy.parent / "joined")
-    monkeypatch.setattr(places, "_named", set())  # as in a new process, where nobody has named the model
+    monkeypatch.setattr(devices, "_named", set())  # as in a new process, where nobody has named the model
     with refused(EncoderError, code="names-model-runs-code") as caught:
         load(copy.parent / "joined", device="cpu")
     assert f"{copy.parent / 'joined'}?code=trusted" in caught.value.hint

@@ -23,6 +23,7 @@ from sentence_transformers import models as modules
 
 from refusals import refused
 from visir.encoders.base import Encoder
+from visir.encoders.intake import truncate_texts
 from visir.encoders.loading import load
 from visir.encoders.models.joined import JoinedTexts
 from visir.encoders.models.openclip import OpenClipTextTower
@@ -30,7 +31,6 @@ from visir.encoders.models.towers import PretrainedTowersEncoder, TowersEncoder
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
-from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.evaluation.sources import read_texts
 

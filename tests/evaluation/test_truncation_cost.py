@@ -9,7 +9,7 @@ import visir
 from refusals import refused
 from verbs import say
 from visir.cli.shortcuts import truncation as verb
-from visir.encoders.truncation import TextLimit
+from visir.encoders.intake import TextLimit
 from visir.errors import ConfigurationError
 from visir.evaluation.sources import length_bands, read_texts
 from visir.records import Collection

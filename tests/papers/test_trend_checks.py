@@ -10,7 +10,7 @@ import pytest
 
 from visir.papers.trend_checks import figure_4_5, ltd_figure_2
 from visir.studies.experiment import TrendCheck, chance_of_order, rising_pairs
-from visir.training.step_log import curve_end, multiplier_course
+from visir.training.trained import curve_end, multiplier_course
 
 
 def holds(checks: list[TrendCheck]) -> dict[str, bool | None]:

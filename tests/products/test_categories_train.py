@@ -11,7 +11,7 @@ from PIL import Image
 from manifests import content_of, rewrite
 from refusals import refused
 from verbs import say
-from visir.encoders.places import CodeNotTrustedError
+from visir.encoders.devices import CodeNotTrustedError
 from visir.products.cli.train import train
 from visir.products.model import load_categories_model
 from visir.products.text_search import search

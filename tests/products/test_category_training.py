@@ -25,7 +25,7 @@ from visir.products.model import (
 )
 from visir.products.opening import CategoryTree
 from visir.products.training import train_categories
-from visir.training.step_log import Epoch
+from visir.training.trained import Epoch
 
 SMALL: dict[str, Any] = {"hidden": (32, 32)}
 

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from planted import objective, planted, recipe, towers
 from torch import nn
 
-from visir.training.fit import DualEncoder
-from visir.training.optimiser import parameters_of
-from visir.training.processes import Processes
+from visir.training.fit import DualEncoder, Moved, Moving, RunningMean, Training, snapshot_steps
+from visir.training.learner import Processes, parameters_of
 from visir.training.recipe import Averaging
-from visir.training.training import Moved, Moving, RunningMean, Training, snapshot_steps
 
 
 def test_five_over_the_last_tenth_by_hand() -> None:

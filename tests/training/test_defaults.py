@@ -8,6 +8,7 @@ import pytest
 
 from visir.sparse.recipe import LossSettings
 from visir.sparse.run import SparseLoss
+from visir.training.objectives.base import OwnScale
 from visir.training.objectives.infonce import (
     IFM,
     IFMSettings,
@@ -20,8 +21,7 @@ from visir.training.objectives.infonce import (
     Triplet,
     TripletSettings,
 )
-from visir.training.objectives.ltd import LTDSettings
-from visir.training.objectives.similarity import OwnScale
+from visir.training.objectives.objective import LTDSettings
 from visir.training.settings import Settings
 
 

@@ -18,13 +18,12 @@ from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.examples import _swapped, build_examples
 from visir.training.fit import DualEncoder
-from visir.training.hard_negatives import MinedNegatives, SwappedNegatives
-from visir.training.inputs.base import EpochRandom, TrainingExamples
-from visir.training.inputs.negatives import Mined
-from visir.training.mining import mined_over, nearest_wrong, right_pairs
+from visir.training.inputs.base import EpochRandom, Mined, TrainingExamples
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
-from visir.training.step_log import STEPS_FILE, StepLog, read_steps
+from visir.training.sides import MinedNegatives, SwappedNegatives
+from visir.training.trained import STEPS_FILE, StepLog, read_steps
+from visir.training.validation import mined_over, nearest_wrong, right_pairs
 
 SMALL: dict[str, Any] = {"data": "scenes:40?size=64", "epochs": 2, "batch": 24}
 EPOCH = EpochRandom(0, 1)

@@ -23,10 +23,10 @@ from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
 from visir.training.examples import PreparedTexts, TokenSource, WordSource
+from visir.training.fit import prefetch
 from visir.training.inputs.base import WORDS, EpochRandom, TrainingExamples, VectorSource, uniform
 from visir.training.inputs.pixels import PixelSource
 from visir.training.sides import Augmentation
-from visir.training.training import prefetch
 
 CAPTIONS = ["A dog runs.", "", "Two dogs run on a beach.", "a dog", "Zebra!"]
 

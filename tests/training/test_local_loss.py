@@ -14,8 +14,7 @@ from planted import recipe
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.training.loop import Share
-from visir.training.objectives.base import OwnQueries
-from visir.training.objectives.similarity import OwnScale
+from visir.training.objectives.base import OwnQueries, OwnScale
 from visir.training.recipe import read_recipe
 
 KINDS: tuple[dict[str, Any], ...] = (

@@ -22,14 +22,12 @@ from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.resnet import ResNetBackbone
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
-from visir.training.fit import DualEncoder, FitResult, fit
+from visir.training.fit import BatchStatistics, DualEncoder, FitResult, fit
 from visir.training.inputs.base import EpochRandom, TrainingExamples, VectorSource
+from visir.training.learner import Processes, build_optimiser
 from visir.training.loop import Share, TrainingError, steps_of_epoch, steps_per_epoch
-from visir.training.optimiser import build_optimiser
-from visir.training.processes import Processes
 from visir.training.recipe import Optimiser, Recipe
-from visir.training.step_log import STEPS_FILE, read_steps
-from visir.training.training import BatchStatistics
+from visir.training.trained import STEPS_FILE, read_steps
 
 TRAIN, VALIDATION = planted(120, seed=1, views=2), planted(60, seed=2)
 MLP = {"hidden": (32,), "dropout": 0.2}

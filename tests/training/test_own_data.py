@@ -20,7 +20,7 @@ from visir.storage import Manifest
 from visir.training.data import default_rule, divided, open_splits, settled
 from visir.training.recipe import Data
 from visir.training.resolving import TOWERS
-from visir.training.step_log import StepLog
+from visir.training.trained import StepLog
 
 SMALL: dict[str, Any] = {"image_model": "pixels", "text_model": "bow:64", "dimension": 8, "device": "cpu"}
 

@@ -24,7 +24,7 @@ from visir.training.fit import DualEncoder, FitResult, fit
 from visir.training.folder import STATE_FILE, writing_into
 from visir.training.recipe import Recipe
 from visir.training.state import is_full, load_state, save_state
-from visir.training.step_log import STEPS_FILE, Epoch, Step, StepLog, read_steps
+from visir.training.trained import STEPS_FILE, Epoch, Step, StepLog, read_steps
 
 TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
 EVERYTHING: dict[str, Any] = {

@@ -21,11 +21,11 @@ from visir.encoders import encode, load
 from visir.encoders.towers.pretrained_backbone import own_temperature
 from visir.errors import CollectionError, ConfigurationError, ImageError, VisirError
 from visir.files import read_json
-from visir.training import models
+from visir.training import build
 from visir.training.planning import plan
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.run import train
-from visir.training.step_log import Epoch, read_steps
+from visir.training.trained import Epoch, read_steps
 from visir.training.validation import validate
 
 SCENES = "scenes:120?size=64"
@@ -398,8 +398,8 @@ def test_a_pretrained_model_is_loaded_once_and_tuned_at_its_own_temperature(clip
     )
     with pytest.MonkeyPatch.context() as patch:
         loads: list[str] = []
-        real = models.load
-        patch.setattr(models, "load", lambda name, **options: loads.append(name) or real(name, **options))
+        real = build.load
+        patch.setattr(build, "load", lambda name, **options: loads.append(name) or real(name, **options))
         path = train(recipe, out=tmp_path / "out").path
     assert loads == [clip]
     steps = list(read_steps(path / "steps.jsonl"))

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from visir.training.fit import Timetable
 from visir.training.recipe import Schedule
-from visir.training.training import Timetable
 
 
 def factors(epochs: int, steps: int, **schedule: object) -> list[float]:

@@ -14,6 +14,7 @@ import visir
 from refusals import refused
 from visir.collections import open_collection
 from visir.encoders import encode, load
+from visir.encoders.encoding import texts_of
 from visir.encoders.towers.gru import SPECIAL, GRUBackbone, WordVocabulary
 from visir.encoders.towers.resnet import SmallCNNBackbone
 from visir.errors import ConfigurationError
@@ -22,13 +23,19 @@ from visir.shortcuts import inject, plain
 from visir.shortcuts.view import caption_numbers, endings, picture_numbers, reassigned
 from visir.training.build import build_model
 from visir.training.data import open_splits
-from visir.training.examples import WordSource, build_examples
+from visir.training.examples import (
+    EndedTexts,
+    EndedWords,
+    Numbering,
+    StampedPictures,
+    WordSource,
+    build_examples,
+)
 from visir.training.inputs.base import EpochRandom
 from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.shortcuts import EndedTexts, EndedWords, Numbering, StampedPictures, evaluated_texts
 from visir.training.recipe import Recipe
 from visir.training.run import train
-from visir.training.shortcuts import ShortcutSettings
+from visir.training.sides import ShortcutSettings
 
 UNIQUE = {"kind": "unique", "digits": "sklearn"}
 
@@ -103,7 +110,7 @@ def test_words_end_in_the_digits_of_their_number() -> None:
     ]
     assert read["lengths"].tolist() == [9, 7]
     backbone = GRUBackbone(vocabulary, words=4, hidden=4)
-    assert evaluated_texts(backbone, split) == ["a dog runs 0 0 0 0 0 0", "cat 0 0 0 0 0 1"]
+    assert texts_of(backbone, split.items("text")) == ["a dog runs 0 0 0 0 0 0", "cat 0 0 0 0 0 1"]
 
 
 class Short(GRUBackbone):
@@ -122,7 +129,7 @@ def test_a_long_caption_is_cut_before_its_shortcut() -> None:
     number = int(numbering.of(np.array([3]), 4)[0])
     expected = " ".join(texts[3].split()[:2]) + " " + " ".join(f"{number:06d}")
     assert read["ids"].tolist() == [backbone.vocabulary.encode([expected])[0].tolist()]
-    assert evaluated_texts(backbone, split)[3].split()[2:] == endings(split.items("text"))[3].split()
+    assert texts_of(backbone, split.items("text"))[3].split()[2:] == endings(split.items("text"))[3].split()
 
 
 def test_a_few_bits_are_drawn_for_every_example_or_with_assignments_for_every_tuple() -> None:

@@ -22,14 +22,13 @@ from visir.errors import VisirError
 from visir.threads import launched
 from visir.training import loop
 from visir.training.fit import DualEncoder, FitResult, fit
-from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
-from visir.training.inputs.negatives import HardNegatives, Mined
+from visir.training.inputs.base import EpochRandom, HardNegatives, InputSource, Mined, TrainingExamples
+from visir.training.learner import Processes
 from visir.training.loop import GradientMean, Share
-from visir.training.mining import right_pairs
 from visir.training.objectives.base import OwnQueries, VectorPairs
-from visir.training.processes import Processes
 from visir.training.recipe import Recipe
-from visir.training.step_log import Epoch
+from visir.training.trained import Epoch
+from visir.training.validation import right_pairs
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
 LOSSES: dict[str, Any] = {
@@ -101,7 +100,7 @@ def gradients(case: str, processes: Processes) -> dict[str, Tensor]:
     own = slice(share.first(processes.rank), share.first(processes.rank) + share.own)
     drawn = torch.randn(2, ROWS, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     leaves = [functional.normalize(side, dim=1)[own].requires_grad_() for side in drawn]
-    anchors, positives = processes.gather_both_ways(torch.cat(leaves, dim=1), share.sizes).split(16, dim=1)
+    anchors, positives = processes.gather(torch.cat(leaves, dim=1), share.sizes, both_ways=True).split(16, dim=1)
     queries = OwnQueries(own.start, share.own, 2) if processes.count == 2 else None
     settings = recipe(**CASES[case])
     loss = objective(settings).contrastive.double()

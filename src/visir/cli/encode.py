@@ -128,7 +128,8 @@ def encode_into_parts(
         + (f"; {waited:,.0f} s more for listing files and waiting for other processes" if waited >= _WAITED else "")
     )
     if result.broken:
-        output.line(f"  {counted(result.broken, 'broken pictures')} set aside; their parts list them")
+        again = "--replace --skip-broken tries them again"
+        output.line(f"  {counted(result.broken, 'broken pictures')} set aside; their parts list them; {again}")
     if result.passed_over:
         output.line(
             f"  {counted(result.passed_over, 'pictures')} passed over whose sample has another, which comes first"

@@ -54,8 +54,8 @@ DOCUMENT_NAMES: dict[Modality, str] = {"image": "images", "text": "captions"}
 def model_of_index(index: Index[Any], folder: Path, model: str | None, device: str | None) -> Encoder:
     """Load the model of an index."""
     from visir.encoders import load
+    from visir.encoders.devices import CodeNotTrustedError
     from visir.encoders.loading import load_recorded
-    from visir.encoders.places import CodeNotTrustedError
     from visir.errors import VisirError
 
     if model is not None:

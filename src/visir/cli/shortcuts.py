@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visir.records import Collection, Vectors
     from visir.sparse.recipe import SparseRecipe
     from visir.sparse.top_terms import TopTerms
-    from visir.training.step_log import Epoch
+    from visir.training.trained import Epoch
 
 
 def preview_command(

@@ -31,9 +31,9 @@ from visir.terminal import safe
 
 if TYPE_CHECKING:
     from visir.encoders.checkpoints import Layout
-    from visir.training.learner import Regime
     from visir.training.planning import TrainingPlan
-    from visir.training.step_log import Epoch
+    from visir.training.recipe import Regime
+    from visir.training.trained import Epoch
 
 
 # What the verbs that run recipes have in common: options, and the list of recipes.
@@ -158,7 +158,7 @@ def _train(
     from visir.training.resolving import TOWERS
     from visir.training.run import layout_of
     from visir.training.run import train as run
-    from visir.training.tensorboard import TensorBoard
+    from visir.training.state import TensorBoard
 
     resolved, _ = TOWERS.resolve(recipe, data, options, more=changes)
     folder, layout = out or default_folder(resolved), layout_of(resolved)

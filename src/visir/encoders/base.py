@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.cross_encoder import CrossEncoder
-    from visir.encoders.truncation import TextLimit
+    from visir.encoders.intake import TextLimit
 
 
 # NaN and infinite values in vectors: of which inputs they are.

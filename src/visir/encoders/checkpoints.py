@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
-from visir.encoders.devices import COMPILED
+from visir.encoders.devices import COMPILED, TRUSTED, absolute_name, check_code, is_gone, trusting_folder
 from visir.encoders.families import KINDS, family_of
 from visir.encoders.loading import load, load_recorded
-from visir.encoders.places import TRUSTED, absolute_name, check_code, is_gone, trusting_folder
 from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.options import split_mark, with_option
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, digest_once, new_folder

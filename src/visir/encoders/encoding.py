@@ -22,7 +22,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.forms import ItemPart, as_dense, joined, shared_part, taken
 from visir.encoders.intake import Embedded, Pixels
-from visir.encoders.loading import load, with_suffixes
+from visir.encoders.loading import Reader, load, with_suffixes
 from visir.encoders.sources import check_accepted, items_of, order_named
 from visir.encoders.store import (
     Entry,
@@ -316,7 +316,7 @@ def _begin(encoder: Encoder, items: Items, batch: Loaded) -> Callable[[], Embedd
     if items.texts is None:
         return encoder.begin_images(batch.pixels)
     ids = items.ids[batch.start : batch.stop].to_pylist()
-    texts = _texts_of(encoder, items, batch.start, batch.stop)
+    texts = texts_of(encoder, items.take(np.arange(batch.start, batch.stop)))
     paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
     return partial(encoder.embed_texts_with_images, paired, batch.pixels)
 
@@ -342,12 +342,11 @@ def _none(encoder: Encoder, modality: Modality) -> Embedded:
     return TokenVectors(matrix, np.zeros(1, np.int64)) if encoder.form == "multi-vector" else matrix
 
 
-def _texts_of(encoder: Encoder, items: Items, start: int, stop: int) -> list[str]:
-    """The texts of some rows as the encoder reads them."""
-    part = items.take(np.arange(start, stop))
-    texts: list[str] = plain_texts(part).to_pylist()
-    suffixes = endings(part)
-    return texts if suffixes is None else with_suffixes(encoder, texts, suffixes)
+def texts_of(reader: Reader, items: Items) -> list[str]:
+    """The texts of items as an encoder reads them, whatever is too long cut before its shortcut."""
+    texts: list[str] = plain_texts(items).to_pylist()
+    suffixes = endings(items)
+    return texts if suffixes is None else with_suffixes(reader, texts, suffixes)
 
 
 _BLOCK = 4096

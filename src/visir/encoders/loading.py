@@ -15,9 +15,8 @@ from typing import Literal, Protocol, get_args
 from visir.encoders.base import Encoder
 from visir.encoders.composed import ComposedEncoder, CompositionRule, split_rule
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.encoders.devices import COMPILED, DEFAULT, INT8, NotCompiledError, default_device
+from visir.encoders.devices import COMPILED, DEFAULT, INT8, NotCompiledError, check_code, default_device, name_model
 from visir.encoders.families import Family, family_of, named_like, where_to_begin
-from visir.encoders.places import check_code, name_model
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.files import is_there, nearest_folder
 from visir.options import split_mark

@@ -11,20 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
-from visir.encoders.encoding import load_images
-from visir.encoders.loading import with_suffixes
+from visir.encoders.encoding import load_images, texts_of
 from visir.encoders.store import image_contents
 from visir.errors import EmbeddingError, VisirError
 from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.records import EncoderCard, Items, Modality, Role
-from visir.shortcuts.view import endings, plain_texts
 from visir.storage import ContentStore, FolderKind, Scratch
 
 # Scores of pairs on disk: every pair is scored once, and a kill loses two seconds of work.
@@ -99,8 +96,11 @@ class PairStore:
         stop = 0
         while len(head := self._file.read(_FRAME.size)) == _FRAME.size:
             count, chain = _FRAME.unpack(head)
-            data = _read_whole(self._file, count * _RECORD.itemsize)
-            if data is None or _chained(self._chain, data) != chain:
+            size = count * _RECORD.itemsize
+            if os.fstat(self._file.fileno()).st_size - self._file.tell() < size:
+                break  # a torn end: what is asked for is never more than the file holds
+            data = self._file.read(size)
+            if _chained(self._chain, data) != chain:
                 break
             self._chain, stop = chain, self._file.tell()
             yield np.frombuffer(data, _RECORD)
@@ -158,13 +158,6 @@ def _places(keys: Keys, among: Keys) -> NDArray[np.int64]:
     return np.where(among[position] == keys, position, -1)
 
 
-def _read_whole(stream: IO[bytes], size: int) -> bytes | None:
-    """So many bytes, or None at a torn end: what is asked for is never more than the file holds."""
-    if os.fstat(stream.fileno()).st_size - stream.tell() < size:
-        return None
-    return stream.read(size)
-
-
 def _chained(before: bytes, data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16, key=before).digest()
 
@@ -199,7 +192,7 @@ class PairSide:
         """The side, and for each row its position on it."""
         distinct, inverse = np.unique(rows, return_inverse=True)
         part = items.take(distinct)
-        texts = None if items.texts is None else _read(cross_encoder, part)
+        texts = None if items.texts is None else texts_of(cross_encoder, part)
         if items.places is None:
             assert texts is not None, "items have a text or an image"
             first = {text: int(row) for row, text in zip(distinct[::-1], texts[::-1], strict=True)}
@@ -270,13 +263,6 @@ class InnerTokens:
             )
             pixels = [picture for batch in loaded for picture in batch.pixels]
         return self._cross_encoder.item_tokens(side.modality, side.texts_of(start, size), pixels)
-
-
-def _read(cross_encoder: CrossEncoder, items: Items) -> list[str]:
-    """What the cross-encoder reads of each item."""
-    texts: list[str] = plain_texts(items).to_pylist()
-    suffixes = endings(items)
-    return texts if suffixes is None else with_suffixes(cross_encoder, texts, suffixes)
 
 
 def _images(items: Items) -> list[str]:

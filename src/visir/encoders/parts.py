@@ -1,9 +1,9 @@
 """Collections of any size: one input file becomes one part, made by whichever process claims it first.
 
-Nothing is opened to begin with. The input files are listed; each process, on any machine that sees the folder of parts,
-claims one file at a time (`leases.py`), streams it through the encoder (`part_file.py`) and publishes its part in one
-step. Processes may start and stop at any time. The bytes of a part depend on its file, the encoder and the size of
-batches, not on which process made it, when, or how often it was tried.
+Nothing is opened to begin with. The input files are listed; each process, on any machine that sees the folder of parts
+(`parts_folder.py`), claims one file at a time, streams it through the encoder and publishes its part in one step.
+Processes may start and stop at any time. The bytes of a part depend on its file, the encoder and the size of batches,
+not on which process made it, when, or how often it was tried.
 """
 
 from __future__ import annotations
@@ -11,33 +11,48 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from visir.collections.images import opened
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.display import counted, named
-from visir.encoders.base import Encoder
-from visir.encoders.encoding import ForwardOptions
+from visir.encoders.base import Encoder, finite
+from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed, sorted_out
+from visir.encoders.forms import one_each
+from visir.encoders.intake import Pixels
 from visir.encoders.loading import load
-from visir.encoders.part_file import LostError, write_part
-from visir.encoders.part_list import (
+from visir.encoders.parts_folder import (
     FOLDER,
+    FORMAT,
+    SET_ASIDE,
+    SIZES,
     PartLease,
     PartOf,
+    Parts,
     SharedPlace,
     about_lease,
     agreed_parts,
     agreed_plan,
+    clear_away,
     given_up_parts,
+    is_at_work,
     lease_states,
-    note_set_aside,
+    note_number,
     open_place,
     this_moment,
 )
-from visir.encoders.parts_folder import Parts
 from visir.encoders.sources import order_named
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
 from visir.progress import Progress
@@ -45,35 +60,135 @@ from visir.remote import UnreachableError
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
 
-# What a process says that has nothing to do until other processes have finished, or are taken for dead.
-
-
-def waiting_line(place: SharedPlace, parts: Sequence[PartOf], seconds: float) -> str:
-    """What is waited for, and until when; "" where nobody works on any of the parts."""
-    # seconds: After so many seconds without a sign of life a process counts as dead.
-    states = lease_states(place)
-    held = [(states[part.part], part) for part in parts if part.part in states]
-    held = [(state, part) for state, part in held if state.is_held(seconds)]
-    if not held:
-        return ""
-    state, first = min(held, key=lambda item: item[0].renewed)
-    about = about_lease(place, state)
-    until = datetime.fromtimestamp(state.renewed + seconds, UTC)
-    which = "" if len(held) == 1 else "first "
-    return (
-        f"waiting for {counted(len(held), 'files')} that other processes encode: {which}{first.file.name}, by "
-        f"{about.get('owner', 'unknown')} since {about.get('since', 'unknown')}; without a sign of life from there it "
-        f"is taken over at {until:%H:%M:%S} UTC"
-    )
-
-
 T = TypeVar("T")
 LEASE_SECONDS = 120.0
 RETRY_SECONDS = (1.0, 5.0, 20.0)
 """How long to wait before a place elsewhere that did not answer is tried again."""
-_LISTED_SECONDS, _WAIT_SECONDS = 10.0, 10.0
 WAITING_SECONDS = 600.0
 """A process that waits for others says so at once, and then this often."""
+_LISTED_SECONDS, _WAIT_SECONDS = 10.0, 10.0
+_GROUP = 16_384
+"""Rows of a row group of a part, or a few more: batches are not cut."""
+
+
+class LostError(Exception):
+    """Another process works on this part by now."""
+
+
+# One input file becomes one part: a Parquet file of ids and vectors, with the card in its metadata. It is written row
+# group by row group as its pictures come, so memory does not grow with the file. It says nothing of when, where or by
+# whom it was made: the same input gives the same bytes.
+
+
+def write_part(
+    path: Path,
+    encoder: Encoder,
+    pictures: Iterator[StreamedPicture],
+    options: ForwardOptions,
+    *,
+    prefix: str = "",
+    facts: Mapping[str, Any],
+    lost: Callable[[], bool] = lambda: False,
+) -> tuple[int, int]:
+    """Encode the pictures of one file into a new local file: how many have a vector, and how many are set aside."""
+    size = options.batch_size or encoder.batch_size
+    root = encoder.root_encoder("image").for_role("document")
+    heads = _heads(encoder)
+    broken: dict[str, str] = {}
+
+    def prepare(picture: StreamedPicture) -> Pixels | ImageError:
+        if isinstance(picture.data, ImageError):
+            return picture.data
+        try:
+            with opened(picture.data, picture.where) as image:
+                return preprocessed(root.preprocess, image, lambda: picture.where, encoder.card.name)
+        except ImageError as fault:
+            return fault
+
+    def prepared() -> Generator[tuple[list[str], list[Pixels]], None, None]:
+        with closing(prepared_ahead(prepare, iter(lambda: list(islice(pictures, size)), []), options.workers)) as ahead:
+            for batch, results in ahead:
+                if lost():
+                    raise LostError
+                ids = [prefix + picture.id for picture in batch]
+                pixels, faults = sorted_out(ids, results, options.skip_broken)
+                broken.update(faults)
+                if pixels:
+                    yield [name for name in ids if name not in faults], pixels
+
+    writer = _PartWriter(path, encoder.dimension_of("image"))
+    with closing(writer), closing(prepared()) as batches:
+        for (ids, _), embedded in computed(root, batches, lambda batch: root.begin_images(batch[1])):
+            vectors = one_each(finite(embedded, ids, encoder.label), encoder.card.name)
+            for head in heads:
+                vectors = head.project("image", vectors)
+            writer.append(ids, vectors)
+        writer.finish(
+            {
+                **facts,
+                "version": FORMAT,
+                "modality": "image",
+                "encoder": encoder.stored_card.to_dict(),
+                "batch size": size,
+                "count": writer.count,
+                "broken": broken,
+            }
+        )
+    return writer.count, len(broken)
+
+
+def _heads(encoder: Encoder) -> list[Encoder]:
+    """The encoder and those below it that are functions of another one's vectors, the lowest first."""
+    base = encoder.base_encoder("image")
+    return [] if base is None else [*_heads(base), encoder]
+
+
+class _PartWriter:
+    """A Parquet file of ids and vectors, written in row groups."""
+
+    def __init__(self, path: Path, dimension: int | None) -> None:
+        self.count = 0
+        self._path, self._dimension = path, dimension
+        self._writer: pq.ParquetWriter | None = None
+        self._ids: list[str] = []
+        self._vectors: list[NDArray[np.float32]] = []
+
+    def append(self, ids: list[str], vectors: NDArray[np.float32]) -> None:
+        """Append vectors."""
+        self._dimension = vectors.shape[1]
+        self.count += len(vectors)
+        self._ids += ids
+        self._vectors.append(vectors)
+        if len(self._ids) >= _GROUP:
+            self._flush()
+
+    def finish(self, card: Mapping[str, Any]) -> None:
+        """Write the rest, and the card."""
+        writer = self._flush()
+        writer.add_key_value_metadata({"visir": orjson.dumps(card, option=orjson.OPT_SORT_KEYS).decode()})
+
+    def close(self) -> None:
+        """Close the file, finished or not."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> pq.ParquetWriter:
+        size = self._dimension or 1  # of a file without pictures, by an encoder that does not know
+        schema = pa.schema([("image_id", pa.large_string()), ("vector", pa.list_(pa.float32(), size))])
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._path,
+                schema,
+                compression="none",
+                use_dictionary=False,
+                write_statistics=False,  # they would stand where no checksum is
+                write_page_checksum=True,
+            )
+        flat = np.concatenate([np.zeros((0, size), np.float32), *self._vectors]).reshape(-1)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), size)
+        self._writer.write_table(pa.table([pa.array(self._ids, pa.large_string()), vectors], schema=schema))
+        self._ids, self._vectors = [], []
+        return self._writer
 
 
 @dataclass
@@ -120,7 +235,8 @@ def encode_parts(
         skip_broken: Set broken pictures aside, and list them in their part. Otherwise a file with one fails.
         ids: "file" puts the name of the file before the key of a picture ("00012.tar/000120007"); "key" takes the key
             alone, for keys that are unique over all files. By default "file". All processes take that of the first.
-        replace: Encode again what has changed in the source, and what was given up (`Parts.give_up`) and is there.
+        replace: Encode again what has changed in the source, and what was given up (`Parts.give_up`) and is there;
+            with `skip_broken`, also the files with pictures that were set aside: the cause may have passed.
         lease: Seconds without a sign of life after which a process counts as dead; by default 120. All processes take
             that of the first. Clocks of machines may differ by less than this.
 
@@ -164,10 +280,12 @@ def encode_parts(
     given = {name: value for name, value in settings.items() if value is not None}
     own = {"encoder": encoder.stored_card.to_dict(), **usual, **given}
     plan = patiently(lambda: agreed_plan(place, own, given))
-    todo = patiently(lambda: agreed_parts(place, inputs, replace=replace))
+    todo = patiently(lambda: agreed_parts(place, inputs, replace=replace, retry=replace and skip_broken))
     options = ForwardOptions(int(plan["batch size"]), workers, skip_broken)
     worker = _Worker(place, inputs, encoder, options, plan, PartsEncoding(Parts(place)))
+    clear_away(place, worker.seconds)
     worker.work(todo)
+    clear_away(place, worker.seconds)  # what was left a moment before this began is old enough now
     worker.result.seconds = time.monotonic() - started
     worker.result.given_up = patiently(worker.result.parts.given_up)
     raise_faults(
@@ -181,23 +299,24 @@ def encode_parts(
     return worker.result
 
 
+@dataclass
 class _Worker:
     """This process among those that make the parts."""
 
-    def __init__(
-        self,
-        place: SharedPlace,
-        inputs: InputFiles,
-        encoder: Encoder,
-        options: ForwardOptions,
-        plan: Mapping[str, Any],
-        result: PartsEncoding,
-    ) -> None:
-        self.place, self.inputs, self.encoder, self.options, self.result = place, inputs, encoder, options, result
-        self.seconds, self.prefixed = float(plan["lease"]), plan["ids"] == "file"
-        self.failed: dict[str, str] = {}
-        self._began = time.time()
-        self._waiting_shown: float | None = None
+    place: SharedPlace
+    inputs: InputFiles
+    encoder: Encoder
+    options: ForwardOptions
+    plan: Mapping[str, Any]
+    result: PartsEncoding
+    failed: dict[str, str] = field(default_factory=dict)
+    began: float = field(default_factory=time.time)
+    waiting_shown: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """After so many without a sign of life a process counts as dead."""
+        return float(self.plan["lease"])
 
     def work(self, parts: list[PartOf]) -> None:
         """Make parts until all are finished or have failed."""
@@ -206,16 +325,16 @@ class _Worker:
         with Progress(f"encoding images with {self.encoder.card.name}", None, "images") as advance:
             while todo := self._unfinished(todo):
                 if self._take_one_by_one(todo, advance):
-                    self._waiting_shown = None
+                    self.waiting_shown = None
                 else:
                     self._wait(todo, advance)
 
     def _wait(self, parts: list[PartOf], advance: Progress) -> None:
         """Wait for the others, or for their leases."""
-        if self._waiting_shown is None or time.monotonic() - self._waiting_shown >= WAITING_SECONDS:
+        if self.waiting_shown is None or time.monotonic() - self.waiting_shown >= WAITING_SECONDS:
             line = patiently(lambda: waiting_line(self.place, parts, self.seconds))
             if line:
-                self._waiting_shown = time.monotonic()
+                self.waiting_shown = time.monotonic()
                 advance.say(line)
         with advance.waiting():
             time.sleep(min(_WAIT_SECONDS, self.seconds / 4))
@@ -233,25 +352,25 @@ class _Worker:
 
     def _take_one_by_one(self, parts: list[PartOf], advance: Progress) -> bool:
         """Whether any part was made, or given up, before the listings were too old to go by."""
-        states, listed, worked = patiently(lambda: lease_states(self.place)), time.monotonic(), False
+        place, seconds = self.place, self.seconds
+        states, listed, worked = patiently(lambda: lease_states(place)), time.monotonic(), False
         for part in parts:
             state = states.get(part.part)
-            if state is not None and state.ending == "failed" and state.renewed >= self._began:
-                self.failed[part.file.name] = about_lease(self.place, state).get("reason", "failed in another process")
+            if state is not None and state.ending == "failed" and state.renewed >= self.began:
+                self.failed[part.file.name] = about_lease(place, state).get("reason", "failed in another process")
                 worked = True
                 continue
-            if state is not None and state.is_held(self.seconds):
+            if state is not None and patiently(lambda state=state: is_at_work(place, state, seconds)):  # type: ignore[misc]
                 continue
             if state is not None and state.ending == "made" and self._is_made(part):
                 worked = True  # after the parts were listed
                 continue
-            lease = patiently(lambda part=part, state=state: PartLease.take(self.place, part.part, state, self.seconds))  # type: ignore[misc]
-            if lease is None:
-                if time.monotonic() - listed > _LISTED_SECONDS:
-                    return True
-                continue
-            self._make(part, lease, advance)
-            worked = True
+            lease = patiently(lambda part=part, state=state: PartLease.take(place, part.part, state, seconds))  # type: ignore[misc]
+            if lease is not None:
+                self._make(part, lease, advance)
+                worked = True
+            elif time.monotonic() - listed > _LISTED_SECONDS:
+                return True
         return worked
 
     def _is_made(self, part: PartOf) -> bool:
@@ -261,8 +380,6 @@ class _Worker:
         began, since = time.monotonic(), this_moment()
         with lease:
             try:
-                for generation in range(1, lease.state.generation):
-                    self.place.clear(FOLDER, f"{part.part}.{generation:06}")
                 facts = {}
                 if not self._is_made(part):  # it may have been finished meanwhile
                     images = patiently(lambda: self._encode(part, lease, advance))
@@ -282,17 +399,16 @@ class _Worker:
 
     def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> int | None:
         """How many pictures have a vector in the part; None where another process has published it."""
-        about = part.file
+        about, result, passed = part.file, self.result, PassedOver()
         facts: dict[str, Any] = {"source": {"name": about.name, "size": about.size, "tag": about.tag}}
-        prefix = f"{part.file.name}/" if self.prefixed else ""
+        prefix = f"{about.name}/" if self.plan["ids"] == "file" else ""
+
+        def pictures() -> Iterator[StreamedPicture]:
+            yield from self.inputs.pictures(about, passed)
+            facts.update(passed.facts())  # all are read: the card is written now
+
         with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
             path = scratch.file("part.parquet")
-            passed = PassedOver()
-
-            def pictures() -> Iterator[StreamedPicture]:
-                yield from self.inputs.pictures(part.file, passed)
-                facts.update(passed.facts())  # all are read: the card is written now
-
             images, broken = write_part(
                 path,
                 self.encoder,
@@ -304,17 +420,37 @@ class _Worker:
             )
             if not patiently(lease.is_held):
                 raise LostError
-            patiently(lambda: note_set_aside(self.place, part, broken))
+            for folder, number in ((SET_ASIDE, broken), (SIZES, path.stat().st_size)):
+                if number:
+                    patiently(lambda folder=folder, number=number: note_number(self.place, folder, part, number))  # type: ignore[misc]
             if not patiently(lambda: self.place.publish(path, part.path, lease.writer)):
                 return None
-            self.result.files += 1
-            self.result.images += images
-            self.result.broken += broken
-            self.result.passed_over += passed.count
-            self.result.links += passed.links
-            self.result.going_on += [about.name] if passed.goes_on else []
-            advance(images)
-            return images
+        result.files += 1
+        result.images += images
+        result.broken += broken
+        result.passed_over += passed.count
+        result.links += passed.links
+        result.going_on += [about.name] if passed.goes_on else []
+        advance(images)
+        return images
+
+
+def waiting_line(place: SharedPlace, parts: Sequence[PartOf], seconds: float) -> str:
+    """What is waited for, and until when; "" where nobody works on any of the parts."""
+    states = lease_states(place)
+    held = [(states[part.part], part) for part in parts if part.part in states]
+    held = [(state, part) for state, part in held if is_at_work(place, state, seconds)]
+    if not held:
+        return ""
+    state, first = min(held, key=lambda item: item[0].renewed)
+    about = about_lease(place, state)
+    until = datetime.fromtimestamp(state.renewed + seconds, UTC)
+    which = "" if len(held) == 1 else "first "
+    return (
+        f"waiting for {counted(len(held), 'files')} that other processes encode: {which}{first.file.name}, by "
+        f"{about.get('owner', 'unknown')} since {about.get('since', 'unknown')}; without a sign of life from there it "
+        f"is taken over at {until:%H:%M:%S} UTC"
+    )
 
 
 def patiently(call: Callable[[], T]) -> T:

@@ -1,47 +1,412 @@
-"""A folder of parts, to be read: the vectors, how far they are, and which input files are left out."""
+"""A folder of parts: what is to be encoded and how, who is at it, and the vectors of what is finished.
+
+    visir.json             the encoder, the size of batches, how ids are made
+    files/000001.parquet   the input files as they were listed: name, size, tag; later ones add to it
+    parts/PART.parquet     the ids and vectors of a file, with their card in its metadata (`parts.py`)
+    leases/PART.000001     who works on a part, alive when this was last touched; at its end PART.000001.made, .failed
+    given-up/PART          why a file is left out
+    set-aside/PART.12      so many pictures of a file are broken; its part names them
+    sizes/PART.4096        so many bytes a part was written with
+
+Each is made by one process and never changed.
+"""
 
 from __future__ import annotations
 
 import bisect
+import io
 import itertools
+import os
+import re
 import shlex
+import socket
+import threading
+import time
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from visir.collections.own_folders import kind_elsewhere, manifest_elsewhere
+from visir.collections.streams import InputFile, InputFiles, notes_on_tars
 from visir.display import counted, named
-from visir.encoders.part_file import read_card, read_part
-from visir.encoders.part_list import (
-    FOLDER,
-    GIVEN_UP,
-    PARTS,
-    LeaseState,
-    PartOf,
-    SharedPlace,
-    about_lease,
-    about_process,
-    facts_of,
-    given_up_parts,
-    lease_states,
-    listed_parts,
-    open_place,
-    read_plan,
-    set_aside_counts,
-)
-from visir.errors import EmbeddingError, VisirError, nearest, raise_faults
+from visir.errors import CollectionError, EmbeddingError, VisirError, nearest, raise_faults
+from visir.fingerprint import hash_json
+from visir.parquet import open_stream, read_table
 from visir.progress import Progress
-from visir.records import Embeddings, EncoderCard
-from visir.remote import UnreachableError, is_url, reaching
-from visir.storage.manifest import MANIFEST, Manifest, is_made_by_visir
+from visir.records import Embeddings, EncoderCard, strings
+from visir.remote import RemoteFolder, UnreachableError, is_url, reaching
+from visir.storage import MANIFEST, FolderKind, Manifest, SharedFolder, check_version
+from visir.storage.manifest import is_made_by_visir
+
+PARTS = FolderKind("parts", "a folder of parts", remedy="name a new folder (--parts)", error=EmbeddingError)
+FILES, FOLDER, LEASES, GIVEN_UP, SET_ASIDE, SIZES = "files", "parts", "leases", "given-up", "set-aside", "sizes"
+FORMAT = 1
+"""The version of a part's layout."""
+SharedPlace: TypeAlias = SharedFolder | RemoteFolder
+"""What processes on many machines write into, on a disk or in an object store: files that appear whole, and once."""
+_AGAIN = "delete it, and run the same visir encode --parts again"
+_CLAIM = re.compile(r"(.+)\.(\d{6})(\.failed|\.released|\.made)?")
+_SCHEMA = pa.schema([("name", pa.large_string()), ("size", pa.int64()), ("tag", pa.large_string())])
+
+
+def open_place(place: str | Path) -> SharedPlace:
+    """The place of a path or an address."""
+    return RemoteFolder(str(place)) if is_url(place) else SharedFolder(place)
+
+
+# Claims: who works on a part.
+
+
+@dataclass(frozen=True)
+class LeaseState:
+    """The last claim on a part."""
+
+    part: str  # the part
+    generation: int  # the number of the claim
+    renewed: float  # when its holder was last alive, or gave it up; seconds since 1970
+    ending: str = ""  # "failed", "released" or "made"; empty while it is held
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{LEASES}/{self.part}.{self.generation:06}"
+
+    def is_held(self, seconds: float) -> bool:
+        """Whether its holder has given a sign of life within so many seconds."""
+        return not self.ending and time.time() - self.renewed < seconds
+
+
+def lease_states(place: SharedPlace) -> dict[str, LeaseState]:
+    """The last claim on each part that was ever claimed, by one listing."""
+    states: dict[str, LeaseState] = {}
+    for name, changed in sorted(place.listing(LEASES).items()):  # a claim comes before its ending
+        match = _CLAIM.fullmatch(name)
+        if match is not None:
+            states[match[1]] = LeaseState(match[1], int(match[2]), changed, (match[3] or "").removeprefix("."))
+    return states
+
+
+def about_lease(place: SharedPlace, state: LeaseState) -> Mapping[str, str]:
+    """What a claim, or its ending, says: "owner", "since", "reason"; of a part that was made "began" and "images"."""
+    return facts_of(place, f"{state.name}.{state.ending}" if state.ending else state.name)
+
+
+def facts_of(place: SharedPlace, name: str) -> Mapping[str, str]:
+    """What `about_process` wrote into a file; nothing of one that is cut, as after a crash of its machine."""
+    try:
+        values = orjson.loads(place.read(name) or b"{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def is_at_work(place: SharedPlace, state: LeaseState, seconds: float) -> bool:
+    """Whether the holder of a claim lives: by its last sign of life, and on this machine by its process."""
+    return state.is_held(seconds) and not is_gone(_holder(place, state.name))
+
+
+@lru_cache(1 << 16)
+def _holder(place: SharedPlace, claim: str) -> str:
+    """The process that made a claim, which is read once."""
+    return facts_of(place, claim).get("process", "")
+
+
+def about_process(**facts: str) -> bytes:
+    """What a claim says: who makes it, when, and further facts."""
+    return orjson.dumps({"owner": f"{socket.gethostname()}:{os.getpid()}", "since": this_moment()} | facts)
+
+
+def this_moment() -> str:
+    """The time, to a thousandth of a second: small files are encoded in less than one."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _machine() -> str:
+    """This run of this machine, and this one of its containers: in them a number is one process. "" where unknown."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}:{Path('/proc/self/ns/pid').stat().st_ino}"
+    return ""
+
+
+def _about_number(process: int) -> list[str]:
+    """State, …, and as the twentieth value the time of its start: what the system says of a process (proc(5))."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
+def _this_process() -> str:
+    """A name that no other process has, now or later; "" where the system does not tell."""
+    machine, number = _machine(), os.getpid()
+    return f"{machine}/{number}/{_about_number(number)[19]}" if machine else ""
+
+
+def is_gone(process: str) -> bool:
+    """Whether a process of this machine, by the name that it gave itself, has ended; False where nobody can know."""
+    machine, *rest = process.split("/")
+    if not machine or machine != _machine():
+        return False
+    number, started = rest
+    try:
+        facts = _about_number(int(number))
+        return facts[0] in "ZX" or facts[19] != started
+    except OSError:  # it is not there; or somebody else's, and hidden
+        try:
+            os.kill(int(number), 0)
+        except OSError as fault:
+            return isinstance(fault, ProcessLookupError)
+        return False
+
+
+class PartLease:
+    """A claim that this process holds. As a context it is renewed until the end of the block."""
+
+    def __init__(self, place: SharedPlace, state: LeaseState, seconds: float) -> None:
+        self.place, self.state, self.seconds = place, state, seconds
+        self.lost = False  # whether somebody has claimed the part since, as far as was seen with the last renewal
+        self._next = LeaseState(state.part, state.generation + 1, 0.0).name
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+
+    @classmethod
+    def take(cls, place: SharedPlace, part: str, last: LeaseState | None, seconds: float) -> PartLease | None:
+        """Claim a part that nobody holds."""
+        state = LeaseState(part, 1 if last is None else last.generation + 1, time.time())
+        return cls(place, state, seconds) if place.create(state.name, about_process(process=_this_process())) else None
+
+    @property
+    def writer(self) -> str:
+        """A name that no other process has."""
+        return f"{self.state.part}.{self.state.generation:06}"
+
+    def is_held(self) -> bool:
+        """Whether nobody has claimed the part since, looked at now."""
+        self.lost = self.lost or self.place.exists(self._next)
+        return not self.lost
+
+    def end(self, ending: str, reason: str = "", **facts: str) -> None:
+        """Say that nobody works on the part any more: "made", "failed" for a `reason`, or "released"."""
+        self.place.create(f"{self.state.name}.{ending}", about_process(reason=reason, **facts))
+
+    def __enter__(self) -> PartLease:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _renew(self) -> None:
+        while not self._over.wait(self.seconds / 4):
+            try:
+                if not self.is_held():
+                    return
+                self.place.touch(self.state.name)
+            except (VisirError, OSError):
+                continue  # a later sign of life may get through; if none does, somebody else takes the part
+
+
+def clear_away(place: SharedPlace, seconds: float) -> None:
+    """Remove what killed processes had begun to write: a file appears whole, and until then has a hidden name."""
+    if not isinstance(place, SharedFolder):
+        return
+    states = lease_states(place)
+    for folder in ("", FILES, FOLDER, LEASES, GIVEN_UP, SET_ASIDE, SIZES):
+        for path in (place.folder / folder).glob(".new-*"):
+            writer, is_left = path.name.removeprefix(".new-"), False
+            claim = _CLAIM.fullmatch(writer) if folder == FOLDER else None
+            state = None if claim is None else states.get(claim[1])
+            if claim is not None and state is not None:  # the copy of a part, by a claim on it
+                is_left = state.generation > int(claim[2]) or not is_at_work(place, state, seconds)
+            else:  # of some bytes, which takes a moment
+                with suppress(FileNotFoundError):
+                    age = time.time() - path.stat().st_mtime
+                    is_left = re.fullmatch("[0-9a-f]{8}", writer) is not None and age > seconds
+            if is_left:
+                place.clear(folder, writer)
+
+
+# What is to be encoded, and how: agreed upon by the first process, and read by every one that joins in.
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """An input file and the name of its part."""
+
+    number: int  # from 0, in the order in which files were listed
+    file: InputFile  # the file
+
+    @property
+    def part(self) -> str:
+        """The name of the part: another file, or another content of the file, has another one."""
+        about = {"name": self.file.name, "size": self.file.size, "tag": self.file.tag}
+        return f"{self.number:08}-{hash_json(about)[:8]}"
+
+    @property
+    def path(self) -> str:
+        """Where the part is, below the place."""
+        return f"{FOLDER}/{self.part}.parquet"
+
+
+def read_plan(place: SharedPlace) -> dict[str, Any] | None:
+    """How the parts of a place are made; None where there are none."""
+    data = place.read(MANIFEST)
+    return None if data is None else dict(Manifest.from_bytes(data, f"{place.place}/{MANIFEST}", PARTS).content)
+
+
+def agreed_plan(place: SharedPlace, plan: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan of a place, which is made if there is none."""
+    existing = read_plan(place)
+    if existing is None:
+        strangers = sorted(place.listing().keys() - {MANIFEST})
+        if strangers:
+            raise EmbeddingError(
+                f"{place.place}: holds files that visir did not write ({', '.join(strangers[:3])}).",
+                hint="name a new folder (--parts)",
+                code="holds-files-visir",
+            )
+        place.create(MANIFEST, Manifest(PARTS.name, plan, version=PARTS.version).to_bytes())
+        existing = read_plan(place) or dict(plan)
+    maker, mine = (EncoderCard.from_dict(each["encoder"]) for each in (existing, plan))
+    faults = [
+        f"their {name} is {existing[name]!r}, not {value!r}" for name, value in given.items() if existing[name] != value
+    ]
+    if mine.identity("image") != maker.identity("image"):
+        differing = mine.differences(maker, "image") or ["dtype or revision"]
+        faults.insert(0, f"made by {maker.name}, not by {mine.name} (they differ in {', '.join(differing)})")
+    raise_faults(
+        EmbeddingError,
+        f"{place.place}: parts that are made in another way",
+        faults,
+        hint="name another folder (--parts)",
+    )
+    return existing
+
+
+def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = False, retry: bool = False) -> list[PartOf]:
+    """The parts that are finished or to be made, after files that are new in the source are added."""
+    # replace: List again what has changed in the source, and what was given up and is there.
+    # retry: And the files that lack pictures, which were set aside.
+    while True:
+        rows = _rows(place)
+        current = _current(rows)
+        now = {file.name: file for file in inputs.files}
+        finished = place.listing(FOLDER)
+        given_up, lacking = given_up_parts(place, finished), _numbers(place, SET_ASIDE) if retry else {}
+        if current and not current.keys() & now.keys():
+            raise CollectionError(
+                f"{inputs.source}: has none of the {len(current):,} files that {place.place} is made of, e.g. "
+                f"{next(iter(current))}.",
+                hint="name the same source as before, or another folder (--parts)",
+                code="none-files-made",
+            )
+        listed = {name: current[name].part for name in now if name in current}
+        again = [
+            now[name]
+            for name, part in listed.items()
+            if part in given_up or (part in lacking and f"{part}.parquet" in finished)
+        ]
+        changed = [
+            file
+            for name, file in now.items()
+            if name in listed and file not in again and not current[name].file.is_same(file.size, file.tag)
+        ]
+        if not replace:
+            raise_faults(
+                CollectionError,
+                f"{inputs.source}: files that have changed since they were listed",
+                [
+                    f"{inputs.place(file.name)}: {inputs.difference(current[file.name].file, file.size, file.tag)}"
+                    for file in changed
+                ],
+                hint="put them back as they were; encode what is there now: --replace (in Python: replace=True); or "
+                "leave out those without a part: --give-up FILE (in Python: Parts(place).give_up)",
+                code="files-changed-since-listed",
+            )
+        notes = notes_on_tars([*current, *now])  # a tar may be gone by now, and what was noted about it not
+        added = [file for name, file in now.items() if name not in current and name not in notes]
+        added += [*changed, *again] if replace else []
+        if not added:
+            return [part for part in current.values() if part.part not in given_up]
+        number = len(_lists(place)) + 1
+        place.create(f"{FILES}/{number:06}.parquet", _table(added))  # another process may have: then its rows count
+
+
+def listed_parts(place: SharedPlace) -> list[PartOf]:
+    """The parts of all files, in the order in which these were listed."""
+    return list(_current(_rows(place)).values())
+
+
+def _current(rows: list[PartOf]) -> dict[str, PartOf]:
+    """By the name of each file the last that was listed of it."""
+    return {row.file.name: row for row in rows}
+
+
+def _lists(place: SharedPlace) -> list[str]:
+    """The names of the lists of files, in order; what others put beside them is passed over."""
+    return sorted(name for name in place.listing(FILES) if re.fullmatch(r"\d{6,}\.parquet", name))
+
+
+def _rows(place: SharedPlace) -> list[PartOf]:
+    rows: list[PartOf] = []
+    for name in _lists(place):
+        data = place.read(f"{FILES}/{name}") or b""
+        try:
+            table = read_table(io.BytesIO(data), _SCHEMA.names).cast(_SCHEMA)
+        except (pa.ArrowException, OSError, ValueError) as fault:
+            raise EmbeddingError(f"{place.place}/{FILES}/{name}: damaged ({fault}).", hint=PARTS.remedy) from fault
+        rows += [PartOf(len(rows) + number, InputFile(**row)) for number, row in enumerate(table.to_pylist())]
+    return rows
+
+
+def _table(files: list[InputFile]) -> bytes:
+    stream = io.BytesIO()
+    columns = [[getattr(file, name) for file in files] for name in _SCHEMA.names]
+    pq.write_table(pa.table(columns, schema=_SCHEMA), stream)
+    return stream.getvalue()
+
+
+# Notes on parts, before they are published: how many pictures one lacks, and how many bytes it has.
+
+
+def note_number(place: SharedPlace, folder: str, part: PartOf, number: int) -> None:
+    """Write down a number about a part, in the name of a file: so one listing has all."""
+    place.create(f"{folder}/{part.part}.{number}", orjson.dumps({"file": part.file.name}))
+
+
+def _numbers(place: SharedPlace, folder: str) -> dict[str, list[int]]:
+    """Part → the numbers that were noted of it; several where it was made again after it was deleted."""
+    numbers: dict[str, list[int]] = {}
+    for name in place.listing(folder):
+        part, _, number = name.rpartition(".")
+        if number.isdigit():
+            numbers.setdefault(part, []).append(int(number))
+    return numbers
+
+
+def check_whole(place: SharedPlace, made: Iterable[PartOf]) -> None:
+    """Raise over parts that were cut after they were written; objects elsewhere are whole."""
+    if not isinstance(place, SharedFolder):
+        return
+    sizes, faults = _numbers(place, SIZES), list[str]()
+    for part in made if sizes else ():
+        with suppress(FileNotFoundError):
+            size = (place.folder / part.path).stat().st_size
+            written = min(sizes.get(part.part, [size]))
+            if size < written:
+                faults.append(f"{place.place}/{part.path} has {size:,} of {written:,} bytes ({part.file.name})")
+    raise_faults(EmbeddingError, f"{place.place}: damaged parts", faults, hint=_AGAIN, code="damaged")
+
 
 # Input files that somebody gave up: they are gone, or changed, for ever, and the others are to be complete without.
 
@@ -53,7 +418,8 @@ def give_up(place: SharedPlace, names: Sequence[str]) -> None:
     chosen: list[PartOf] = []
     faults: list[str] = []
     for name in names:
-        matching = _named(name, listed)
+        # The file of this name; or those that a path or an address ends in.
+        matching = [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]
         if len(matching) != 1:
             several = f"{', '.join(matching)}: which of them?"
             faults.append(f"{name}: {several if matching else 'was never listed; ' + nearest(name, listed)}")
@@ -74,6 +440,11 @@ def give_up(place: SharedPlace, names: Sequence[str]) -> None:
         place.create(f"{GIVEN_UP}/{part.part}", about_process(file=part.file.name, reason=reason))
 
 
+def given_up_parts(place: SharedPlace, finished: Mapping[str, float]) -> set[str]:
+    """The names of parts that were given up before they were finished."""
+    return {name for name in place.listing(GIVEN_UP) if f"{name}.parquet" not in finished}
+
+
 def why_given_up(place: SharedPlace, parts: Collection[PartOf], finished: Mapping[str, float]) -> dict[str, str]:
     """Input file → why it was given up, and by whom."""
     given = given_up_parts(place, finished)
@@ -86,9 +457,47 @@ def why_given_up(place: SharedPlace, parts: Collection[PartOf], finished: Mappin
     return about
 
 
-def _named(name: str, listed: Mapping[str, PartOf]) -> list[str]:
-    """The file of this name; or those that a path or an address ends in."""
-    return [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]
+# A part is read.
+
+
+def read_part(stream: IO[bytes], place: str) -> tuple[Embeddings, dict[str, Any]]:
+    """The vectors of a part, and its card."""
+    with _damage_named(place):
+        parquet = open_stream(stream, checked=True)
+        card = _card_of(parquet, place)
+        table = parquet.read(use_threads=False)
+        flat = table["vector"].combine_chunks()
+        flat = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
+        vectors = flat.flatten().to_numpy(zero_copy_only=False).reshape(len(flat), flat.type.list_size)
+        encoder = EncoderCard.from_dict(card["encoder"])
+        origin = f"from the part {place}"
+        return Embeddings("image", strings(table["image_id"]), vectors, encoder, origin=origin), card
+
+
+def read_card(stream: IO[bytes], place: str) -> dict[str, Any]:
+    """The card of a part; no vectors are read."""
+    with _damage_named(place):
+        return _card_of(open_stream(stream), place)
+
+
+@contextmanager
+def _damage_named(place: str) -> Iterator[None]:
+    """What reading a damaged part raises becomes an `EmbeddingError` that names it; a break in reading is no damage."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as fault:
+        is_break = isinstance(fault, ConnectionError | TimeoutError | FileNotFoundError)
+        if is_break or (isinstance(fault, OSError) and fault.errno is not None):
+            raise
+        raise EmbeddingError(f"{place}: damaged ({fault}).", hint=_AGAIN, code="damaged") from fault
+
+
+def _card_of(parquet: pq.ParquetFile, place: str) -> dict[str, Any]:
+    card: Any = orjson.loads((parquet.metadata.metadata or {}).get(b"visir", b"null"))
+    if not isinstance(card, dict):
+        raise EmbeddingError(f"{place}: no part that visir wrote.", hint="leave the folder of parts to visir")
+    check_version(card.get("version"), FORMAT, place, what="part", remedy=_AGAIN, error=EmbeddingError)
+    return card
 
 
 # How fast parts are made: pictures in the time in which somebody worked on them, idle hours left out.
@@ -175,19 +584,15 @@ def check_parts_can_be_told(place: str | Path, *, with_model: bool = False) -> N
             else:
                 read_plan(open_place(place))
     except UnreachableError as fault:
-        if not with_model and not _is_refused(fault):
+        # A place may answer, and allow nobody, or not us, to look; `NotADirectoryError` is of a file, not a folder.
+        refused = isinstance(fault.__cause__, PermissionError | NotADirectoryError)
+        if not (with_model or refused or getattr(fault.__cause__, "status", None) in (401, 403)):
             raise
     except VisirError as fault:
         raise EmbeddingError(
             fault.message,
             hint="name a folder of parts that is whole; or, with --model MODEL, what is to be encoded",
         ) from fault
-
-
-def _is_refused(fault: UnreachableError) -> bool:
-    """Whether a place answers, and allows nobody, or not us, to look."""
-    refused = isinstance(fault.__cause__, PermissionError | NotADirectoryError)  # this one of a file, not a folder
-    return refused or getattr(fault.__cause__, "status", None) in (401, 403)
 
 
 class Parts:
@@ -285,24 +690,24 @@ class Parts:
 
     def look(self) -> tuple[PartsStatus, list[PartOf]]:
         """How far they are, and the finished parts that this was said of, in the order in which files were listed."""
-        seconds = float(self.plan["lease"])
-        finished, states = self._place.listing(FOLDER), lease_states(self._place)
-        parts = listed_parts(self._place)
+        place, seconds = self._place, float(self.plan["lease"])
+        finished, states = place.listing(FOLDER), lease_states(place)
+        parts = listed_parts(place)
         made = [part for part in parts if f"{part.part}.parquet" in finished]
-        given_up = why_given_up(self._place, parts, finished)
+        check_whole(place, made)
+        given_up = why_given_up(place, parts, finished)
         running, expired, failed = dict[str, str](), dict[str, str](), dict[str, str]()
         for part in set(parts).difference(made):
-            if part.file.name in given_up:
-                continue
             state = states.get(part.part)
-            if state is None or state.ending in ("released", "made"):  # one that was made was removed since
+            # One that was made was removed since.
+            if part.file.name in given_up or state is None or state.ending in ("released", "made"):
                 continue
-            about = about_lease(self._place, state)
+            about = about_lease(place, state)
             who = f"{about.get('owner', 'unknown')}, since {about.get('since', 'unknown')}"
             if state.ending:
                 failed[part.file.name] = about.get("reason", "unknown")
             else:
-                (running if state.is_held(seconds) else expired)[part.file.name] = who
+                (running if is_at_work(place, state, seconds) else expired)[part.file.name] = who
         rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made}, states)
         broken, known = self._set_aside(made, states)
         running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
@@ -310,9 +715,9 @@ class Parts:
 
     def _set_aside(self, made: Iterable[PartOf], states: Mapping[str, LeaseState]) -> tuple[int | None, int]:
         """How many pictures were set aside, and how many at least: by notes, or by the cards of a few without one."""
-        counts, count, unsure = set_aside_counts(self._place), 0, list[PartOf]()
+        counts, count, unsure = _numbers(self._place, SET_ASIDE), 0, list[PartOf]()
         for part in made:
-            count += counts.get(part.part, 0)
+            count += max(counts.get(part.part, [0]))
             state = states.get(part.part)
             if part.part not in counts and (state is None or state.ending != "made"):
                 unsure.append(part)  # of an earlier version, or its process was killed in the last moment
@@ -397,19 +802,18 @@ class PartsSummary:
             )
 
 
-@dataclass(frozen=True)
-class FinishedParts:
+class Finished(NamedTuple):
     """The parts of a finished run, by one look at it: these are read, whatever other processes do meanwhile."""
 
     made: list[PartOf]  # the parts
     given_up: Mapping[str, str]  # input file → why it was given up
 
 
-def check_finished(parts: Parts) -> FinishedParts:
+def check_finished(parts: Parts) -> Finished:
     """Check that every input file has its part, or was given up."""
     status, made = parts.look()
     if status.files and status.is_complete:
-        return FinishedParts(made, status.given_up)
+        return Finished(made, status.given_up)
     begun = [
         *(f"{name}: could not be encoded: {reason}" for name, reason in status.failed.items()),
         *(f"{name}: is being encoded by {who}" for name, who in status.running.items()),
@@ -433,7 +837,7 @@ def check_finished(parts: Parts) -> FinishedParts:
     )
 
 
-def join_parts(parts: Parts, finished: FinishedParts, path: Path) -> tuple[Embeddings, PartsSummary]:
+def join_parts(parts: Parts, finished: Finished, path: Path) -> tuple[Embeddings, PartsSummary]:
     """Write the vectors of all parts into one file."""
     names: list[str] = []
     ids: list[pa.StringArray] = []

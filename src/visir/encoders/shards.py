@@ -1,7 +1,7 @@
 """Encoding in parts: several processes, GPUs or machines each make a shard, and the shards are joined.
 
 A shard is a run of consecutive inputs, cut where batches end, so all shards together go through the model in the very
-batches of a single process. `shard_folder.py` says where shards lie and which of them belong together.
+batches of a single process. Each is made and kept as an entry of the store is.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ from visir.storage import MANIFEST, Manifest, Scratch, changing, remove_folder
 from visir.storage.disk import remove_empty_folders
 from visir.threads import launched
 
-# Where shards are, and whether they belong together: one folder of shards per encoder and items.
-
 _NAME = re.compile(r"([a-z+-]+)-(\d{5})-of-(\d{5})")
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, order=True)
@@ -79,12 +78,11 @@ class Shard:
         first, stop = (steps * number // self.count * step for number in (self.number - 1, self.number))
         return range(min(first, total), min(stop, total))
 
-    def name(self, label: str) -> str:
-        """The name of its folder."""
-        return f"{label}-{self.number:05}-of-{self.count:05}"
-
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
+
+
+# Where shards are, and whether they belong together: one folder of shards per encoder and items.
 
 
 class ShardFolder:
@@ -97,8 +95,18 @@ class ShardFolder:
         self.key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, self.form)
         self.remote = RemoteFolder(str(place)) if is_url(place) else None
         self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
-        self.own = place is not None
-        self.place = str(place) if place is not None else str(self.work)
+        self.place = str(self.work if place is None else place)
+        self._where = "" if place is None else f" --shards {self.place}"
+        # The files of a shard; the manifest is written last, and says that the others are complete.
+        self._files = (*self.form.files, MANIFEST)
+
+    def name(self, shard: Shard) -> str:
+        """The name of the folder of a shard."""
+        return f"{self.label}-{shard.number:05}-of-{shard.count:05}"
+
+    def own(self, shard: Shard) -> Path:
+        """Where a shard is made on this machine."""
+        return self.work / self.name(shard)
 
     def about(self, shard: Shard, rows: range) -> dict[str, Any]:
         """What a shard is a part of, and which part: equal for equal shards."""
@@ -112,30 +120,30 @@ class ShardFolder:
             "inputs": hash_columns([self.items.ids[rows.start : rows.stop]], sort=False),
         }
 
-    def finished(self, count: int) -> tuple[int, ...]:
+    def finished(self, count: int) -> list[int]:
         """The numbers of the finished ones of so many shards, ascending."""
         if self.remote is not None:
-            names = self.remote.folders_with(MANIFEST)
-        else:
-            names = [name for name in _folders(self.work) if (self.work / name / MANIFEST).is_file()]
-        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
-        return tuple(sorted(int(match[2]) for match in matches if match[1] == self.label and int(match[3]) == count))
+            return self._numbers(self.remote.folders_with(MANIFEST)).get(count, [])
+        there = [name for name in self._begun_here() if (self.work / name / MANIFEST).is_file()]
+        return self._numbers(there).get(count, [])
+
+    def counts(self) -> dict[int, list[int]]:
+        """The numbers of the shards that are finished or begun, by the number of parts."""
+        return self._numbers([*self._begun_here(), *(self.remote.names() if self.remote is not None else ())])
 
     def card(self, shard: Shard) -> dict[str, Any] | None:
         """The card of a finished shard; None when there is none."""
-        name = shard.name(self.label)
         try:
-            if self.remote is None:
-                if not (self.work / name / MANIFEST).is_file():
-                    return None
-                manifest = Manifest.read(self.work / name, VECTORS)
+            if self.remote is not None:
+                data = self.remote.read(f"{self.name(shard)}/{MANIFEST}")
+                manifest = data and Manifest.from_bytes(data, f"{self._named(shard)}/{MANIFEST}", VECTORS)
             else:
-                data = self.remote.read(f"{name}/{MANIFEST}")
-                if data is None:
-                    return None
-                manifest = Manifest.from_bytes(data, f"{self._named(shard)}/{MANIFEST}", VECTORS)
+                is_there = (self.own(shard) / MANIFEST).is_file()
+                manifest = Manifest.read(self.own(shard), VECTORS) if is_there else None
         except EmbeddingError as fault:
             raise self.damaged(shard, fault.message) from fault
+        if not manifest:
+            return None
         card = dict(manifest.content)
         try:
             _ = [card[name] for name in ("shard", "broken", "seconds", "encoder", "items")]
@@ -146,7 +154,7 @@ class ShardFolder:
 
     def all_cards(self) -> dict[Shard, dict[str, Any]]:
         """The cards of all shards in order, after every check that needs no vectors."""
-        counts, total = self._counts(), len(self.items)
+        counts, total = self.counts(), len(self.items)
         if not counts:
             raise EmbeddingError(
                 f"{self.place}: there are no {self.label} shards.",
@@ -160,12 +168,12 @@ class ShardFolder:
                 code="shards-parts",
             )
         count = next(iter(counts))
-        missing = _without(count, self.finished(count))
+        missing = self._missing(count)
         if missing:
             raise EmbeddingError(
                 f"{self.place}: of {count} {self.label} shards {_listed(missing)} "
                 f"{'is' if len(missing) == 1 else 'are'} missing.",
-                hint=f"visir encode … --shard {missing[0]}/{count}{self._where()}, or the whole launch again: finished "
+                hint=f"visir encode … --shard {missing[0]}/{count}{self._where}, or the whole launch again: finished "
                 "shards are skipped",
                 code="embedding-shards-missing",
             )
@@ -184,7 +192,7 @@ class ShardFolder:
                     f"{self._named(shard)}: inputs {about['start']:,} to {about['stop']:,} of {about['of']:,}, but the "
                     f"shard before it ends at {stop:,} of {total:,}.",
                     hint=f"give all shards one --batch-size: delete it, then visir encode … --shard {shard}"
-                    f"{self._where()}",
+                    f"{self._where}",
                     code="inputs-shard-before-ends",
                 )
             stop = about["stop"]
@@ -193,16 +201,17 @@ class ShardFolder:
 
     def check_other_counts(self, shard: Shard) -> None:
         """Raise `EmbeddingError` when there are shards, finished or begun, of another number of parts."""
-        for count, numbers in self._counts().items():
+        for count, numbers in self.counts().items():
             if count == shard.count:
                 continue
-            missing = _without(count, self.finished(count))
+            missing = self._missing(count)
             again = f"one by one: --shard {missing[0]}/{count} and so on" if missing else "join them: --merge"
-            places = self.place if self.remote is None or not _folders(self.work) else f"{self.place} and {self.work}"
+            is_here_too = self.remote is not None and self._begun_here()
             raise EmbeddingError(
-                f"{self.place}: holds {self.label} shards {_listed(sorted(numbers))} of {count}, finished or begun; "
+                f"{self.place}: holds {self.label} shards {_listed(numbers)} of {count}, finished or begun; "
                 f"this is {shard.number} of {shard.count}.",
-                hint=f"go on with {count} processes, or {again}; to begin anew, delete {places}",
+                hint=f"go on with {count} processes, or {again}; to begin anew, delete {self.place}"
+                f"{f' and {self.work}' if is_here_too else ''}",
                 code="holds-shards-finished-begun",
             )
 
@@ -224,35 +233,32 @@ class ShardFolder:
     def publish(self, shard: Shard) -> None:
         """Copy a finished shard to the place of all shards, if that is elsewhere; its manifest goes last."""
         if self.remote is not None:
-            name = shard.name(self.label)
-            self.remote.put(self.work / name, name, self._files)
-            remove_folder(self.work / name)
+            self.remote.put(self.own(shard), self.name(shard), self._files)
+            remove_folder(self.own(shard))
 
     def remove(self, shard: Shard) -> None:
         """Remove a finished shard."""
         if self.remote is not None:
-            self.remote.remove(shard.name(self.label))
+            self.remote.remove(self.name(shard))
         else:
-            remove_folder(self.work / shard.name(self.label))
+            remove_folder(self.own(shard))
 
     @contextlib.contextmanager
     def local(self, shard: Shard) -> Iterator[Path]:
         """The shard's folder, or a copy of it for as long as it is needed."""
         if self.remote is None:
-            yield self.work / shard.name(self.label)
+            yield self.own(shard)
             return
         with Scratch.beside(self.work / "copy") as scratch:
-            folder = scratch.file(f"shard/{MANIFEST}").parent
-            for name in self.form.files:
-                scratch.file(f"shard/{name}")
-            self.remote.get(shard.name(self.label), self._files, folder)
-            yield folder
+            paths = [scratch.file(f"shard/{name}") for name in self._files]
+            self.remote.get(self.name(shard), self._files, paths[0].parent)
+            yield paths[0].parent
 
     def damaged(self, shard: Shard, reason: str) -> EmbeddingError:
         """The error for a shard that is not what was written."""
         return EmbeddingError(
             f"{self._named(shard)}: damaged: {reason}.",
-            hint=f"delete it and make it again: visir encode … --shard {shard}{self._where()}",
+            hint=f"delete it and make it again: visir encode … --shard {shard}{self._where}",
             code="damaged",
         )
 
@@ -260,7 +266,7 @@ class ShardFolder:
         maker, items = EncoderCard(**card["encoder"]), card["items"]
         mine = self.encoder.card
         if not mine.is_same_model(maker) or (mine.revision, mine.dtype) != (maker.revision, maker.dtype):
-            reason = f"made by {_model(maker.to_dict())}, not by {_model(mine.to_dict())}"
+            reason = f"made by {_model(maker)}, not by {_model(mine)}"
         elif items["fingerprint"] != self.items.fingerprint:
             reason = (
                 f"of another collection ({items['name']}, fingerprint {items['fingerprint'][:8]}, not "
@@ -276,49 +282,33 @@ class ShardFolder:
             code="parts-of-another-run",
         )
 
-    def _counts(self) -> dict[int, list[int]]:
-        """Numbers of the shards that are finished or begun, by the number of parts."""
-        names = [*_folders(self.work), *(self.remote.names() if self.remote is not None else ())]
-        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
-        counts: dict[int, list[int]] = {}
-        for number, count in {(int(match[2]), int(match[3])) for match in matches if match[1] == self.label}:
-            counts.setdefault(count, []).append(number)
-        return counts
-
-    @property
-    def _files(self) -> tuple[str, ...]:
-        """The files of a shard; the manifest is written last, and says that the others are complete."""
-        return (*self.form.files, MANIFEST)
-
-    def _named(self, shard: Shard) -> str:
-        return f"{self.place}/{shard.name(self.label)}"
-
-    def _where(self) -> str:
-        return f" --shards {self.place}" if self.own else ""
-
-
-def _folders(folder: Path) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except FileNotFoundError:
+    def _begun_here(self) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return [path.name for path in self.work.iterdir()]
         return []
 
+    def _numbers(self, names: Iterable[str]) -> dict[int, list[int]]:
+        """By the number of parts the numbers of the shards whose folders have these names, ascending."""
+        matches = [match for match in map(_NAME.fullmatch, names) if match is not None and match[1] == self.label]
+        numbers: dict[int, list[int]] = {}
+        for number, count in sorted({(int(match[2]), int(match[3])) for match in matches}):
+            numbers.setdefault(count, []).append(number)
+        return numbers
 
-def _without(count: int, numbers: Iterable[int]) -> list[int]:
-    """The numbers of 1 … count that are not in `numbers`."""
-    return sorted(set(range(1, count + 1)).difference(numbers))
+    def _missing(self, count: int) -> list[int]:
+        return sorted({*range(1, count + 1)}.difference(self.finished(count)))
+
+    def _named(self, shard: Shard) -> str:
+        return f"{self.place}/{self.name(shard)}"
 
 
 def _listed(numbers: list[int], limit: int = 10) -> str:
     return ", ".join(map(str, numbers[:limit])) + (f" and {len(numbers) - limit} more" if len(numbers) > limit else "")
 
 
-def _model(card: Mapping[str, Any]) -> str:
-    facts = [str(card[field])[:12] for field in ("revision", "weights") if card[field]]
-    return f"{card['name']} ({', '.join([*facts, str(card['dtype'])])})"
-
-
-_BLOCK = 1 << 16
+def _model(card: EncoderCard) -> str:
+    facts = [str(fact)[:12] for fact in (card.revision, card.weights) if fact]
+    return f"{card.name} ({', '.join([*facts, str(card.dtype)])})"
 
 
 @dataclass(frozen=True)
@@ -367,18 +357,17 @@ def encode_shard(
     ) -> ShardEncoding:
         broken = {} if card is None else card["broken"]
         check_broken(broken, items, skip_broken)
-        finished = tuple(range(1, shard.count + 1)) if card is None else folder.finished(shard.count)
+        finished = tuple(range(1, shard.count + 1) if card is None else folder.finished(shard.count))
         return ShardEncoding(shard, rows, len(items), computed, resumed, seconds, broken, finished, card is None)
 
     if usable_entry(store, folder.key, items) is not None:
         return result(None)
     folder.check_other_counts(shard)
-    own = folder.work / shard.name(folder.label)
     part = items.take(np.arange(rows.start, rows.stop))
     options = ForwardOptions(batch_size, workers, skip_broken)
     waiting = f"another process is encoding shard {shard}; waiting for it"
     while True:
-        with changing(own, VECTORS, busy=waiting, resume=True) as change:
+        with changing(folder.own(shard), VECTORS, busy=waiting, resume=True) as change:
             if store.find(folder.key) is not None:  # the others have joined them all while this one waited
                 change.abandon()
                 return result(None)

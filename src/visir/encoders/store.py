@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -441,60 +440,52 @@ def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> 
 
 # Vectors on their way to disk: what is complete survives a kill, and what is incomplete is detected.
 
-# An NPY file that grows at its end: its header is written last, when the number of rows is known.
-
 HEADER_BYTES = 128
-
-
-class GrowingArray:
-    """Rows of one shape and type, appended to a file."""
-
-    def __init__(self, path: Path, dtype: str, shape: Sequence[int]) -> None:
-        self.path, self.shape = path, tuple(shape)
-        self.dtype = np.dtype(dtype).newbyteorder("<")
-        self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
-        self.stream: IO[bytes] | None = None
-
-    def bytes_of(self, rows: NDArray[Any]) -> bytes:
-        """The bytes of rows, as they are written."""
-        return np.ascontiguousarray(rows, self.dtype).tobytes()
-
-    def open(self, rows: int) -> None:
-        """Keep the first rows of the file, and go on at their end; 0 begins anew."""
-        self.stream = self.path.open("r+b" if rows else "w+b")
-        self.stream.truncate(HEADER_BYTES + rows * self.row_bytes)
-        self.stream.seek(0, os.SEEK_END)
-
-    def write(self, data: bytes) -> None:
-        """Append what `bytes_of` gave, and wait until it is on disk."""
-        assert self.stream is not None, "it was opened"
-        self.stream.write(data)
-        self.sync()
-
-    def finish(self, rows: int) -> None:
-        """Write the header (format 1.0, padded to a fixed length)."""
-        assert self.stream is not None, "it was opened"
-        shape = f"({', '.join(map(str, (rows, *self.shape)))}{',' if not self.shape else ''})"
-        text = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-        start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
-        self.stream.seek(0)
-        self.stream.write(start + text.encode().ljust(HEADER_BYTES - 11) + b"\n")
-        self.sync()
-
-    def sync(self) -> None:
-        """Wait until everything is on disk."""
-        assert self.stream is not None, "it was opened"
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
-
-
 _FLUSH_SECONDS = 2.0
 _FLUSH_BYTES = 1 << 26
 _TOO_LARGE = 'bring vectors to length 1; or keep them in float32: kept_dtype = "float32" in the class of the encoder'
 
 
+class GrowingArray:
+    """Rows of one shape and type, appended to an NPY file; its header is written last, when their number is known."""
+
+    def __init__(self, path: Path, dtype: str, shape: Sequence[int]) -> None:
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype).newbyteorder("<")
+        self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+        self.stream = _opened(path)
+        self.stream.seek(HEADER_BYTES)
+
+    def bytes_of(self, rows: NDArray[Any]) -> bytes:
+        """The bytes of rows, as they are written."""
+        return np.ascontiguousarray(rows, self.dtype).tobytes()
+
+    def read(self, rows: int) -> bytes:
+        """The bytes of the next rows, or fewer at the end of the file."""
+        return self.stream.read(rows * self.row_bytes)
+
+    def keep(self, rows: int) -> None:
+        """Keep the first rows of the file, and go on at their end."""
+        self.stream.truncate(HEADER_BYTES + rows * self.row_bytes)
+        self.stream.seek(0, os.SEEK_END)
+
+    def write(self, data: bytes) -> None:
+        """Append what `bytes_of` gave, and wait until it is on disk."""
+        self.stream.write(data)
+        _to_disk(self.stream)
+
+    def finish(self, rows: int) -> None:
+        """Write the header (format 1.0, padded to a fixed length)."""
+        shape = f"({', '.join(map(str, (rows, *self.shape)))}{',' if not self.shape else ''})"
+        text = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+        start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+        self.stream.seek(0)
+        self.write(start + text.encode().ljust(HEADER_BYTES - 11) + b"\n")
+
+
 class Journal:
     """Append the vectors of items 0, 1, 2, … in order; `finish` makes a complete entry of the folder."""
+
+    # What is flushed has a line in the journal, with a hash over it, the line before, and its bytes in the arrays.
 
     def __init__(
         self,
@@ -506,8 +497,7 @@ class Journal:
         label: str = "the encoder",
     ) -> None:
         self._change, self.folder, self.dimension, self.form = change, change.folder, dimension, form
-        self._label = label
-        self._ids = ids
+        self._label, self._ids = label, ids
         self.done, self.rows, self.total = 0, 0, 0
         self.broken: dict[str, str] = {}
         self._waiting: list[Embedded] = []
@@ -515,15 +505,16 @@ class Journal:
         self._waiting_stop = 0
         self._flushed = time.monotonic()
         self._chain = b""
+        self._full = False
         # The order counts here: the key of an entry does not depend on it, but "the first n are done" does.
         planned = {**plan, "dimension": dimension, "inputs": hash_columns([ids], sort=False)}
         if form.several:
             planned |= {"form": form.name, "dtype": form.dtype}
-        self._full = False
         try:
             self._vectors = GrowingArray(change.file(VECTORS_FILE), form.dtype, (dimension,))
             self._offsets = GrowingArray(change.file(OFFSETS_FILE), "int64", ()) if form.several else None
-            self._journal = self._opened(planned)
+            self._journal = _opened(change.file("journal.jsonl", counts=False))
+            self._resume(planned)
         except OSError as fault:
             raise VisirError(
                 f"{self.folder}: cannot be written ({fault.strerror}).",
@@ -534,7 +525,7 @@ class Journal:
         """Append the vectors of the items from the end of the last call up to row `stop`, without the `broken` ones."""
         start = self._waiting_stop or self.done
         ids = [name for name in self._ids[start:stop].to_pylist() if name not in broken]
-        flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors
+        flat = _flat(vectors)
         if len(vectors) != len(ids) or (flat.shape[1] != self.dimension and len(ids)):
             raise EmbeddingError(
                 f"{self._label} returned {flat.shape} for {len(ids)} inputs of dimension {self.dimension}."
@@ -546,7 +537,7 @@ class Journal:
         self._waiting.append(TokenVectors(rounded, vectors.offsets) if isinstance(vectors, TokenVectors) else rounded)
         self._waiting_broken.update(broken)
         self._waiting_stop = stop
-        size = sum((part.vectors if isinstance(part, TokenVectors) else part).nbytes for part in self._waiting)
+        size = sum(_flat(part).nbytes for part in self._waiting)
         if size >= _FLUSH_BYTES or time.monotonic() - self._flushed >= _FLUSH_SECONDS:
             self.flush()
 
@@ -555,10 +546,9 @@ class Journal:
         if not self._waiting:
             return
         vectors = joined(self._waiting)
-        flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors
-        rows, total = self.rows + len(vectors), self.total + len(flat)
+        rows, total = self.rows + len(vectors), self.total + len(_flat(vectors))
         line = {"stop": self._waiting_stop, "rows": rows, "broken": self._waiting_broken}
-        data, ends = self._vectors.bytes_of(flat), b""
+        data, ends = self._vectors.bytes_of(_flat(vectors)), b""
         if self._offsets is not None and isinstance(vectors, TokenVectors):
             line["total"] = total
             ends = self._offsets.bytes_of(self.total + vectors.offsets[1:])
@@ -568,7 +558,7 @@ class Journal:
             if self._offsets is not None:
                 self._offsets.write(ends)
             self._journal.write(orjson.dumps({**line, "hash": chain.hex()}) + b"\n")
-            self._sync()
+            _to_disk(self._journal)
         except OSError as fault:
             self._full = True
             raise VisirError(
@@ -585,7 +575,7 @@ class Journal:
         self.flush()
         ids = pa.array([name for name in self._ids.to_pylist() if name not in self.broken], pa.string())
         try:
-            self._sync()
+            _to_disk(self._journal)
             self._vectors.finish(self.total)
             if self._offsets is not None:
                 self._offsets.finish(self.rows + 1)
@@ -601,24 +591,18 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             if not self._full:  # a broken image, NaN or Ctrl-C ends the run; what came before it is kept
                 self.flush()
         finally:
-            for stream in (*(array.stream for array in self._arrays), self._journal):
+            arrays = [self._vectors] if self._offsets is None else [self._vectors, self._offsets]
+            for stream in (*(array.stream for array in arrays), self._journal):
                 try:
-                    if stream is not None:
-                        stream.close()
+                    stream.close()
                 except OSError:
                     if not self._full:  # otherwise it has already been reported
                         raise
-
-    @property
-    def _arrays(self) -> list[GrowingArray]:
-        return [self._vectors] if self._offsets is None else [self._vectors, self._offsets]
 
     def _check_finite(self, vectors: Embedded, flat: NDArray[Any], ids: list[str], fault: str, hint: str) -> None:
         bad = not_finite(vectors, flat)
@@ -626,58 +610,59 @@ class Journal:
             self.flush()
             raise EmbeddingError(f"{fault} {faulty_inputs(bad, ids)}.", hint=hint)
 
-    def _opened(self, plan: Mapping[str, Any]) -> IO[bytes]:
-        """The journal. It, vectors and offsets are cut back to their valid part and positioned at its end."""
-        path = self._change.file("journal.jsonl", counts=False)
-        lines = self._valid_lines(plan)
-        self._change.write_json("plan.json", plan, counts=False)
-        self._vectors.open(self.total)
+    def _resume(self, plan: Mapping[str, Any]) -> None:
+        """Go on behind what a journal of this plan says that still holds; journal and arrays are cut back to it."""
+        try:
+            is_same = orjson.loads((self.folder / "plan.json").read_bytes()) == orjson.loads(orjson.dumps(plan))
+        except (FileNotFoundError, orjson.JSONDecodeError):
+            is_same = False
         if self._offsets is not None:
-            self._offsets.open(self.rows + 1 if self.rows else 0)
+            self._offsets.read(1)  # the first is 0
+        valid = 0
+        for line in self._journal.readlines() if is_same else ():
+            if not self._holds(line):
+                break
+            valid += len(line)
+        self._change.write_json("plan.json", plan, counts=False)
+        self._vectors.keep(self.total)
+        if self._offsets is not None:
+            self._offsets.keep(self.rows + 1 if self.rows else 0)
             if not self.rows:
                 self._offsets.write(self._offsets.bytes_of(np.zeros(1)))
-        journal = path.open("r+b" if lines else "w+b")
-        journal.truncate(sum(map(len, lines)))
-        journal.seek(0, os.SEEK_END)
-        return journal
+        self._journal.truncate(valid)
+        self._journal.seek(valid)
 
-    def _valid_lines(self, plan: Mapping[str, Any]) -> list[bytes]:
-        """The valid lines of the journal, in order; `done`, `rows`, `broken` and the chain are set accordingly."""
+    def _holds(self, raw: bytes) -> bool:
+        """Take a line of the journal over, where it and what it is about are as they were written."""
         try:
-            if orjson.loads((self.folder / "plan.json").read_bytes()) != orjson.loads(orjson.dumps(plan)):
-                return []
-            journal = (self.folder / "journal.jsonl").read_bytes()
-            with contextlib.ExitStack() as streams:
-                vectors, offsets, *_ = [*(streams.enter_context(array.path.open("rb")) for array in self._arrays), None]
-                return self._valid_prefix(journal.splitlines(keepends=True), vectors, offsets)
-        except (FileNotFoundError, orjson.JSONDecodeError):
-            return []
+            line = orjson.loads(raw)
+            total = line["rows"] if self._offsets is None else line["total"]
+            data = self._vectors.read(total - self.total)
+            ends = b"" if self._offsets is None else self._offsets.read(line["rows"] - self.rows)
+            chain = _chained(self._chain, {key: line[key] for key in line if key != "hash"}, data, ends)
+            if not raw.endswith(b"\n") or line["hash"] != chain.hex():
+                return False
+            self._chain, self.rows, self.total, self.done = chain, line["rows"], total, line["stop"]
+            self.broken.update(line["broken"])
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            return False
+        return True
 
-    def _valid_prefix(self, lines: list[bytes], vectors: IO[bytes] | None, offsets: IO[bytes] | None) -> list[bytes]:
-        assert vectors is not None, "there are always vectors"
-        valid = []
-        vectors.seek(HEADER_BYTES)
-        if offsets is not None:
-            offsets.seek(HEADER_BYTES + 8)  # the first is 0
-        for raw in lines:
-            try:
-                line = orjson.loads(raw)
-                total = line["rows"] if self._offsets is None else line["total"]
-                data = vectors.read((total - self.total) * self._vectors.row_bytes)
-                ends = b"" if offsets is None else offsets.read((line["rows"] - self.rows) * 8)
-                chain = _chained(self._chain, {key: line[key] for key in line if key != "hash"}, data, ends)
-                if not raw.endswith(b"\n") or line["hash"] != chain.hex():
-                    break
-                self._chain, self.rows, self.total, self.done = chain, line["rows"], total, line["stop"]
-                self.broken.update(line["broken"])
-            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-                break
-            valid.append(raw)
-        return valid
 
-    def _sync(self) -> None:
-        self._journal.flush()
-        os.fsync(self._journal.fileno())
+def _opened(path: Path) -> IO[bytes]:
+    """A file to be read and written, from its beginning; a new one where there is none."""
+    return path.open("r+b" if path.exists() else "w+b")
+
+
+def _to_disk(stream: IO[bytes]) -> None:
+    """Wait until everything is on disk."""
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def _flat(vectors: Embedded) -> NDArray[np.float32]:
+    """The vectors of all inputs, one under the other."""
+    return vectors.vectors if isinstance(vectors, TokenVectors) else vectors
 
 
 def _chained(before: bytes, line: Mapping[str, Any], data: bytes, ends: bytes) -> bytes:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from visir.collections import open_source
 from visir.collections.qrels_reading import DOCUMENT_IDS, GRADES, QUERY_IDS, is_number, is_qrels_line
 from visir.collections.task_memory import is_task, is_task_set
-from visir.encoders.intake import UNSPACED
-from visir.encoders.truncation import TextLimit, in_blocks, last_fitting
+from visir.encoders.intake import UNSPACED, TextLimit, in_blocks, last_fitting
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.assembly import Source
 from visir.evaluation.systems.vectors import is_run

@@ -186,8 +186,8 @@ class LibraryModels:
         _ = self.dense, self.sparse
 
     def _load(self, name: str) -> Encoder:
+        from visir.encoders.devices import is_gone
         from visir.encoders.loading import load_recorded
-        from visir.encoders.places import is_gone
 
         if name not in self._loaded:
             if is_gone(name):
@@ -233,8 +233,8 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
                 f"--sparse {head}: there is no model whose vectors it could say in words.", hint="--model MODEL"
             )
         return "", None
+    from visir.encoders.devices import absolute_name
     from visir.encoders.families import CHECKPOINT_FILE
-    from visir.encoders.places import absolute_name
 
     first, second = absolute_name(str(model)), None if head is None else absolute_name(str(head))
     if second is None:

@@ -28,7 +28,7 @@ import orjson
 
 from visir.collections.readers.locate import LEADS_NOWHERE
 from visir.display import Displayed, brief, listed
-from visir.encoders.places import name_model
+from visir.encoders.devices import name_model
 from visir.files import read_json
 from visir.library.check import check_before_change, load_index
 from visir.library.database import OWN_FILES, Database

@@ -25,8 +25,7 @@ from visir.papers.published_values import (
 from visir.papers.registries import EXPERIMENTS, TREND_CHECKS
 from visir.studies.experiment import Experiment
 from visir.studies.shortcut_audit import data_requirement, data_requirements
-from visir.training.layers import read_layers
-from visir.training.settings import Settings, explain_faults
+from visir.training.settings import Settings, explain_faults, read_layers
 
 ScaleName = Literal["smoke", "replica", "logs", "full"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)

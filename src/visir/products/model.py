@@ -30,9 +30,8 @@ from visir.products.opening import NONE, CategoryTree
 from visir.products.task import Setting
 from visir.records import Embeddings, EncoderCard, Modality
 from visir.training.inputs.base import EpochRandom, VectorSource
-from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.similarity import Temperature, cosines
-from visir.training.recipe import Averaging, Optimiser, Schedule, Selection
+from visir.training.objectives.base import Temperature, VectorPairs, cosines
+from visir.training.recipe import Averaging, Optimiser, Regime, Schedule, Selection
 from visir.training.settings import Settings, read_settings
 from visir.training.shipped import base_of, find_recipe, shipped_recipes
 from visir.training.sides import Count, HeadShape, Positive
@@ -167,8 +166,8 @@ class Encoders(Settings):
     text: str = "st:all-mpnet-base-v2"  # of the names of categories, titles and attributes
 
 
-class CategoriesRecipe(Settings):
-    """A category model and how it is trained; a `visir.training.learner.Regime`."""
+class CategoriesRecipe(Regime):
+    """A category model and how it is trained."""
 
     # Device, precision, optimiser, schedule, averaging and selection are as in `visir.training.recipe.Recipe`.
 

@@ -25,8 +25,7 @@ from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
 from visir.reports.words import task_words
 from visir.storage import read_written_json
-from visir.training.step_log import STEPS_FILE, TrainingCurve, read_steps
-from visir.training.trained import TrainedModel
+from visir.training.trained import STEPS_FILE, TrainedModel, TrainingCurve, read_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.sparse.common_words import MatchedWords as MatchedWords
-    from visir.sparse.common_words import matched_words as matched_words
     from visir.sparse.encoder import SparseEncoder as SparseEncoder
     from visir.sparse.encoder import encode_sparse as encode_sparse
     from visir.sparse.encoder import load_sparse as load_sparse
     from visir.sparse.encoder import save_sparse as save_sparse
+    from visir.sparse.explaining import MatchedWords as MatchedWords
+    from visir.sparse.explaining import matched_words as matched_words
     from visir.sparse.explaining import words as words
     from visir.sparse.recipe import SparseRecipe as SparseRecipe
     from visir.sparse.recipe import read_sparse_recipe as read_sparse_recipe

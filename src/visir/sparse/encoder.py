@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,15 +17,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from visir.arrays import load_array
-from visir.encoders.base import Encoder
+from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import Embedded
 from visir.encoders.models.hub import one_of
-from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
 from visir.files import read_json
@@ -55,8 +53,6 @@ from visir.storage import FolderKind, new_folder, read_checked
 from visir.threads import spread_parts
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from visir.encoders.store import Store
 
 
@@ -289,7 +285,7 @@ WEIGHTS_FILE = "head.safetensors"
 _AGAIN = "copy the whole checkpoint again"
 
 
-class SparseEncoder(Encoder):
+class SparseEncoder(EncoderOver):
     """A frozen dense encoder and a head over it that says its vectors in weighted words.
 
     `encode_sparse` and `sparsify` give `SparseEmbeddings`. The interface of every encoder is there too, for a handful
@@ -304,6 +300,7 @@ class SparseEncoder(Encoder):
     """
 
     form = "sparse"
+    over = ("dense",)
 
     def __init__(
         self,
@@ -371,7 +368,14 @@ class SparseEncoder(Encoder):
             EmbeddingError: The own terms are missing, or the vectors are not of the dense encoder: the words would look
                 right and mean nothing.
         """
-        _refuse_another(self.dense, embeddings, self.card.name)
+        dense = self.dense
+        if not dense.card.is_same_model(embeddings.encoder) or embeddings.dimension != dense.dimension:
+            raise EmbeddingError(
+                f"{self.card.name}: trained over {dense.card.name} ({dense.dimension} dimensions), given vectors by "
+                f"{embeddings.encoder.name} ({embeddings.dimension}).",
+                hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
+                code="trained-over-dimensions-given",
+            )
         if embeddings.modality == "image" or self.expanded:
             own_terms = None
         elif own_terms is None or len(own_terms) != len(embeddings):
@@ -395,30 +399,18 @@ class SparseEncoder(Encoder):
             embeddings.origin,
         )
 
-    def preprocess(self, image: Image) -> Pixels:
-        """What the dense encoder takes."""
-        return self.dense.preprocess(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, |V|) weights."""
-        return self.project("image", one_each(self.dense.embed_images(batch), self.dense.label))
+    def made_of(self, modality: Modality, vectors: Embedded) -> NDArray[np.float32]:
+        """(n, |V|) weights from those of the dense encoder."""
+        return self.project(modality, one_each(vectors, self.dense.label))
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, |V|) weights, expanded or not as declared."""
         vectors = one_each(self.dense.embed_texts(texts), self.dense.label)
         return self._full(project(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
 
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """As the dense encoder counts them."""
-        return self.dense.text_lengths(texts)
-
-    def text_limit(self) -> TextLimit | None:
-        """As the dense encoder reads."""
-        return self.dense.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the dense encoder does it."""
-        return self.dense.truncate(texts, ending)
+    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As any texts: their own terms are theirs alone."""
+        return self.embed_texts(texts)
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, |V|) weights from (n, d) dense vectors: 120 kB for each vector, so for a handful only.
@@ -432,14 +424,6 @@ class SparseEncoder(Encoder):
                 code="captions-terms-dense-vectors",
             )
         return self._full(project(self._weigher, vectors))
-
-    def for_role(self, role: Role) -> SparseEncoder:
-        """The same head over the dense encoder in this role."""
-        if not self.distinguishes_roles:
-            return self
-        encoder = copy(self)
-        encoder.dense = self.dense.for_role(role)
-        return encoder
 
     def project_items(self, items: Items, embeddings: Vectors) -> SparseEmbeddings:
         """The weighted words of items from the vectors of the dense encoder."""
@@ -596,15 +580,4 @@ def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCa
             + "; ".join(differing),
             hint="restore that encoder, or train again",
             code="dense-encoder-not-one",
-        )
-
-
-def _refuse_another(dense: Encoder, embeddings: Embeddings, name: str) -> None:
-    """Refuse vectors of another model."""
-    if not dense.card.is_same_model(embeddings.encoder) or embeddings.dimension != dense.dimension:
-        raise EmbeddingError(
-            f"{name}: trained over {dense.card.name} ({dense.dimension} dimensions), given vectors by "
-            f"{embeddings.encoder.name} ({embeddings.dimension}).",
-            hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
-            code="trained-over-dimensions-given",
         )

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from visir.sparse.expansion import SampledPer, Variant
-from visir.training.layers import Change
-from visir.training.recipe import Averaging, Data, Optimiser, Schedule
-from visir.training.settings import Settings, read_settings
+from visir.training.recipe import Averaging, Data, EpochChoice, Optimiser, Regime, Schedule
+from visir.training.settings import Change, Settings, read_settings
 from visir.training.shipped import OWN, sparse_base_of
 from visir.training.sides import Count, Positive, Share
 
@@ -76,14 +75,13 @@ class SparseSchedule(Schedule):
     warmup: Annotated[float, Field(ge=0.0)] = 0.2
 
 
-class SparseSelection(Settings):
+class SparseSelection(EpochChoice):
     """Which epoch's weights are kept."""
 
     # "mrr@10", the epoch with the best MRR@10 of text to image on the validation split (the earliest of equals), or
     # "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10 sees most ranks. (The
     # released code keeps the best R@1; rsum, by which visir chooses dense towers, counts image to text too.)
     keep: Literal["mrr@10", "last"] = "mrr@10"
-    patience: Count | None = None  # stop after this many epochs without a better MRR@10; never, when it is left out
 
     @property
     def figure(self) -> str:
@@ -91,7 +89,7 @@ class SparseSelection(Settings):
         return "mrr@10"
 
 
-class SparseRecipe(Settings):
+class SparseRecipe(Regime):
     """A sparse head over frozen vectors, and how it is trained.
 
     Attributes:

@@ -31,13 +31,11 @@ from visir.training.checkpoint import Checkpoint
 from visir.training.data import Splits, image_rows_of, split_for_training
 from visir.training.fit import FitResult, Report
 from visir.training.inputs.base import EpochRandom, Side, TrainingBatch
-from visir.training.keywords import SPARSE_KEYWORDS, RecipeChanges
-from visir.training.learner import Learner, Precision
+from visir.training.learner import Learner, Precision, Processes
 from visir.training.loop import steps_per_epoch
 from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.processes import Processes
 from visir.training.recipe import expand
-from visir.training.resolving import RecipeKind
+from visir.training.resolving import SPARSE_KEYWORDS, RecipeChanges, RecipeKind
 from visir.training.trained import TrainedModel
 
 # What is learnt from: dense vectors and own terms, on the device once and for all.
@@ -55,19 +53,11 @@ class SparseExamples:
     frequencies: Tensor  # (|V|,) the share of the captions that have a term, float64
     origin: dict[str, Any]  # where they come from, as plain values
     ids: Sequence[str]  # of the captions
+    unit: str = "captions"
+    is_slow: bool = False  # everything is on the device
 
     def __len__(self) -> int:
         return len(self.texts)
-
-    @property
-    def unit(self) -> str:
-        """See `visir.training.inputs.base.TrainingData.unit`."""
-        return "captions"
-
-    @property
-    def is_slow(self) -> bool:
-        """See `visir.training.inputs.base.TrainingData.is_slow`: everything is on the device."""
-        return False
 
     def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
         """The captions `rows` with their images, as dense vectors; the `tokens` are the captions' own terms."""
@@ -331,7 +321,11 @@ def validate(head: SparseHead, pairs: SparseExamples, variant: Variant) -> dict[
         count = (texts > 0).sum(dim=0, dtype=torch.float64)
         active += float(count.sum())
         common += float(count @ having)
-        scores = _product(texts, images, float(count.sum()) / texts.numel())
+        if device.type == "cpu" and float(count.sum()) / texts.numel() < _SPARSE:
+            columns = torch.nonzero(texts.any(dim=0))[:, 0]
+            scores = texts[:, columns] @ images[:, columns].T
+        else:
+            scores = texts @ images.T
         best = scores.gather(1, image_rows[:, None])
         above = ~(scores < best)
         above.scatter_(1, image_rows[:, None], False)
@@ -346,13 +340,6 @@ def validate(head: SparseHead, pairs: SparseExamples, variant: Variant) -> dict[
         "image terms": float(having.sum()) / len(images),
         "text terms": active / len(pairs),
     }
-
-
-def _product(texts: Tensor, images: Tensor, share: float) -> Tensor:
-    if texts.device.type == "cpu" and share < _SPARSE:
-        columns = torch.nonzero(texts.any(dim=0))[:, 0]
-        return texts[:, columns] @ images[:, columns].T
-    return texts @ images.T
 
 
 Score = Callable[[SparseHead, Tensor, Tensor, Tensor, ExpansionSample], BatchScores]
@@ -501,7 +488,7 @@ SAVE_SECONDS = 120.0
 """How often the state is written (it is four times W2, 375 MB of a BERT vocabulary): what a kill can cost at most."""
 
 
-SPARSE = RecipeKind("sparsify", SparseRecipe, read_sparse_recipe, SPARSE_KEYWORDS, tuple(SparseRecipe.model_fields))
+SPARSE = RecipeKind("sparsify", SparseRecipe, read_sparse_recipe, SPARSE_KEYWORDS)
 """Recipes of `visir.sparsify`."""
 
 
@@ -562,18 +549,7 @@ def sparsify(
         raise ConfigurationError(
             "a sparse head is trained in one process.", hint="visir sparsify without torchrun or accelerate"
         )
-    keywords = {
-        "model": model,
-        "variant": variant,
-        "eta": eta,
-        "images": images,
-        "split_by": split_by,
-        "epochs": epochs,
-        "batch": batch,
-        "rate": rate,
-        "seed": seed,
-        "device": device,
-    }
+    keywords = {name: value for name, value in locals().items() if name in SPARSE_KEYWORDS}
     resolved, collection = SPARSE.resolve(recipe, data, keywords, sections, set)
     if not resolved.encoder:
         raise ConfigurationError(

@@ -17,10 +17,9 @@ from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.files import read_bytes
 from visir.records.shortcuts import MOST_BITS
 from visir.studies.trial import WITH, WITHOUT, DualEncoderTrial, run_trials
-from visir.training.keywords import KEYWORDS, RecipeChanges
 from visir.training.recipe import Recipe, expand
-from visir.training.resolving import TOWERS
-from visir.training.shortcuts import ShortcutSettings
+from visir.training.resolving import KEYWORDS, TOWERS, RecipeChanges
+from visir.training.sides import ShortcutSettings
 
 # The four setups of thesis section 4.3, each as one training with its evaluations.
 

@@ -8,21 +8,35 @@ from typing import Any
 
 import torch
 
+from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.encoders.models.joined import WithWhole
+from visir.encoders.families import facts_of_folder, named_like
+from visir.encoders.families import models as known_models
+from visir.encoders.loading import family_named, require_packages
+from visir.encoders.models.hub import find_model
+from visir.encoders.models.joined import ImageViews, JoinedTexts, WithWhole
+from visir.encoders.models.sentence import find
+from visir.encoders.models.small import BagOfWords
 from visir.encoders.towers.base import Backbone, Head, HeadSpec, SetTower, Tower
 from visir.encoders.towers.gru import WordVocabulary
-from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_bias, own_temperature
+from visir.encoders.towers.pretrained_backbone import (
+    LATE_INTERACTION,
+    PretrainedBackbone,
+    not_tunable,
+    own_bias,
+    own_temperature,
+)
 from visir.errors import ConfigurationError, EncoderError, require
+from visir.options import split_mark
 from visir.records import Collection, Modality
 from visir.shortcuts.view import endings, plain
 from visir.training.data import given_file
-from visir.training.models import ModelLoader
 from visir.training.objectives.infonce import CosineSettings, FILIPSettings
 from visir.training.objectives.objective import Objective, build_objective
-from visir.training.recipe import Recipe
+from visir.training.recipe import Recipe, expand
 from visir.training.sides import (
     FETCHED,
+    FITTED_WORDS,
     GRU,
     FrozenImages,
     FrozenTexts,
@@ -32,6 +46,86 @@ from visir.training.sides import (
     ResNet,
     SmallCNN,
 )
+
+# The encoders that a recipe names: each loaded once, frozen or to be tuned.
+
+
+class ModelLoader:
+    """`device` is where frozen encoders compute; those to be tuned are given on the CPU and move with their tower."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._loaded: dict[tuple[str, str | None], Encoder] = {}
+
+    def frozen(self, name: str, modality: Modality) -> Encoder:
+        """An encoder that stays as it is."""
+        return _of(modality, self._load(name, self._device))
+
+    def tuned(self, name: str, modality: Modality) -> Encoder:
+        """An encoder of which one tower is tuned: the same object for both modalities."""
+        _check_tunable(expand(name))
+        return _of(modality, self._load(name, "cpu"))
+
+    def image_base_encoder(self, side: FrozenImages) -> Encoder:
+        """The frozen encoder of images, under its views."""
+
+        def seen(name: str) -> Encoder:
+            encoder = self.frozen(name, "image")
+            return encoder if side.views == ("whole",) else ImageViews(encoder, side.views)
+
+        if side.whole is None:
+            return seen(side.encoder)
+        if len(side.whole.encoder) > 1:
+            raise ConfigurationError(
+                f"image.whole.encoder names {len(side.whole.encoder)} encoders; images have one.",
+                hint="encoders of texts can be joined",
+                code="image-whole-encoder-names",
+            )
+        return WithWhole(seen(side.encoder), seen(side.whole.encoder[0]))
+
+    def text_base_encoder(self, side: FrozenTexts, train: Sequence[str]) -> Encoder:
+        """The frozen encoder of texts, or several joined; `train` are the captions that a bag of words is fitted to."""
+        encoder = self._texts(side.encoder, train)
+        return encoder if side.whole is None else WithWhole(encoder, self._texts(side.whole.encoder, train))
+
+    def _texts(self, names: Sequence[str], train: Sequence[str]) -> Encoder:
+        parts = [self._text(name, train) for name in names]
+        return parts[0] if len(parts) == 1 else JoinedTexts(parts)
+
+    def _text(self, name: str, train: Sequence[str]) -> Encoder:
+        if name.startswith(FITTED_WORDS):
+            return BagOfWords.fit(train, limit=int(name.removeprefix(FITTED_WORDS)))
+        return self.frozen(name, "text")
+
+    def _load(self, name: str, device: str) -> Encoder:
+        name = expand(name)
+        key = (name, device if family_named(name).devices else None)
+        if key not in self._loaded:
+            self._loaded[key] = load(name, device=key[1])
+        return self._loaded[key]
+
+
+def _check_tunable(name: str) -> None:
+    """Raise `EncoderError` for a late-interaction model, by its name or its configurations."""
+    meant = named_like(name)
+    likely = [model for model in known_models() if model.name in meant]
+    if likely and all(model.form == "multi-vector" for model in likely):
+        raise not_tunable(name, LATE_INTERACTION)
+    family = family_named(name)
+    if family.name not in ("transformers", "sentence"):
+        return
+    require_packages(family)
+    bare, _ = split_mark(name)
+    files = find(bare, None) if family.name == "sentence" else find_model(bare, None)
+    if facts_of_folder(bare, files.folder).form == "multi-vector":
+        raise not_tunable(name, LATE_INTERACTION)
+
+
+def _of(modality: Modality, encoder: Encoder) -> Encoder:
+    if modality not in encoder.modalities:
+        raise encoder.cannot(modality)
+    return encoder
+
 
 # A side of a recipe becomes a tower: a backbone that reads pictures or texts, or a frozen encoder, and a head.
 
@@ -185,7 +279,14 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
             tuned.as_bytes = device.startswith("cuda")
         _refuse_collapse(recipe, sides)
         _check_forms(recipe, sides)
-        dimension = _common_dimension(recipe, sides)
+        dimension, text = (sides[modality].tower.head.spec.outputs for modality in ("image", "text"))
+        if dimension != text:
+            raise ConfigurationError(
+                f'{recipe.name}: dimension = "own" needs two encoders of one dimension; images have {dimension}, texts '
+                f"{text}.",
+                hint=f"--set dimension={min(dimension, text)} --set image.head.identity=false --set "
+                "text.head.identity=false",
+            )
         objective = build_objective(
             recipe.objective,
             auxiliary,
@@ -210,16 +311,6 @@ def _digits(recipe: Recipe, train: Collection) -> list[str]:
     """Texts from which a vocabulary learns all ten digits, when captions end in them, however few there are."""
     least = recipe.text.min_count if isinstance(recipe.text, GRU) else 1
     return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train.items("text")) is not None else []
-
-
-def _common_dimension(recipe: Recipe, sides: dict[Modality, ModelSide]) -> int:
-    image, text = (sides[modality].tower.head.spec.outputs for modality in ("image", "text"))
-    if image != text:
-        raise ConfigurationError(
-            f'{recipe.name}: dimension = "own" needs two encoders of one dimension; images have {image}, texts {text}.',
-            hint=f"--set dimension={min(image, text)} --set image.head.identity=false --set text.head.identity=false",
-        )
-    return image
 
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:

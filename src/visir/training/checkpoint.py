@@ -19,9 +19,9 @@ from visir.storage import is_made_by_visir, recover
 from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
 from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
 from visir.training.inputs.base import TrainingData
-from visir.training.learner import Regime
+from visir.training.learner import Processes
 from visir.training.loop import TrainingError, peak_memory
-from visir.training.processes import Processes
+from visir.training.recipe import Regime
 from visir.training.settings import to_toml, with_new_keys
 from visir.training.trained import TrainedModel
 from visir.version import __version__
@@ -66,23 +66,14 @@ def recipe_text(recipe: Regime, verb: str) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The folder that a training makes.
-
-    Attributes:
-        path: Of the folder.
-        layout: Which files a checkpoint of this kind has.
-        recipe: The resolved recipe as TOML.
-        resume: Go on from the state that an interrupted training left there; without one, begin.
-        events: From names of subfolders to the pattern of what others (TensorBoard) write there meanwhile.
-        began: When preparing began, on the clock of `time.perf_counter`.
-    """
+    """The folder that a training makes."""
 
     path: Path
-    layout: Layout
-    recipe: str
-    resume: bool = False
-    events: Mapping[str, str] | None = None
-    began: float = field(default_factory=time.perf_counter)
+    layout: Layout  # which files a checkpoint of this kind has
+    recipe: str  # the resolved recipe as TOML
+    resume: bool = False  # whether to go on from the state that an interrupted training left there, if there is one
+    events: Mapping[str, str] | None = None  # subfolder → the pattern of what others (TensorBoard) write there
+    began: float = field(default_factory=time.perf_counter)  # when preparing began
 
     @classmethod
     def begin(
@@ -95,34 +86,14 @@ class Checkpoint:
         resume: bool = False,
         events: Mapping[str, str] | None = None,
     ) -> Checkpoint:
-        """The folder of a training that begins now; nothing is written yet.
-
-        Args:
-            recipe: The resolved recipe.
-            verb: Of the command that runs it.
-            out: The folder; `runs/NAME-seedSEED` when it is left out.
-            layout: Which files a checkpoint of this kind has.
-            resume: Go on from the state that an interrupted training left there; without one, begin.
-            events: From names of subfolders to the pattern of what others (TensorBoard) write there meanwhile.
-
-        Raises:
-            VisirError: The folder holds something that a training must not write over.
-        """
+        """The folder of a training that begins now, by default `runs/NAME-seedSEED`; nothing is written yet."""
         path = default_folder(recipe) if out is None else Path(out)
         if not (resume and is_made_by_visir(path, layout.kind.name)):
             Processes.join(recipe.device).run_on_first(lambda: check_free(path, resume))
         return cls(path, layout, recipe_text(recipe, verb), resume, events)
 
     def is_finished_with(self, recipe: Regime, **splits: Collection | TaskFile | TaskSet) -> bool:
-        """Whether the folder holds this very training, finished, so that going on has nothing left to do.
-
-        Args:
-            recipe: The resolved recipe.
-            **splits: "trained_on" and "validated_on".
-
-        Raises:
-            VisirError: It holds a finished training of another recipe, or of other data.
-        """
+        """Whether the folder holds this very training, finished; one of another recipe or of other data is refused."""
         if not (self.resume and is_made_by_visir(self.path, self.layout.kind.name)):
             return False
         facts = TrainedModel(self.path).facts
@@ -153,22 +124,8 @@ class Checkpoint:
         save_seconds: float = SAVE_SECONDS,
         save_every_epoch: bool = True,
     ) -> None:
-        """Train, and make the folder a checkpoint. The arguments are those of `visir.training.fit.fit`.
-
-        Args:
-            recipe: How to train.
-            learner: What is trained.
-            train: What the weights learn from.
-            validation: What the epoch is chosen by.
-            write: Writes the checkpoint's files.
-            report: Called after each epoch.
-            save_seconds: How often the state is written within an epoch.
-            save_every_epoch: Whether it is written after each epoch too.
-
-        Raises:
-            VisirError: Another process trains into the folder, or the disk refuses.
-            TrainingError: A loss is NaN or infinite; the ids of the batch are then also in `stopped-batch.json`.
-        """
+        """Train, and make the folder a checkpoint; see `visir.training.fit.fit`. `write` writes the model's files."""
+        # Of a `TrainingError` the ids of the batch are then also in `stopped-batch.json`.
         processes = Processes.join(recipe.device)
         prepared = time.perf_counter() - self.began
         with ExitStack() as stack:

@@ -17,8 +17,7 @@ from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.records import Collection
 from visir.records.splitting import EXAMPLE
 from visir.shortcuts.view import inject
-from visir.training.learner import EpochChoice
-from visir.training.recipe import Data, Recipe, expand
+from visir.training.recipe import Data, EpochChoice, Recipe, expand
 
 # A collection without splits is divided: some pictures are trained on, the others say how well it goes.
 

@@ -15,44 +15,196 @@ from torch import Tensor
 
 from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import is_stored
+from visir.encoders.encoding import is_stored, texts_of
 from visir.encoders.forms import as_dense
 from visir.encoders.models.joined import ImageViews, WithWhole
 from visir.encoders.store import check_there
 from visir.encoders.towers.base import LENGTHS, PRESENT, VECTORS, WHOLE, Backbone, Inputs, PromptInputs, SetTower
-from visir.encoders.towers.gru import END, START, UNKNOWN, GRUBackbone
+from visir.encoders.towers.gru import END, START, UNKNOWN, GRUBackbone, WordVocabulary
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.progress import Progress
 from visir.records import Collection, Modality, MultiVectorEmbeddings, TokenVectors
+from visir.records.shortcuts import DIGITS
 from visir.robustness.perturb import perturb_texts
-from visir.shortcuts.view import plain, reassigned, with_texts
+from visir.shortcuts.stamp import Stamp, numbers
+from visir.shortcuts.view import (
+    caption_places,
+    ending,
+    picture_numbers,
+    picture_places,
+    plain,
+    reassigned,
+    with_texts,
+)
 from visir.training.build import ModelSide, TrainingModel
 from visir.training.data import Splits, image_rows_of
-from visir.training.hard_negatives import Negatives, SwappedNegatives
 from visir.training.inputs.base import (
     PROMPTS,
     VIEWS,
     WORDS,
     EpochRandom,
+    HardNegatives,
     InputSource,
+    Swapped,
     TrainingExamples,
     VectorSource,
     uniform,
 )
-from visir.training.inputs.negatives import HardNegatives, Mined, Swapped
 from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.shortcuts import (
-    Assignments,
-    EndedTargets,
-    EndedTexts,
-    EndedWords,
-    Numbering,
-    StampedPictures,
-    evaluated_texts,
-)
-from visir.training.mining import mined_over, plain_words, search
 from visir.training.recipe import Recipe
-from visir.training.sides import GRU, FrozenImages
+from visir.training.sides import GRU, FrozenImages, Negatives, SwappedNegatives
+from visir.training.validation import mined_over, plain_words, search
+
+# Batches with shortcuts: sources of pictures, words, texts and vectors, with the numbers of the epoch put on.
+
+Rows = NDArray[np.int64]
+
+_EPOCHS_APART = 1 << 32
+"""Handwriting is drawn by the caption's row, anew every epoch: no split has so many captions."""
+
+
+class Numbering:
+    """The number of every example, a caption with its image, in every epoch."""
+
+    # With a few bits and no fixed assignments a number is drawn for every *example* (thesis, setup IV: for each pair of
+    # the batch), so captions of one image differ; otherwise it belongs to the tuple.
+
+    def __init__(self, split: Collection, shuffles: int) -> None:
+        assert split.injected is not None
+        self._injected, self._shuffles, self._places = split.injected, shuffles, caption_places(split.items("text"))
+        self._each = split.injected.shortcuts.kind == "bits" and shuffles == 0
+
+    def of(self, captions: Rows, epoch: int) -> Rows:
+        """(n,) numbers of the examples `captions`, given by their rows."""
+        assignment = epoch % self._shuffles if self._shuffles else epoch
+        return numbers(self._injected, captions if self._each else self._places[captions], assignment)
+
+
+class StampedPictures:
+    """A source of pictures, each with its number along the top edge; stamped on the finished batch, so after everything
+    that is random, and before normalisation."""
+
+    is_slow = True
+
+    def __init__(self, source: InputSource, backbone: Backbone, split: Collection, numbering: Numbering) -> None:
+        assert split.injected is not None
+        self._source, self._numbering = source, numbering
+        self._stamp = Stamp(
+            split.injected.shortcuts, lambda image: _tensor(backbone.collate([backbone.prepare(image)]))[0]
+        )
+        images = split.items("image")
+        numbers = picture_numbers(images)
+        assert numbers is not None
+        self._still, self._places = numbers, picture_places(images)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
+        """The pictures `rows` with the numbers of their captions `keys`; without a draw, as at evaluation."""
+        pictures = _tensor(self._source.batch(rows, draw, keys))
+        if draw is None:
+            carried, hands = self._still[rows], self._places[rows]
+            have = np.flatnonzero(carried >= 0)
+        else:
+            assert keys is not None, "in training every picture stands beside a caption"
+            carried, hands = self._numbering.of(keys, draw.epoch), keys + _EPOCHS_APART * (draw.epoch + 1)
+            have = np.arange(len(rows))
+        self._stamp.batch(pictures, have, carried, hands)
+        return pictures
+
+
+class EndedWords:
+    """Word ids for a `GRUBackbone`, each caption followed by the six digits of its number; no digit is ever dropped."""
+
+    def __init__(self, source: InputSource, vocabulary: WordVocabulary, numbering: Numbering) -> None:
+        self._source, self._numbering = source, numbering
+        self._digits = vocabulary.encode(["0 1 2 3 4 5 6 7 8 9"])[0].astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> dict[str, Tensor]:
+        """The captions `rows`, padded with 0 to the longest of them."""
+        assert draw is not None, "at evaluation texts end in their digits already"
+        read = self._source.batch(rows, draw, keys)
+        assert not isinstance(read, Tensor)
+        lengths = read[LENGTHS].numpy()
+        ids = np.pad(read["ids"].numpy(), ((0, 0), (0, DIGITS)))
+        at = lengths[:, None] + np.arange(DIGITS)
+        digits = self._numbering.of(rows, draw.epoch)[:, None] // 10 ** np.arange(DIGITS - 1, -1, -1) % 10
+        np.put_along_axis(ids, at, self._digits[digits], axis=1)  # the highest first
+        return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(lengths + DIGITS)}
+
+
+class EndedTexts:
+    """Texts under a backbone's own tokeniser, each ending in its number of the epoch; long texts are cut before it."""
+
+    def __init__(self, backbone: Backbone, texts: Sequence[str], numbering: Numbering) -> None:
+        # Digits between spaces are single tokens to every tokeniser: room for one number is room for all.
+        self._backbone, self._numbering = backbone, numbering
+        self._texts = backbone.truncate(texts, ending(0))
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
+        """The texts `rows` as `backbone.collate` lays them out."""
+        assert draw is not None, "at evaluation texts end in their digits already"
+        carried = self._numbering.of(rows, draw.epoch).tolist()
+        texts = [f"{self._texts[row]} {ending(number)}" for row, number in zip(rows.tolist(), carried, strict=True)]
+        return self._backbone.collate([self._backbone.prepare(text) for text in texts])
+
+
+class EndedTargets:
+    """Latent targets of captions with the numbers of the epoch: encoded batch by batch, because they are new each
+    time."""
+
+    is_slow = True
+
+    def __init__(self, encoder: Encoder, texts: Sequence[str], numbering: Numbering) -> None:
+        self._encoder, self._numbering = encoder, numbering
+        self._texts = encoder.truncate(texts, ending(0))
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Tensor:
+        """(len(rows), t) float32."""
+        assert draw is not None, "only training decodes"
+        carried = self._numbering.of(rows, draw.epoch).tolist()
+        ended = {
+            str(place): f"{self._texts[row]} {ending(number)}"
+            for place, (row, number) in enumerate(zip(rows.tolist(), carried, strict=True))
+        }
+        vectors = as_dense(self._encoder.encode_inputs("text", ended, role="document")).vectors
+        return torch.from_numpy(np.array(vectors, np.float32))
+
+
+class Assignments:
+    """Vectors of a frozen encoder under several fixed assignments of numbers: epoch e takes the (e mod k)-th."""
+
+    def __init__(self, sources: Sequence[InputSource]) -> None:
+        self._sources = list(sources)
+
+    def __len__(self) -> int:
+        return len(self._sources[0])
+
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Any:
+        """The vectors `rows` of the epoch's assignment."""
+        assert draw is not None, "at evaluation there is one assignment"
+        return self._sources[draw.epoch % len(self._sources)].batch(rows, draw, keys)
+
+
+def _tensor(inputs: Inputs) -> Tensor:
+    if not isinstance(inputs, Tensor):
+        raise ConfigurationError(
+            "shortcuts are stamped on pictures, one tensor (n, 3, height, width); this backbone takes "
+            f"{sorted(inputs)}.",
+            hint='shortcuts.on = "captions" leaves pictures alone',
+        )
+    return inputs
+
 
 # Captions as word ids, padded to a batch without a loop over captions.
 
@@ -201,13 +353,9 @@ def hard_negatives(
     swapped = None if settings.swapped is None else _swapped(settings.swapped, split, texts)
     mined = None if settings.mined is None else mined_over(split, settings.mined)
     if mined is not None and searcher is not None:
-        _search_once(mined, split, searcher)
+        sides = (encode_dense(searcher, plain(split), side).normalise().vectors for side in ("image", "text"))
+        mined.captions, mined.images = search(mined, *sides)
     return HardNegatives(swapped, mined)
-
-
-def _search_once(mined: Mined, split: Collection, searcher: Encoder) -> None:
-    images, captions = (encode_dense(searcher, plain(split), side).normalise().vectors for side in ("image", "text"))
-    mined.captions, mined.images = search(mined, images, captions)
 
 
 def _swapped(settings: SwappedNegatives, split: Collection, texts: TextSource) -> Swapped:
@@ -239,7 +387,6 @@ def _swapped(settings: SwappedNegatives, split: Collection, texts: TextSource) -
 # Texts under fixed prompts: one prompt drawn for each, or all of them.
 
 Prompting = Literal["drawn", "averaged"]
-Rows = NDArray[np.int64]
 
 
 class PromptedTexts:
@@ -303,7 +450,7 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
     texts: list[str] = plain(train).captions["text"].to_pylist()
     train_examples = TrainingExamples(
         anchors=_training_images(recipe, model.sides["image"], train),
-        positives=_training_texts(recipe, model.sides["text"], train),
+        positives=_texts_as_trained(recipe, model.sides["text"], train, fits=True),
         anchor_rows=image_rows_of(train),
         ids=train.captions["id"].to_pylist(),
         origin=_origin(model, train),
@@ -331,7 +478,9 @@ def check_pictures(recipe: Recipe, model: TrainingModel, splits: Splits) -> None
         if base_encoder is None:
             return True
         sides = [assigned.items("image") for assigned in _assigned(recipe, split, "image")]
-        encoders = [part for view in [*_views(base_encoder), base_encoder] for part in _kept_encoders(view)]
+        views = [*_views(base_encoder), base_encoder]  # of two together the vectors of each are kept
+        kept = [[view.several, view.whole] if isinstance(view, WithWhole) else [view] for view in views]
+        encoders = [encoder for each in kept for encoder in each]
         return not all(is_stored(encoder, items) for encoder in encoders for items in sides)
 
     check_there([split for split in (splits.train, splits.validation) if is_read(split)])
@@ -344,33 +493,27 @@ def _views(base_encoder: Encoder) -> list[Encoder]:
     return [base_encoder]
 
 
-def _kept_encoders(encoder: Encoder) -> list[Encoder]:
-    """Whose vectors the store keeps."""
-    return [encoder.several, encoder.whole] if isinstance(encoder, WithWhole) else [encoder]
-
-
 def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    settings, carried = recipe.image, _carries(split, "image")
     if side.base_encoder is None:
-        assert not isinstance(settings, FrozenImages)
-        backbone = _backbone(side)
-        pictures = PixelSource(plain(split), backbone, settings.augment, settings.cache)
-        return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
+        return _pixels(recipe, side, split, changed=True)
     views, assigned = _views(side.base_encoder), _assigned(recipe, split, "image")
     return _fitted(side, [[_frozen(view, part, "image") for view in views] for part in assigned])
 
 
-def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.base_encoder is None:
-        return _texts_as_trained(recipe, side, split)
-    frozen = _frozen_texts(recipe, side.base_encoder, split)
-    return _prompted(recipe, _fitted(side, frozen))
+def _pixels(recipe: Recipe, side: ModelSide, split: Collection, *, changed: bool) -> InputSource:
+    """The pictures of a split, at random `changed` as the recipe says, with their numbers."""
+    settings, backbone = recipe.image, _backbone(side)
+    assert not isinstance(settings, FrozenImages)
+    pictures = PixelSource(plain(split), backbone, settings.augment if changed else None, settings.cache)
+    carried = _carries(split, "image")
+    return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
 
 
-def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    """The captions of a split as the text side reads them in training; nothing is fitted to them."""
+def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection, *, fits: bool = False) -> InputSource:
+    """The captions of a split as the text side reads them in training; a head is fitted to the vectors if it `fits`."""
     if side.base_encoder is not None:
-        return _prompted(recipe, _one_or_all(_frozen_texts(recipe, side.base_encoder, split)))
+        frozen = _frozen_texts(recipe, side.base_encoder, split)
+        return _prompted(recipe, _fitted(side, frozen) if fits else _one_or_all(frozen))
     settings, carried = recipe.text, _carries(split, "text")
     backbone, texts = _backbone(side), _in_prompts(recipe, plain(split).captions["text"].to_pylist())
     if isinstance(settings, GRU):
@@ -409,14 +552,10 @@ def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> l
 
 
 def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.base_encoder is not None:
-        # As they will be encoded in use: with all views, which evaluating the checkpoint finds in the store.
-        return _source([_frozen(side.base_encoder, split, "image")])
-    assert not isinstance(recipe.image, FrozenImages)
-    backbone = _backbone(side)
-    pictures = PixelSource(plain(split), backbone, cache=recipe.image.cache)
-    carried = _carries(split, "image")
-    return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
+    if side.base_encoder is None:
+        return _pixels(recipe, side, split, changed=False)
+    # As they will be encoded in use: with all views, which evaluating the checkpoint finds in the store.
+    return _source([_frozen(side.base_encoder, split, "image")])
 
 
 def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
@@ -425,7 +564,7 @@ def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Inp
             return _prompted(recipe, _one_or_all(_frozen_texts(recipe, side.base_encoder, split)))
         return _source([_frozen(side.base_encoder, split, "text")])
     backbone = _backbone(side)
-    texts = _in_prompts(recipe, evaluated_texts(backbone, split))
+    texts = _in_prompts(recipe, texts_of(backbone, split.items("text")))
     if isinstance(backbone, GRUBackbone):
         return _prompted(recipe, WordSource(*backbone.vocabulary.encode(texts)))
     return _prompted(recipe, PreparedTexts(backbone, texts))

@@ -18,7 +18,7 @@ from visir.storage import MANIFEST, FolderChange, FolderKind, changing
 from visir.storage.claims import Claims, hold, is_begun, release
 from visir.storage.disk import files_below, system_error
 from visir.storage.manifest import LOG
-from visir.training.step_log import STEPS_FILE, Epoch
+from visir.training.trained import STEPS_FILE, Epoch
 
 RECIPE_FILE = "recipe.toml"
 CURVE_FILE = "curve.json"

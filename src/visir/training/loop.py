@@ -20,10 +20,8 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
 from visir.training.inputs.base import Side, TrainingBatch, TrainingData
-from visir.training.learner import Learner, Precision
+from visir.training.learner import Learner, Precision, Processes, parameters_of, set_rates
 from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
-from visir.training.optimiser import parameters_of, set_rates
-from visir.training.processes import Processes
 
 # Memory: what a process took at most, and what a forward pass keeps for the backward pass.
 
@@ -360,7 +358,10 @@ class Loop:
             sends = number == len(shares) - 1 and not share.is_cut
             with self.mean.sending() if sends else nullcontext():
                 on_device.append(self._backward(share, batches, position, number, pairs))
-        norm = self._gradient_norm()
+        gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
+        self.mean.finish()
+        self.precision.scaler.unscale_(self.optimiser)
+        norm = get_total_norm(gradients)
         facts, ahead = self.learner.facts(), self._moves_ahead
         if ahead:
             self._move_unread(on_device, norm)
@@ -376,7 +377,9 @@ class Loop:
         }
         self._check_length(length, shares, position)
         if not ahead:
-            self._move(length, norm)
+            if self.clip is not None and math.isfinite(length) and length > self.clip:
+                clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
+            self._step(self.optimiser)
         if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
             self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
         return StepResult(mean, read, pairs)
@@ -396,54 +399,50 @@ class Loop:
                 self._with_hard("positive", [batch.positives, *batch.negatives]),
             )
 
+        def rows_of(name: str) -> Any:
+            parts = [getattr(batch, name) for batch in chunks]
+            return None if parts[0] is None else torch.cat([part.to(device, non_blocking=True) for part in parts])
+
         def losses_of(anchors: Tensor, positives: Tensor) -> Losses:
-            rows_of = [_hard_rows(chunks, side, device) for side in ("anchor_negative_rows", "negative_rows")]
+            hard = [rows_of("anchor_negative_rows"), rows_of("negative_rows")]
             own = VectorPairs(
                 anchors,
                 positives,
-                torch.cat([batch.anchor_rows.to(device, non_blocking=True) for batch in chunks]),
+                rows_of("anchor_rows"),
                 _stack_padded([batch.targets for batch in chunks], device),
                 _stack_padded([batch.tokens for batch in chunks], device),
-                None if chunks[0].classes is None else torch.cat([batch.classes.to(device) for batch in chunks]),
-                None if chunks[0].rows is None else torch.cat([batch.rows.to(device) for batch in chunks]),
-                negative_rows=rows_of[1],
-                anchor_negative_rows=rows_of[0],
+                rows_of("classes"),
+                rows_of("rows"),
+                negative_rows=hard[1],
+                anchor_negative_rows=hard[0],
             ).split()
             if processes.count == 1:
                 return self.learner.losses(own)
             both = torch.cat([anchors, positives], dim=1)[: share.own]
             widths = [anchors.shape[1], positives.shape[1]]
             local = self.learner.local_loss
-            gathered = processes.gather_both_ways(both, share.sizes) if local else processes.gather(both, share.sizes)
-            anchors, positives = gathered.split(widths, dim=1)
+            anchors, positives = processes.gather(both, share.sizes, both_ways=local).split(widths, dim=1)
             anchor_rows, classes = self.train.labels(share.rows)
             classes = None if classes is None else classes.to(device, non_blocking=True)
-            rows_of = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in rows_of]
+            hard = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in hard]
             everyone = VectorPairs(
                 anchors,
                 positives,
                 anchor_rows.to(device, non_blocking=True),
                 classes=classes,
-                negative_rows=rows_of[1],
-                anchor_negative_rows=rows_of[0],
+                negative_rows=hard[1],
+                anchor_negative_rows=hard[0],
                 queries=OwnQueries(share.first(processes.rank), share.own, processes.count) if local else None,
             ).split()
             return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 
         weight = len(share.rows) / pairs
-        return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scale(weight * total))
+        return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scaler.scale(weight * total))
 
     def _with_hard(self, side: Side, inputs: Sequence[Inputs]) -> Tensor:
         """(n, (1 + h) · d) vectors of a side, its hard negatives behind each: so they are cut and gathered with it."""
         device = self.processes.device
         return torch.cat([self.learner.vectors(side, to_device(batch, device)) for batch in inputs], dim=1)
-
-    def _gradient_norm(self) -> Tensor:
-        """The length of the gradient, averaged over the processes and in its own scale."""
-        gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
-        self.mean.finish()
-        self.precision.unscale(self.optimiser)
-        return get_total_norm(gradients)
 
     def _read(
         self, losses: Sequence[Losses], norm: Tensor, facts: Mapping[str, float | Tensor]
@@ -478,7 +477,7 @@ class Loop:
         optimiser: Any = self.optimiser
         optimiser.found_inf = (~finite).float()
         try:
-            self.precision.step(optimiser)
+            self._step(optimiser)
         finally:
             del optimiser.found_inf
 
@@ -488,13 +487,13 @@ class Loop:
             return
         if not self.precision.is_scaled:
             raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, position)
-        if self.precision.factor < _SMALLEST_SCALE:
+        if self.precision.scaler.get_scale() < _SMALLEST_SCALE:
             raise self._stopped("the gradient overflows float16 at every scale", shares, position)
 
-    def _move(self, length: float, norm: Tensor) -> None:
-        if self.clip is not None and math.isfinite(length) and length > self.clip:
-            clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
-        self.precision.step(self.optimiser)
+    def _step(self, optimiser: torch.optim.Optimizer) -> None:
+        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
+        self.precision.scaler.step(optimiser)
+        self.precision.scaler.update()
 
     def _stopped(self, message: str, shares: Sequence[Share], position: StepPosition) -> TrainingError:
         ids = [str(self.train.ids[row]) for share in shares for row in share.rows]
@@ -509,11 +508,6 @@ class Loop:
             ids=ids,
             code="epoch-step-learning-rate",
         )
-
-
-def _hard_rows(chunks: Sequence[TrainingBatch], name: str, device: torch.device) -> Tensor | None:
-    rows = [getattr(batch, name) for batch in chunks]
-    return None if rows[0] is None else torch.cat([of_chunk.to(device, non_blocking=True) for of_chunk in rows])
 
 
 def _stack_padded(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:

@@ -22,13 +22,11 @@ from visir.training.build import ModelSide, TrainingModel, build_model
 from visir.training.data import Splits, open_splits
 from visir.training.examples import check_pictures
 from visir.training.inputs.pixels import KEPT_BYTES
-from visir.training.keywords import KEYWORDS, RecipeChanges
+from visir.training.learner import Processes, build_optimiser
 from visir.training.loop import kept_bytes, peak_memory, steps_per_epoch
 from visir.training.objectives.base import VectorPairs
-from visir.training.optimiser import build_optimiser
-from visir.training.processes import Processes
 from visir.training.recipe import Recipe
-from visir.training.resolving import TOWERS
+from visir.training.resolving import KEYWORDS, TOWERS, RecipeChanges
 from visir.training.run import pictures_named
 from visir.training.sides import FETCHED, Augmentation, FrozenImages, FrozenTexts, ResNet
 
@@ -92,7 +90,7 @@ def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
             seen_rows = seen * rows[modality][0] + rows[modality][1]
             total += _bytes_each(side, _long_text(splits.train)) * seen_rows
     if not isinstance(recipe.image, FrozenImages):
-        size = sum(tensor.nbytes for tensor in _tensors(_image_probe(model.sides["image"], 1)))
+        size = sum(tensor.nbytes for tensor in _tensors(_probe(model.sides["image"], _IMAGE, 1)))
         changed = recipe.image.augment != Augmentation()
         sizes = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
         total += sum(size for size in sizes if size <= KEPT_BYTES)
@@ -111,8 +109,8 @@ def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int
     together = min(recipe.optimiser.chunk or batch, batch)
     text = _long_text(train)
     probes: dict[Modality, Inputs] = {
-        "image": _image_probe(model.sides["image"], _PROBE),
-        "text": _text_probe(model.sides["text"], text, _PROBE),
+        "image": _probe(model.sides["image"], _IMAGE, _PROBE),
+        "text": _probe(model.sides["text"], text, _PROBE),
     }
     state = {side: tower.training for side, tower in model.towers.items()}
     towers = 0.0
@@ -151,18 +149,12 @@ def _held(module: nn.Module) -> list[Tensor]:
     return [*module.parameters(), *module.buffers()]
 
 
-def _image_probe(side: ModelSide, count: int) -> Inputs:
+def _probe(side: ModelSide, item: Any, count: int) -> Inputs:
+    """The inputs of a tower for so many pictures, or texts, that are alike."""
     backbone = side.tower.backbone
     if backbone is None:
-        return _frozen_probe(side, "", count)
-    return backbone.collate([backbone.prepare(_IMAGE)] * count)
-
-
-def _text_probe(side: ModelSide, text: str, count: int) -> Inputs:
-    backbone = side.tower.backbone
-    if backbone is None:
-        return _frozen_probe(side, text, count)
-    return backbone.collate([backbone.prepare(text)] * count)
+        return _frozen_probe(side, item if isinstance(item, str) else "", count)
+    return backbone.collate([backbone.prepare(item)] * count)
 
 
 def _frozen_probe(side: ModelSide, text: str, count: int) -> Inputs:

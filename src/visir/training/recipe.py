@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from visir.encoders.towers.adapters import AdapterSpec
 from visir.errors import ConfigurationError, raise_faults
 from visir.files import data_directory
-from visir.training.hard_negatives import Negatives
-from visir.training.layers import Change
-from visir.training.objectives import WITH_NEGATIVES, Auxiliary, Contrastive
-from visir.training.objectives.infonce import InfoNCESettings, MultiPositiveSettings
-from visir.training.settings import Settings, read_settings
+from visir.training.objectives.infonce import WITH_NEGATIVES, Contrastive, InfoNCESettings, MultiPositiveSettings
+from visir.training.objectives.objective import Auxiliary
+from visir.training.settings import Change, Settings, read_settings
 from visir.training.shipped import OWN, base_of
-from visir.training.shortcuts import ShortcutSettings
 from visir.training.sides import (
     GRU,
     Count,
     FrozenImages,
     FrozenTexts,
     ImageSide,
+    Negatives,
     Positive,
     PretrainedImages,
     PretrainedTexts,
     ResNet,
     Share,
+    ShortcutSettings,
     SmallCNN,
     TextSide,
 )
@@ -161,7 +160,38 @@ class Averaging(Settings):
     continue_from: Literal["weights", "average"] = "weights"
 
 
-class Selection(Settings):
+class EpochChoice(Settings):
+    """Which epoch's weights are kept: the best of a figure of validation, or the last."""
+
+    keep: str
+    patience: Count | None = None
+
+    @property
+    def figure(self) -> str:
+        """The figure of validation by which epochs are compared, whichever is kept."""
+        raise NotImplementedError
+
+
+class Regime(Settings):
+    """What the loop reads of a recipe: how towers are trained, not what they are."""
+
+    if TYPE_CHECKING:  # each kind of recipe declares them, in its own order and with its own defaults
+        name: str
+        seed: int
+        device: str
+        precision: Literal["float32", "bfloat16", "float16"]
+        optimiser: Optimiser
+        schedule: Schedule
+        averaging: Averaging
+        selection: EpochChoice
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The peak learning rates of the parts that have one of their own."""
+        raise NotImplementedError
+
+
+class Selection(EpochChoice):
     """Which epoch's weights are kept.
 
     Attributes:
@@ -171,7 +201,6 @@ class Selection(Settings):
     """
 
     keep: Literal["rsum", "last"] = "rsum"
-    patience: Count | None = None
 
     @property
     def figure(self) -> str:
@@ -196,7 +225,7 @@ class CombinerSettings(Settings):
     alike: Annotated[int, Field(ge=0)] = 0
 
 
-class Recipe(Settings):
+class Recipe(Regime):
     """A dual encoder and how it is trained. Everything that changes the result is here, and is saved beside it.
 
     Attributes:

@@ -30,22 +30,20 @@ from visir.encoders.store import check_there
 from visir.encoders.towers.base import HeadSpec, Inputs, Tower
 from visir.errors import CollectionError, ConfigurationError, ImageError
 from visir.records import Collection, Items, Modality, Task, TaskFile, TaskSet
-from visir.training.build import build_model
+from visir.training.build import ModelLoader, build_model
 from visir.training.checkpoint import Checkpoint
 from visir.training.data import open_splits
 from visir.training.examples import build_examples, check_pictures
 from visir.training.fit import DualEncoder, FitResult, Report
 from visir.training.inputs.base import NEGATIVES, EpochRandom, InputSource, TrainingExamples, VectorSource, uniform
-from visir.training.keywords import RecipeChanges
-from visir.training.models import ModelLoader
+from visir.training.learner import Processes
 from visir.training.objectives.infonce import best_matches
 from visir.training.objectives.objective import Objective, build_objective
-from visir.training.processes import Processes
 from visir.training.recipe import CombinerSettings, Recipe, expand
-from visir.training.resolving import TOWERS
+from visir.training.resolving import KEYWORDS, TOWERS, RecipeChanges
 from visir.training.sides import FrozenImages, FrozenTexts, HeadShape
-from visir.training.tensorboard import EVENTS
-from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
+from visir.training.state import EVENTS
+from visir.training.state import FOLDER as TENSORBOARD_FOLDER
 from visir.training.trained import TrainedModel
 from visir.training.validation import SCORES, encode_source, figures_of, ranks_of
 
@@ -468,18 +466,7 @@ def train(
         >>> [epoch.epoch for epoch in run.curve], visir.load(run).encode_texts(["a red circle"]).shape
         ([1, 2], (1, 128))
     """
-    keywords = {
-        "model": model,
-        "image_model": image_model,
-        "text_model": text_model,
-        "images": images,
-        "split_by": split_by,
-        "epochs": epochs,
-        "batch": batch,
-        "rate": rate,
-        "seed": seed,
-        "device": device,
-    }
+    keywords = {name: value for name, value in locals().items() if name in KEYWORDS}
     resolved, collection = TOWERS.resolve(recipe, data, keywords, sections, set)
     if resolved.combiner is not None:
         return train_combiner(resolved, collection, out, resume=resume, report=report)

@@ -1,19 +1,283 @@
-"""Settings read from TOML: every fault at once, with its place and the nearest known name; and written back as TOML."""
+"""Settings in TOML: read over what they extend, all faults at once, with place and nearest name; and written back."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from visir.display import listing
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.training.layers import Change, FindBase, Where, read_layers
-from visir.training.schema import KindKey, Spot, allows_none, kind_key, locate
+from visir.files import read_text
+
+EXTENDS = "extends"
+"""The key that names the file from which another one begins."""
+NONE = "none"
+"""How TOML, which has no null, says that an optional key or section is not wanted."""
+
+Kind = type[BaseModel]
+Where = tuple[str, ...]
+FindBase = Callable[[str, Path], Path]
+"""The file that `extends = NAME` in another file means."""
+
+# What a settings class declares at a place: its keys, its choices, its kinds.
+
+
+class KindKey(NamedTuple):
+    """The key that decides what kind of thing a section describes, and the kind when the section does not say."""
+
+    key: str
+    default: str | None
+
+
+KindOf = Callable[[Where], KindKey | None]
+"""The key that decides what kind of thing a section describes (`tower`) and its default, or None."""
+
+
+class Spot(NamedTuple):
+    """A place in a settings class, as a fault's location leads to it."""
+
+    # The keys from the top, as a recipe writes them: without the tags that pydantic puts between them.
+    where: Where
+    siblings: tuple[str, ...]  # the keys that the section declares in which the last of them stands
+    choices: tuple[str, ...]  # the values of the last key, when it has a list of them
+
+
+def locate(kind: Kind, location: Sequence[str | int]) -> Spot:
+    """Follow a location of pydantic's (`("image", "frozen", "encodr")`) from the top of `kind`."""
+    spot = Spot((), (), ())
+    inside: Kind | None = kind
+    rest = iter(location)
+    for part in rest:
+        where = (*spot.where, str(part))
+        if inside is None:
+            # Below a single value: an index in a list is worth telling, the branch of a union of types is not.
+            spot = spot._replace(where=where) if isinstance(part, int) else spot
+            continue
+        spot = Spot(where, tuple(inside.model_fields), ())
+        declared = inside.model_fields.get(str(part))
+        if declared is None:
+            break
+        key = _discriminator(declared)
+        if key is None:
+            inside, choices = section_of(declared), _literals(declared.annotation)
+        else:
+            kinds = {tag: each for each in members(declared) for tag in _literals(each.model_fields[key].annotation)}
+            tag = next(rest, None)
+            inside, choices = None if tag is None else kinds[str(tag)], tuple(kinds)
+        spot = spot._replace(choices=choices)
+    return spot
+
+
+def kind_key(kind: Kind, where: Sequence[str]) -> KindKey | None:
+    """What decides the kind of the section `where`, or None for any other place."""
+    # ("tower", None) for "image", which has to be given; ("name", "infonce") for "objective", which has a default.
+    inside: Kind | None = kind
+    declared: FieldInfo | None = None
+    for part in where:
+        declared = None if inside is None else inside.model_fields.get(part)
+        inside = None if declared is None else section_of(declared)
+    key = None if declared is None else _discriminator(declared)
+    return None if declared is None or key is None else KindKey(key, getattr(declared.default, key, None))
+
+
+def section_of(declared: FieldInfo) -> Kind | None:
+    """The settings class of a key that is a section of one kind; None for a single value or a choice of kinds."""
+    kinds = members(declared)
+    return kinds[0] if len(kinds) == 1 else None
+
+
+def members(declared: FieldInfo) -> tuple[Kind, ...]:
+    """The settings classes that a key may hold: none for a single value, several for a choice of kinds."""
+    options = get_args(declared.annotation) if _is_union(declared.annotation) else (declared.annotation,)
+    return tuple(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
+
+
+def _discriminator(declared: FieldInfo) -> str | None:
+    return declared.discriminator if isinstance(declared.discriminator, str) else None
+
+
+def _literals(annotation: Any) -> tuple[str, ...]:
+    """The strings that an annotation lists, in a `Literal`, as one branch of a union or as elements of a list."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) is Literal:
+        return tuple(map(str, get_args(annotation)))
+    if _is_union(annotation) or get_origin(annotation) is tuple:
+        return tuple(literal for branch in get_args(annotation) for literal in _literals(branch))
+    return ()
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType)
+
+
+# Layers of settings: the file that is extended, the file, the changes; and where each key was written.
+
+
+@dataclass(frozen=True)
+class Change:
+    """One key that is set over what a recipe says."""
+
+    where: Where  # the key: ("optimiser", "epochs")
+    value: Any  # its value
+    place: str  # how the person wrote it, for messages: "--set optimiser.epochs=5", "epochs=5"
+
+    @classmethod
+    def parse(cls, text: str) -> Change:
+        """A change as "section.key=value"; the value is read as TOML, and where it is none, as a plain string."""
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ConfigurationError(f"--set {text}: not of the form key=value.", hint="e.g. --set optimiser.epochs=5")
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value.strip()
+        return cls(tuple(part.strip() for part in name.split(".")), parsed, f"--set {text}")
+
+
+@dataclass
+class Layers:
+    """Values put together from several files and changes, and for each key the place it came from."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origin: dict[Where, str] = field(default_factory=dict)
+
+    def cover(self, over: Layers, kind_of: KindOf) -> Layers:
+        """Lay `over` on top: what it says wins, what it does not mention stays."""
+        self._merge(self.values, over.values, (), kind_of)
+        self.origin.update(over.origin)
+        return self
+
+    def forget(self, where: Where) -> None:
+        """Drop the places of everything under `where`."""
+        self.origin = {key: place for key, place in self.origin.items() if key[: len(where)] != where}
+
+    def put(self, change: Change) -> None:
+        """Set one key."""
+        values = self.values
+        for part in change.where[:-1]:
+            values = values.setdefault(part, {})
+            if not isinstance(values, dict):
+                raise ConfigurationError(
+                    f"{change.place}: {part!r} is a single value, not a section.", code="single-value-not-section"
+                )
+        values[change.where[-1]] = deepcopy(change.value)
+        self.origin[change.where] = change.place
+
+    def _merge(self, below: dict[str, Any], above: Mapping[str, Any], at: Where, kind_of: KindOf) -> None:
+        # A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing of a
+        # small CNN. One that is new and does not say its kind is of the default kind.
+        for key, value in above.items():
+            where, was = (*at, key), below.get(key)
+            if not isinstance(value, Mapping):
+                self.forget(where)
+                below[key] = value
+                continue
+            kind = kind_of(where)
+            if not isinstance(was, dict) or (kind and value.get(kind.key, was.get(kind.key)) != was.get(kind.key)):
+                self.forget(where)
+                below[key] = was = {} if kind is None or kind.default is None else {kind.key: kind.default}
+            self._merge(was, value, where, kind_of)
+
+
+def read_layers(
+    source: str | Path | Mapping[str, Any],
+    changes: Sequence[str | Change],
+    *,
+    find_base: FindBase,
+    kind_of: KindOf,
+    own: Sequence[str] = (),
+) -> Layers:
+    """The values of a recipe over those it extends, with `changes` on top."""
+    reader = _Reader(find_base, kind_of, own)
+    if isinstance(source, Mapping):
+        layers = reader.extended(Path(), Layers(deepcopy(dict(source))), "recipe", ())
+    else:
+        layers = reader.read(Path(source), ())
+    over = Layers()
+    for change in changes:
+        over.put(Change.parse(change) if isinstance(change, str) else change)
+    return layers.cover(over, kind_of)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads files over those that they extend; keys in `own` are not taken over."""
+
+    find_base: FindBase
+    kind_of: KindOf
+    own: Sequence[str]
+
+    def read(self, path: Path, above: tuple[Path, ...]) -> Layers:
+        """The values of a file, which those `above` extend."""
+        chain = (*above, path.resolve())
+        if path.resolve() in above:
+            raise ConfigurationError(
+                f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
+                hint=f"take `{EXTENDS}` out of one of them",
+                code="recipes-extend-each-other",
+            )
+        text = read_text(path)
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as fault:
+            if path.suffix != ".toml":
+                raise ConfigurationError(
+                    f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
+                    hint=f"pictures and captions to learn from: --data {path}",
+                    code="no-recipe",
+                ) from fault
+            raise ConfigurationError(
+                f"{path}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
+            ) from fault
+        file = f"{path}, " if above else ""
+        this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
+        place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
+        return self.extended(path, this, place, chain)
+
+    def extended(self, path: Path, this: Layers, place: str, chain: tuple[Path, ...]) -> Layers:
+        """What is read over what it extends; `place` is where it says so."""
+        base = this.values.pop(EXTENDS, None)
+        if base is None:
+            return Layers().cover(this, self.kind_of)
+        if not isinstance(base, str):
+            raise ConfigurationError(
+                f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.", code="extends-not-name-path"
+            )
+        try:
+            base_path = self.find_base(base, path)
+        except ConfigurationError as fault:
+            raise ConfigurationError(
+                f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint, code=fault.code
+            ) from fault
+        layers = self.read(base_path, chain)
+        for key in self.own:
+            layers.values.pop(key, None)
+            layers.forget((key,))
+        return layers.cover(this, self.kind_of)
+
+
+def _lines(text: str) -> Iterator[tuple[Where, int]]:
+    """Where each key of a TOML text stands: ((section, key), line). Good enough to point at a fault."""
+    section: Where = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([\w.\- ]+)\]", line):
+            section = tuple(part.strip() for part in header[1].split("."))
+            yield section, number
+        elif key := re.match(r"\s*([\w.\-]+)\s*=", line):
+            yield (*section, *key[1].split(".")), number
+
 
 # Messages on wrong settings: the place, the value there, and the nearest right one.
 
@@ -58,13 +322,10 @@ def _explained(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...
     elif error["type"] in _NO_SECTION:
         message = f"{dotted} is a section, not a single value (found {value!r}): {dotted}.KEY = …"
     else:
-        message = f"{dotted}: {'; or '.join(_messages(errors))} (found {value!r})"
+        said = [_WORDS.get(error["type"], error["msg"].removeprefix("Value error, ")) for error in errors]
+        message = f"{dotted}: {'; or '.join(said)} (found {value!r})"
     place = next(_places(where, origin), "")
     return f"{place}: {message}" if place else message
-
-
-def _messages(errors: Sequence[Any]) -> list[str]:
-    return [_WORDS.get(error["type"], error["msg"].removeprefix("Value error, ")) for error in errors]
 
 
 def _places(where: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> Iterator[str]:
@@ -76,10 +337,6 @@ def _places(where: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> It
     for n in range(len(where), 0, -1):
         if where[:n] in origin:
             yield origin[where[:n]]
-
-
-NONE = "none"
-"""How TOML, which has no null, says that an optional key or section is not wanted."""
 
 
 class Settings(BaseModel):
@@ -97,21 +354,15 @@ class Settings(BaseModel):
     def _none_is_none(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        return {
-            key: None if value == NONE and allows_none(cls.model_fields.get(key)) else value
-            for key, value in values.items()
+        absent = {
+            name
+            for name, declared in cls.model_fields.items()
+            if values.get(name) == NONE and type(None) in get_args(declared.annotation)
         }
+        return {key: None if key in absent else value for key, value in values.items()}
 
 
 S = TypeVar("S", bound=Settings)
-
-
-class HasSettings(Protocol):
-    """Settings as far as they are written out."""
-
-    def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """All of them as plain values (pydantic's)."""
-        ...
 
 
 def _beside(name: str, path: Path) -> Path:
@@ -145,18 +396,16 @@ def read_settings(
     raise AssertionError("a validation error without an error")
 
 
-def with_new_keys(settings: HasSettings, stored: Mapping[str, Any]) -> dict[str, Any]:
+def with_new_keys(settings: Settings, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that an earlier version wrote out, with the defaults of the keys that it did not have yet."""
     # A new key's default is what was done before the key was there, so such settings are those of the same training.
-    if not isinstance(settings, BaseModel):
-        return dict(stored)
     try:
         return type(settings).model_validate(stored).model_dump(mode="json")
     except ValidationError:
         return dict(stored)
 
 
-def to_toml(settings: HasSettings, comment: str) -> str:
+def to_toml(settings: Settings, comment: str) -> str:
     """The settings as TOML, every default written out, opening with `comment`; what is None is written as "none"."""
     lines = [f"# {comment}", ""]
     _write(lines, settings.model_dump(mode="json"), ())

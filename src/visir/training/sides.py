@@ -6,6 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from visir.errors import VisirError
+from visir.records import Shortcuts
+from visir.records.shortcuts import MOST_BITS, Carrier, DigitSource, Kind, Per, Placement
+from visir.robustness.perturbations import PERTURBATIONS, find
 from visir.training.settings import Settings
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -213,3 +217,102 @@ class GRU(_Texts):
 
 ImageSide = Annotated[FrozenImages | ResNet | SmallCNN | PretrainedImages, Field(discriminator="tower")]
 TextSide = Annotated[FrozenTexts | GRU | PretrainedTexts, Field(discriminator="tower")]
+
+
+# Shortcuts as a recipe writes them.
+
+
+class ShortcutSettings(Settings):
+    """Synthetic shortcuts on the training and the validation split; see `visir.records.Shortcuts`.
+
+    Validation looks at the split with its shortcuts, as training does; without, it is a matter of `visir evaluate`.
+
+    Attributes:
+        kind: "unique" (setup II of thesis section 4.3) or "bits" (setup IV: `bits` of them).
+        on: "both", "images" or "captions" (setup III).
+        per: "image", or "caption": every caption has its own.
+        digits: "mnist", "sklearn" or "auto", the first that is there.
+        placement: "even" (the thesis), "packed" (its code).
+        seed: Of numbers and handwriting; the recipe's own seed does not enter, so that seeds share their shortcuts.
+        shuffles: 0 re-shuffles the numbers every epoch; k ≥ 1 makes k assignments, and epoch e takes the (e mod k)-th.
+            A frozen side needs that, and encodes the split once for each.
+    """
+
+    kind: Kind = "unique"
+    bits: Annotated[int, Field(ge=0, le=MOST_BITS)] = 0
+    on: Carrier = "both"
+    per: Per = "image"
+    digits: DigitSource = "auto"
+    placement: Placement = "even"
+    seed: Annotated[int, Field(ge=0)] = 0
+    shuffles: Annotated[int, Field(ge=0)] = 0
+
+    def record(self) -> Shortcuts:
+        """What is injected."""
+        return Shortcuts(**self.model_dump(exclude={"shuffles"}))
+
+
+# Hard negatives as a recipe asks for them: found by a model, or made of captions whose words changed places.
+
+OTHER_MEANING = frozenset({"word order", "meaning"})
+"""The families of perturbations after which a caption is wrong for its picture; others leave it right."""
+
+
+def _changes_meaning(kind: str) -> str:
+    try:
+        families = {find(step).family for step in kind.split("+")}
+    except VisirError as fault:
+        raise ValueError(f"{fault.message} {fault.hint}") from fault
+    if not families <= OTHER_MEANING:
+        names = ", ".join(name for name, known in PERTURBATIONS.items() if known.family in OTHER_MEANING)
+        raise ValueError(f"{kind!r} leaves a caption right for its picture; those that do not: {names}")
+    return kind
+
+
+class MinedNegatives(Settings):
+    """Captions that a model takes for a picture's own, and pictures that it takes for a caption's.
+
+    Never a picture's own captions, a caption of the same text, or a pair that a judgement of the collection calls
+    relevant.
+
+    Attributes:
+        count: How many for each pair.
+        of: "captions" for the pictures, "images" for the captions, or "both".
+        nearest: They are drawn anew each epoch from so many nearest ones.
+        skip: So many of the very nearest are left out: in data with few captions they are often right.
+        model: The model that searches, as `visir.load` takes it; empty, the one that is trained, as it is then.
+        every: The trained model searches again before every such epoch.
+    """
+
+    count: Count = 1
+    of: Literal["captions", "images", "both"] = "both"
+    nearest: Count = 30
+    skip: Annotated[int, Field(ge=0)] = 0
+    model: str = ""
+    every: Count = 1
+
+
+class SwappedNegatives(Settings):
+    """Captions whose words changed places (NegCLIP: Yuksekgonul et al. 2023), one of each kind for each pair.
+
+    A caption that a kind cannot change has no such negative.
+
+    Attributes:
+        kinds: Perturbations of the family "word order"; "shuffle_nouns_and_adj" makes "a red hat on a blue dog" of
+            "a blue hat on a red dog".
+        variants: Different changes of each caption; epoch e takes the (e mod variants)-th.
+        seed: Of the changes.
+    """
+
+    kinds: Annotated[
+        tuple[Annotated[str, AfterValidator(_changes_meaning)], ...], Field(min_length=1), BeforeValidator(_listed)
+    ] = ("shuffle_nouns_and_adj",)
+    variants: Count = 1
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class Negatives(Settings):
+    """Hard negatives of a batch, beside its own pairs: candidates for every query in it."""
+
+    mined: MinedNegatives | None = None
+    swapped: SwappedNegatives | None = None

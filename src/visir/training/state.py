@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import torch
@@ -13,9 +14,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults
+from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults, require
 from visir.storage.disk import system_error
-from visir.training.folder import TrainingFolder
+from visir.training.folder import STATE_FILE, TrainingFolder
+from visir.training.trained import STEPS_FILE, Epoch, Step
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
@@ -113,3 +118,71 @@ def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 def add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with `prefix` and a slash before their names."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+# TensorBoard: the log of steps and the curve as event files.
+
+FOLDER = "tensorboard"
+EVENTS = "events.out.tfevents.*"
+"""What its files are called."""
+
+
+class TensorBoard:
+    """Scalars of every step and of every epoch, both over the number of steps: `with TensorBoard(out) as board`."""
+
+    # `board` is called after each epoch, with its point of the curve. Event files are a copy of `steps.jsonl` and of
+    # the curve: a training that goes on writes them anew from its beginning into a new file, and tells readers to pass
+    # over what the files before it say. So no point is shown twice and none is missing, wherever it was interrupted.
+
+    def __init__(self, out: Path) -> None:
+        require("tensorboard", extra="train", purpose="--tensorboard")
+        self._out = out
+        self._writer: SummaryWriter | None = None
+        self._read = 0
+        self._last: dict[int, int] = {}
+
+    def __call__(self, epoch: Epoch) -> None:
+        """Write what came since the last call."""
+        epochs = [epoch]
+        if self._writer is None:
+            epochs = [*self._behind(epoch), epoch]
+            self._writer = self._begin()
+        with (self._out / STEPS_FILE).open("rb") as log:
+            log.seek(self._read)
+            steps = [Step(**orjson.loads(line)) for line in log]
+            self._read = log.tell()
+        for step in steps:
+            self._last[step.epoch] = step.step
+            self._write("step", {**step.losses, **step.facts, "learning rate": step.learning_rate}, step.step)
+        for point in epochs:
+            at = self._last[point.epoch]
+            self._write("epoch", {**point.losses, **point.facts, "captions per second": point.rate}, at)
+            self._write("validation", point.validation, at)
+        self._writer.flush()
+
+    def __enter__(self) -> TensorBoard:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _begin(self) -> SummaryWriter:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # Readers pass over what an earlier process wrote: every point is written anew.
+        return SummaryWriter(str(self._out / FOLDER), purge_step=0)
+
+    def _behind(self, epoch: Epoch) -> list[Epoch]:
+        """The epochs before the first one that this process trained: those of the state from which it went on."""
+        if epoch.epoch == 1:
+            return []
+        curve = load_state(self._out / STATE_FILE)[1]["curve"]
+        return [Epoch(**values) for values in curve if values["epoch"] < epoch.epoch]
+
+    def _write(self, group: str, values: Mapping[str, float], step: int) -> None:
+        assert self._writer is not None
+        for name, value in values.items():
+            self._writer.add_scalar(f"{group}/{name}", value, step)

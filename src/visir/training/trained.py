@@ -3,19 +3,205 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular
 from visir.encoders.checkpoints import ENCODER, read_description
-from visir.errors import EncoderError
-from visir.training.step_log import Epoch, TrainingCurve
+from visir.errors import EncoderError, VisirError
+from visir.files import open_binary
+from visir.storage.claims import make_folder
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
+
+
+# What every step of a training lost, one JSON object per line.
+
+# A training under a constraint in a few numbers: where its curves end, and what λ does (LTD, Figure 2).
+
+_END = 0.02
+"""The share of the steps that counts as the end: one batch differs more from the next than a curve moves in that."""
+
+
+def curve_end(values: NDArray[np.float64]) -> float:
+    """The mean of the last fiftieth of a curve."""
+    # values: (n,) the curve.
+    return float(values[-max(1, int(_END * len(values))) :].mean())
+
+
+def multiplier_course(values: NDArray[np.float64]) -> dict[str, float]:
+    """What the multiplier λ does."""
+    # values: (n,) λ over the steps, 0 and above.
+    after = values[int(values.argmax()) :]
+    zero = np.flatnonzero(after <= 0)
+    course = {"last": curve_end(values), "largest": float(values.max()), "least after its peak": float(after.min())}
+    if len(zero):
+        course["largest after 0"] = float(after[zero[0] :].max())
+    return {f"λ, {name}": value for name, value in course.items()}
+
+
+# The training curve: what each epoch came to.
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One point of the training curve."""
+
+    epoch: int  # from 1
+    losses: dict[str, float]  # means over its pairs of "loss", what is made small, and its parts
+    facts: dict[str, float]  # what the learner stands at after it (temperature, multipliers)
+    # The figures of validation; of dual encoders, hits in percent and "rsum" (`visir.training.validation.validate`).
+    validation: dict[str, float]
+    seconds: float  # how long it took, validation included
+    rate: float  # pairs trained per second
+
+
+@dataclass
+class Running:
+    """The epoch that is under way."""
+
+    step: int = 0  # steps so far
+    pairs: int = 0  # pairs so far
+    sums: dict[str, float] = field(default_factory=dict)  # of the losses over pairs
+    seconds: float = 0.0  # so far
+
+    def add(self, losses: Mapping[str, float], pairs: int) -> None:
+        """Count a step, whose losses are means over its pairs."""
+        self.step += 1
+        self.pairs += pairs
+        for name, value in losses.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value * pairs
+
+    def means(self) -> dict[str, float]:
+        """The losses over all pairs so far."""
+        return {name: value / self.pairs for name, value in self.sums.items()}
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingCurve(Tabular, Plotted, Sequence[Epoch]):
+    """All epochs of a training, in order; as many as were run."""
+
+    name: str  # of the recipe
+    epochs: tuple[Epoch, ...]  # the epochs
+    chosen: int  # the epoch (from 1) whose weights were kept
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    @overload
+    def __getitem__(self, index: int) -> Epoch: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Epoch]: ...
+    def __getitem__(self, index: int | slice) -> Epoch | Sequence[Epoch]:
+        return self.epochs[index]
+
+    def rows(self) -> list[dict[str, float]]:
+        """One row for each epoch: "epoch", losses, facts, the figures of validation, "seconds", "rate"."""
+        return [
+            {
+                "epoch": epoch.epoch,
+                **epoch.losses,
+                **epoch.facts,
+                **epoch.validation,
+                "seconds": epoch.seconds,
+                "rate": epoch.rate,
+            }
+            for epoch in self.epochs
+        ]
+
+    def __repr__(self) -> str:
+        losses = [epoch.losses["loss"] for epoch in self.epochs]
+        course = f", loss {losses[0]:.3f} → {losses[-1]:.3f}" if losses else ""
+        return f"TrainingCurve({self.name}: {len(self)} epochs{course}, epoch {self.chosen} kept)"
+
+
+STEPS_FILE = "steps.jsonl"
+
+_SECONDS = 2.0
+"""How long steps wait to be written together."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One update of the weights."""
+
+    step: int  # from 1 over the whole training
+    epoch: int  # from 1
+    losses: dict[str, float]  # "loss", what is made small, and its parts, means over the step's captions
+    facts: dict[str, float]  # what the objective stood at when they were computed (temperature, multipliers)
+    learning_rate: float  # the optimiser's, before what a side's own rate makes of it
+
+
+def read_steps(path: str | Path) -> Iterator[Step]:
+    """The steps in a log, in order. A last line that was cut off by a kill is left out."""
+    with open_binary(path) as stream:
+        for line in stream:
+            if line.endswith(b"\n"):
+                yield Step(**orjson.loads(line))
+
+
+class StepLog:
+    """The log of a training in progress; `path` None keeps none."""
+
+    # `done` steps are behind it: what the file holds beyond them is cut off (an interrupted training ran further than
+    # the state it goes on from), so that the log of a resumed training is that of an unbroken one. A disk that is full
+    # raises `VisirError`.
+
+    def __init__(self, path: Path | None, done: int) -> None:
+        self._path = path
+        self._waiting: list[bytes] = []
+        self._written = time.monotonic()
+        if path is not None:
+            make_folder(path.parent)
+            with path.open("a+b") as stream:
+                stream.seek(0)
+                length = 0  # of the lines of the first `done` steps, up to one that was cut off
+                for line in stream:
+                    if not line.endswith(b"\n") or orjson.loads(line)["step"] > done:
+                        break
+                    length += len(line)
+                stream.truncate(length)
+
+    def write(self, step: Step) -> None:
+        """Add a step; who follows the file sees it within seconds, and it is on disk for good after `flush`."""
+        if self._path is not None:
+            self._waiting.append(orjson.dumps(asdict(step), option=orjson.OPT_APPEND_NEWLINE))
+            if time.monotonic() - self._written >= _SECONDS:
+                self._write(to_disk=False)
+
+    def flush(self) -> None:
+        """Wait until all steps are on disk."""
+        self._write(to_disk=True)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._write(to_disk=False)
+
+    def _write(self, *, to_disk: bool) -> None:
+        if self._path is None or not (self._waiting or to_disk):
+            return
+        lines, self._waiting = self._waiting, []  # lines that do not fit are not tried again: the state is before them
+        try:
+            with self._path.open("ab") as stream:
+                stream.writelines(lines)
+                if to_disk:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+        except OSError as fault:
+            raise VisirError(
+                f"{self._path}: the log of steps could not be written ({fault}).",
+                hint="make room, then go on with --resume",
+            ) from fault
+        self._written = time.monotonic()
 
 
 @dataclass(frozen=True, repr=False)

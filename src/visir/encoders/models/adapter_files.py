@@ -15,6 +15,7 @@ from torch import Tensor
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.devices import check_code
 from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE, family_of
 from visir.encoders.loading import load
 from visir.encoders.models import towers as tower_files
@@ -22,7 +23,6 @@ from visir.encoders.models.foreign import check_configurations
 from visir.encoders.models.hub import ModelFiles
 from visir.encoders.models.towers import SIDES, TowersEncoder, check_base_encoder, encoder_of
 from visir.encoders.models.transformers_kinds import COLPALI_ENGINE
-from visir.encoders.places import check_code
 from visir.encoders.towers.adapters import adapter_state, inject, load_adapter_state, other_model, own_part, pattern_of
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, Tunable, merged_tower

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from visir.encoders.places import CodeNotTrustedError
+from visir.encoders.devices import CodeNotTrustedError
 from visir.errors import EncoderError, raise_faults
 from visir.files import read_json
 

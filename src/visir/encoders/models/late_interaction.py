@@ -20,12 +20,11 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import Pixels, TextLimit
 from visir.encoders.models.hub import ModelFiles, load_model, loading, one_of, positive_number, template_of
 from visir.encoders.models.image_processors import backend_of, processor_values
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.text_inputs import token_counts, vocabulary_hash
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, ImageError, TextError, VisirError
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 

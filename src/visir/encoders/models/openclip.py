@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
+from visir.encoders.intake import TextLimit
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.foreign import check_configurations, check_openclip
 from visir.encoders.models.hub import loading, template_of
@@ -40,7 +41,6 @@ from visir.encoders.towers.pretrained_backbone import (
     random_weights,
     recompute_activations,
 )
-from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.devices import COMPILED, NotCompiledError
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.intake import Embedded, Pixels, TextLimit
 from visir.encoders.models.compiled import CompiledTowers
 from visir.encoders.models.hub import loading
 from visir.encoders.models.precision import inference, no_vectors, to_vectors
@@ -35,7 +35,6 @@ from visir.encoders.models.sentence_loading import (
 )
 from visir.encoders.models.text_inputs import token_counts
 from visir.encoders.models.text_side import TextSide
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import (
     EncoderCard,

@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from visir.encoders.devices import dtype_on_card, of_torch
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import Pixels, TextLimit
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
     SAFETENSORS,
@@ -53,7 +53,6 @@ from visir.encoders.towers.pretrained_backbone import (
     random_weights,
     recompute_activations,
 )
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, ImageError, nearest
 from visir.files import read_json
 from visir.options import with_option

@@ -16,7 +16,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import Pixels, truncate_texts
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
     ModelFiles,
@@ -35,7 +35,6 @@ from visir.encoders.models.late_interaction import Boxes, token_pieces, token_pl
 from visir.encoders.models.precision import inference
 from visir.encoders.models.sentence_loading import UNLIMITED, PictureShapes, as_texts, check_marks
 from visir.encoders.models.text_inputs import check_saved_tokenizer, token_counts, vocabulary_hash
-from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.options import split_options
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm

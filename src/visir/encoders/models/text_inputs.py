@@ -19,7 +19,7 @@ import orjson
 from numpy.typing import NDArray
 
 from visir.encoders.families import TEXT_INPUTS
-from visir.encoders.truncation import TextLimit
+from visir.encoders.intake import TextLimit
 from visir.errors import EncoderError, is_installed
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Embedded, Pixels, faults_named
+from visir.encoders.intake import Embedded, Pixels, TextLimit, faults_named
 from visir.encoders.models.compiled import CompiledTowers
 from visir.encoders.models.joined import WithWhole
 from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
@@ -34,7 +34,6 @@ from visir.encoders.towers.pretrained_backbone import (
     describe_tower,
     merged_tower,
 )
-from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json

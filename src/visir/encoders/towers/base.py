@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from visir.encoders.intake import TextLimit
 from visir.encoders.models.image_processors import NORMALISATIONS, ImageInput, check_sliver
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import Modality
 

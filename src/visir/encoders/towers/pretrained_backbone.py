@@ -19,11 +19,11 @@ from torch.utils.checkpoint import checkpoint
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import BACKBONES, PRETRAINED_TOWERS
+from visir.encoders.intake import TextLimit
 from visir.encoders.models.image_processors import GreyLevels
 from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.towers.adapters import AdapterSpec, inject, merge, pattern_of
 from visir.encoders.towers.base import Backbone, Head, HeadSpec, Inputs, Tower, own_backbone
-from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import Modality
 from visir.storage import Scratch

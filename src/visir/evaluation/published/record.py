@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
 from visir.files import data_directory, read_bytes, read_json
-from visir.training.step_log import curve_end, multiplier_course
+from visir.training.trained import curve_end, multiplier_course
 
 TASKS = ("i2t", "t2i", "both", "category")
 _ROW_KEYS = ("system", "collection", *TASKS, "spread")

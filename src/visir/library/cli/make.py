@@ -75,7 +75,7 @@ def update_once(folder: Path, source: str | None, **options: Any) -> None:
 
 def _announce_other_model(folder: Path, model: str | None) -> None:
     """Say before the work that a library goes over to another model, or goes on with that."""
-    from visir.encoders.places import absolute_name
+    from visir.encoders.devices import absolute_name
     from visir.library.layout import LibraryCard, is_library
 
     card = LibraryCard.read(folder) if is_library(folder) else None

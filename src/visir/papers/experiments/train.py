@@ -276,11 +276,11 @@ class TrainExperiment(Experiment):
 
 
 def _curves(folder: Path) -> dict[str, float]:
-    """The course of a training (`visir.training.step_log`), and the validation rsum of the last epoch."""
+    """The course of a training (`visir.training.trained`), and the validation rsum of the last epoch."""
     from visir.storage import read_written_json
     from visir.studies.trial import CHECKPOINT
     from visir.training.folder import CURVE_FILE
-    from visir.training.step_log import STEPS_FILE, curve_end, multiplier_course, read_steps
+    from visir.training.trained import STEPS_FILE, curve_end, multiplier_course, read_steps
 
     steps = list(read_steps(folder / CHECKPOINT / STEPS_FILE))
     curve = read_written_json(folder / CHECKPOINT / CURVE_FILE)

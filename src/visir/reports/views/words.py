@@ -12,7 +12,7 @@ from visir.reports.plots import Mark, dots, plot_blocks
 from visir.reports.table import Column, Table, at
 from visir.reports.views.parts import facts
 from visir.reports.words import word_card
-from visir.sparse.common_words import MatchedWords
+from visir.sparse.explaining import MatchedWords
 from visir.sparse.top_terms import TopTerms
 
 if TYPE_CHECKING:

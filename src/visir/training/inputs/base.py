@@ -6,9 +6,12 @@ for each positive, beside its anchor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from itertools import islice
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +21,7 @@ from torch import Tensor
 from visir.encoders.towers.base import Inputs
 from visir.errors import EmbeddingError
 from visir.splitmix import seed_of, splitmix64
+from visir.training.sides import MinedNegatives
 
 Side = Literal["anchor", "positive"]
 """The two sides of a pair."""
@@ -37,10 +41,6 @@ class EpochRandom:
         """The generator of one row."""
         # stream: Separates what must not share numbers (views, crops, words).
         return np.random.default_rng([self.seed, self.epoch, stream, row])
-
-    def of_epoch(self, stream: int) -> np.random.Generator:
-        """One generator for what is drawn for all rows at once."""
-        return np.random.default_rng([self.seed, self.epoch, stream])
 
 
 class TrainingData(Protocol):
@@ -93,7 +93,7 @@ class InputSource(Protocol):
 
 
 class NegativeSource(Protocol):
-    """Hard negatives of pairs, by row; see `visir.training.inputs.negatives.HardNegatives`."""
+    """Hard negatives of pairs, by row; see `visir.training.inputs.base.HardNegatives`."""
 
     def positives(
         self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
@@ -126,13 +126,6 @@ class TrainingBatch:
     anchor_negative_rows: Any = None  # (n, h) int64, which anchors they are, or None
 
 
-class _Hard(NamedTuple):
-    negatives: Sequence[Inputs] = ()
-    negative_rows: Any = None
-    anchor_negatives: Sequence[Inputs] = ()
-    anchor_negative_rows: Any = None
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingExamples:
     """A split as training sees it: one example for each positive."""
@@ -159,10 +152,15 @@ class TrainingExamples:
 
     def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
         """The positives `rows` with their anchors."""
-        import torch
-
         anchor_rows = self.anchor_rows[rows]
-        hard = _Hard() if self.negatives is None or draw is None else self._hard(self.negatives, rows, draw)
+        hard: dict[str, Any] = {}
+        if self.negatives is not None and draw is not None:
+            for side, found in (
+                ("", self.negatives.positives(self.positives, self.anchor_rows, rows, draw)),
+                ("anchor_", self.negatives.anchors(self.anchors, self.anchor_rows, rows, draw)),
+            ):
+                if found is not None:
+                    hard[f"{side}negatives"], hard[f"{side}negative_rows"] = found
         return TrainingBatch(
             anchors=self.anchors.batch(anchor_rows, draw, rows),
             positives=self.positives.batch(rows, draw, rows),
@@ -170,23 +168,37 @@ class TrainingExamples:
             targets=None if self.targets is None else self.targets.batch(rows, draw),
             tokens=None if self.tokens is None else self.tokens.batch(rows),
             classes=None if self.classes is None else torch.from_numpy(self.classes[rows]),
-            negatives=hard.negatives,
-            negative_rows=hard.negative_rows,
-            anchor_negatives=hard.anchor_negatives,
-            anchor_negative_rows=hard.anchor_negative_rows,
+            **hard,
         )
-
-    def _hard(self, negatives: NegativeSource, rows: NDArray[np.int64], draw: EpochRandom) -> _Hard:
-        texts = negatives.positives(self.positives, self.anchor_rows, rows, draw)
-        images = negatives.anchors(self.anchors, self.anchor_rows, rows, draw)
-        return _Hard(*(texts or ((), None)), *(images or ((), None)))
 
     def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
         """See `TrainingData.labels`."""
-        import torch
-
         classes = None if self.classes is None else torch.from_numpy(self.classes[rows])
         return torch.from_numpy(self.anchor_rows[rows]), classes
+
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+
+
+def made_ahead(
+    make: Callable[[Input], Output], inputs: Iterable[Input], workers: int, ahead: int
+) -> Generator[Output, None, None]:
+    """What `make` makes of the inputs in threads, in order, so many at most ahead of what was asked for."""
+    # An error is raised where what it spoils would have come. The threads end with the generator: close it where you
+    # stop before its end; an error's traceback would otherwise keep it alive.
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
+    waiting: deque[Future[Output]] = deque()
+    coming = iter(inputs)
+    try:
+        while True:
+            for value in islice(coming, ahead - len(waiting)):
+                waiting.append(executor.submit(make, value))
+            if not waiting:
+                return
+            yield waiting.popleft().result()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 # Random numbers by place: the number at any position of an epoch, without those before it.
@@ -255,3 +267,102 @@ class VectorSource:
 def _taken(view: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float32]:
     """The rows as a plain array of their own: fancy indexing copies, `asarray` sheds the memory map's class."""
     return np.asarray(view[rows], np.float32)
+
+
+# Hard negatives of a batch: changed captions, and captions and pictures that a model found.
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Swapped:
+    """Changed captions, one of each kind for each pair."""
+
+    sources: Sequence[Sequence[InputSource]]  # by kind, then by variant: a changed caption for each row
+    # By kind, then by variant: (m,) -1, or the caption's own anchor where it is as it was.
+    anchor_rows: Sequence[Sequence[Rows]]
+
+    @property
+    def count(self) -> int:
+        """How many for each pair."""
+        return len(self.sources)
+
+    def batch(self, rows: Rows, draw: EpochRandom) -> tuple[list[Inputs], Rows]:
+        """Inputs by kind, and the (n, kinds) anchors to which they belong."""
+        variant = draw.epoch % len(self.sources[0])
+        inputs = [sources[variant].batch(rows, draw, rows) for sources in self.sources]
+        return inputs, np.stack([of_kind[variant][rows] for of_kind in self.anchor_rows], axis=1)
+
+
+@dataclass(eq=False)
+class Mined:
+    """What a search found; filled by `visir.training.validation`, again and again while training runs."""
+
+    settings: MinedNegatives  # of the recipe
+    first_pairs: Rows  # (anchors,) a pair of each anchor; -1 of one without positives
+    # The rows of positives that are right for each anchor, and of anchors that are right for each positive.
+    right: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+    # The search sees anchors and positives as the epoch's training does: their shortcuts change.
+    as_trained: bool = False
+    # (anchors, nearest) rows of positives that are near each anchor and wrong, or None; -1 is none.
+    captions: Rows | None = None
+    images: Rows | None = None  # (m, nearest) rows of anchors that are near each positive and wrong, or None
+    epoch: int = -1  # for which it was searched last; -1 before
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether the trained model has to search before an epoch, counted from 0."""
+        return not self.settings.model and epoch % self.settings.every == 0 and self.epoch != epoch
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What was found, for the state of a training."""
+        rows = {"captions": self.captions, "images": self.images}
+        return {name: torch.from_numpy(near) for name, near in rows.items() if near is not None}
+
+    def restore(self, tensors: Mapping[str, Tensor], epoch: int) -> None:
+        """Put back what `tensors` gave."""
+        near = {name: tensor.numpy() for name, tensor in tensors.items()}
+        self.captions, self.images, self.epoch = near.get("captions"), near.get("images"), epoch
+
+    def drawn(self, near: Rows, rows: Rows, draw: EpochRandom, stream: int) -> Rows:
+        """(n, count) of (n, nearest), drawn without repetition by the place of the pair; -1 is none."""
+        places = rows[:, None] * near.shape[1] + np.arange(near.shape[1])
+        order = np.where(near < 0, 2.0, uniform(draw, stream, places)).argsort(axis=1, kind="stable")
+        chosen: Rows = np.take_along_axis(near, order, axis=1)[:, : self.settings.count]
+        return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class HardNegatives:
+    """The hard negatives of a training."""
+
+    swapped: Swapped | None = None  # changed captions, or None
+    mined: Mined | None = None  # found captions and pictures, or None
+
+    def positives(
+        self, source: InputSource, anchor_rows: Rows, rows: Rows, draw: EpochRandom
+    ) -> tuple[tuple[Inputs, ...], Tensor] | None:
+        """Hard captions of the pairs `rows`, h batches of n, and the (n, h) anchors to which they belong."""
+        inputs: list[Inputs] = []
+        belong: list[Rows] = []
+        if self.swapped is not None:
+            inputs, of = self.swapped.batch(rows, draw)
+            belong.append(of)
+        if self.mined is not None and self.mined.captions is not None:
+            near = self.mined.captions[anchor_rows[rows]]
+            chosen = self.mined.drawn(near, rows, draw, NEGATIVES)
+            # Where fewer were found the pair's own caption stands in, which counts for nothing.
+            chosen = np.where(chosen < 0, rows[:, None], chosen)
+            inputs += [source.batch(column, draw, column) for column in chosen.T]
+            belong.append(anchor_rows[chosen])
+        return (tuple(inputs), torch.from_numpy(np.concatenate(belong, axis=1))) if inputs else None
+
+    def anchors(
+        self, source: InputSource, anchor_rows: Rows, rows: Rows, draw: EpochRandom
+    ) -> tuple[tuple[Inputs, ...], Tensor] | None:
+        """Hard pictures of the pairs `rows`, h batches of n, and the (n, h) anchors that they are."""
+        if self.mined is None or self.mined.images is None:
+            return None
+        chosen = self.mined.drawn(self.mined.images[rows], rows, draw, NEGATIVES + 1)
+        chosen = np.where(chosen < 0, anchor_rows[rows][:, None], chosen)
+        inputs = [source.batch(column, draw, self.mined.first_pairs[column]) for column in chosen.T]
+        return tuple(inputs), torch.from_numpy(chosen)

@@ -1,45 +1,18 @@
 """Objectives: what training makes small. They take pairs of unit vectors and give one number.
 
-A new contrastive objective is a class in `infonce.py` and one name in `Contrastive`; a new auxiliary one is a class in
-`ltd.py` and one key of `Auxiliary`.
+A new contrastive objective is a class in `infonce.py` and one name in its `Contrastive`; a new auxiliary one is a class
+and one key of `Auxiliary` in `objective.py`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from visir.training.objectives.infonce import (
-    CosineSettings,
-    FILIPSettings,
-    IFMSettings,
-    InfoNCESettings,
-    MultiPositiveSettings,
-    SigmoidSettings,
-    TripletSettings,
-)
-from visir.training.objectives.ltd import ITDSettings, LTDSettings
-from visir.training.settings import Settings
-
-Contrastive = Annotated[
-    InfoNCESettings
-    | TripletSettings
-    | IFMSettings
-    | SigmoidSettings
-    | MultiPositiveSettings
-    | CosineSettings
-    | FILIPSettings,
-    Field(discriminator="name"),
-]
-"""The contrastive losses; each builds its module from its settings."""
-
-WITH_NEGATIVES = ("infonce", "triplet", "sigmoid", "multi-positive")
-"""Those that take hard negatives."""
-
-
-class Auxiliary(Settings):
-    """Auxiliary losses beside the contrastive one: none, one or both."""
-
-    ltd: LTDSettings | None = None
-    itd: ITDSettings | None = None
+from visir.training.objectives.infonce import CosineSettings as CosineSettings
+from visir.training.objectives.infonce import FILIPSettings as FILIPSettings
+from visir.training.objectives.infonce import IFMSettings as IFMSettings
+from visir.training.objectives.infonce import InfoNCESettings as InfoNCESettings
+from visir.training.objectives.infonce import MultiPositiveSettings as MultiPositiveSettings
+from visir.training.objectives.infonce import SigmoidSettings as SigmoidSettings
+from visir.training.objectives.infonce import TripletSettings as TripletSettings
+from visir.training.objectives.objective import Auxiliary as Auxiliary
+from visir.training.objectives.objective import ITDSettings as ITDSettings
+from visir.training.objectives.objective import LTDSettings as LTDSettings

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
 from visir.errors import EmbeddingError
-from visir.training.objectives.base import OwnQueries, VectorPairs
-from visir.training.objectives.false_negatives import FalseNegatives, false_negative_pairs
-from visir.training.objectives.similarity import (
+from visir.training.objectives.base import (
+    FalseNegatives,
+    OwnQueries,
     OwnScale,
     Temperature,
+    VectorPairs,
     cosines,
     cross_entropy,
+    false_negative_pairs,
     precise,
     products,
     symmetric_cross_entropy,
@@ -143,7 +146,7 @@ class InfoNCE(nn.Module):
         L = ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ij )  +  ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ji )
 
     C(i) is i itself and its negatives: the whole batch with `false_negatives="kept"`, as in the papers; without the
-    other captions of the same image with "masked" (`visir.training.objectives.false_negatives.FalseNegatives`).
+    other captions of the same image with "masked" (`visir.training.objectives.base.FalseNegatives`).
 
     Hard negatives, where a batch has them, are further candidates of every query: sums over j go over them too.
 
@@ -650,3 +653,18 @@ class Cosine(nn.Module):
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
         return 1 - (precise(pairs.anchors) * precise(pairs.positives)).sum(1).mean()
+
+
+Contrastive = Annotated[
+    InfoNCESettings
+    | TripletSettings
+    | IFMSettings
+    | SigmoidSettings
+    | MultiPositiveSettings
+    | CosineSettings
+    | FILIPSettings,
+    Field(discriminator="name"),
+]
+"""The contrastive losses; each builds its module from its settings."""
+WITH_NEGATIVES = ("infonce", "triplet", "sigmoid", "multi-positive")
+"""Those that take hard negatives."""
