@@ -8,7 +8,7 @@ import io
 import re
 import struct
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import PIL
-import pyarrow as pa
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
@@ -107,44 +106,6 @@ def _depth(image: Image.Image) -> int:
     tags = image.tag_v2  # type: ignore[attr-defined]
     bits = tags.get(_BITS, (1,))
     return int(max(bits if isinstance(bits, tuple) else (bits,))) * int(tags.get(_SAMPLES, 1))
-
-
-# Data frames and Arrow tables as plain lists, whichever library they are of.
-
-
-def columns_of(value: Any) -> dict[str, list[Any]] | None:
-    """Return the columns of a table in memory as lists by name; None for anything that is no table."""
-    # Missing values (NaN in pandas) become None.
-    if isinstance(value, (pa.Table, pa.RecordBatch)):
-        return _listed(value)
-    package = type(value).__module__.partition(".")[0]
-    if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
-        return {
-            str(name): [None if isinstance(cell, float) and cell != cell else cell for cell in value[name].tolist()]
-            for name in value.columns
-        }
-    if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
-        return {str(name): values for name, values in value.to_dict(as_series=False).items()}
-    if hasattr(value, "__arrow_c_stream__") and not isinstance(value, Mapping):
-        try:
-            return _listed(pa.table(value))
-        except (TypeError, ValueError, pa.ArrowInvalid):  # a single column
-            return None
-    return None
-
-
-def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Go through columns row by row."""
-    lengths = {name: len(values) for name, values in table.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise CollectionError(f"{where}: the columns differ in length: {shown}.", code="columns-differ-length")
-    for number, values in enumerate(zip(*table.values(), strict=True), 1):
-        yield f"row {number}", dict(zip(table, values, strict=True))
-
-
-def _listed(table: Any) -> dict[str, list[Any]]:
-    return {name: table.column(name).to_pylist() for name in table.schema.names}
 
 
 # Colours as a person sees them: what a profile says about the numbers of a picture, brought to sRGB, that of screens.

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from visir.collections.qrels_reading import read_qrels
 from visir.collections.readers.names import coco_id, head, plain_name
-from visir.collections.readers.rows import is_text_table
 from visir.collections.sources import JudgementFormat, Option, one_of, reader_of
+from visir.collections.tables import is_text_table
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.files import find_file, read_json, read_lines
 from visir.records import JUDGEMENTS, Collection, Qrels, show_id_forms

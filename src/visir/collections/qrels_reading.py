@@ -9,9 +9,8 @@ from typing import Any
 
 import orjson
 
-from visir.collections.images import columns_of, table_rows
 from visir.collections.readers.names import plain_name, plain_stem
-from visir.collections.readers.rows import find_delimiter, find_encoding, one_column, read_rows
+from visir.collections.tables import columns_of, find_delimiter, find_encoding, one_column, read_rows, table_rows
 from visir.errors import CollectionError
 from visir.files import is_comment, read_bytes
 from visir.records import Qrels

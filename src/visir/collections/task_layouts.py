@@ -18,9 +18,9 @@ from visir.collections.readers import task_folder
 from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, json_head, plain_name, plain_stem
-from visir.collections.readers.rows import read_rows, sniffed_columns
 from visir.collections.segments import FRAME
 from visir.collections.sources import Format, Option, one_of, reader_of
+from visir.collections.tables import read_rows, sniffed_columns
 from visir.errors import CollectionError, nearest
 from visir.files import read_json
 from visir.records.task import TASK_CANDIDATES

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from visir.collections.draft import TaskDraft
 from visir.collections.readers.huggingface import dataset_table
-from visir.collections.readers.rows import OnFault
 from visir.collections.readers.task_reader import TaskPart, TaskReader, TaskTable, split_name
 from visir.collections.sources import Format, Option
+from visir.collections.tables import OnFault
 from visir.errors import CollectionError, MissingPackageError, nearest
 from visir.records import TaskFile, TaskSet
 from visir.records.task import TASK_EXCLUDED

@@ -21,7 +21,10 @@ import pyarrow as pa
 
 from visir.collections.draft import Draft
 from visir.collections.readers.names import plain_stem
-from visir.collections.readers.rows import (
+from visir.collections.readers.shop_cells import CODES, SIGNS, CategoryStyle, Decimal, as_folder, read_amounts
+from visir.collections.readers.table import TEXT_OPTIONS
+from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import (
     RowFault,
     all_columns,
     csv_columns,
@@ -31,9 +34,6 @@ from visir.collections.readers.rows import (
     sniffed_columns,
     text_layout,
 )
-from visir.collections.readers.shop_cells import CODES, SIGNS, CategoryStyle, Decimal, as_folder, read_amounts
-from visir.collections.readers.table import TEXT_OPTIONS
-from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, nearest
 
 # Which column of a table of products holds what, by the names that shops give them.

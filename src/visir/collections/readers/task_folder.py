@@ -9,7 +9,6 @@ from typing import Any
 from visir.collections.cells import PictureCells
 from visir.collections.draft import TaskDraft, TaskSetDraft
 from visir.collections.readers.locate import relative
-from visir.collections.readers.rows import OnFault, read_rows
 from visir.collections.readers.task_reader import (
     IMAGES,
     ITEM_IDS,
@@ -25,6 +24,7 @@ from visir.collections.readers.task_reader import (
     split_name,
 )
 from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import OnFault, read_rows
 from visir.errors import CollectionError, nearest, raise_faults
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from visir.collections.draft import Side, TaskDraft
 from visir.collections.readers.names import SPLITS, identifier, plain_name, plain_stem
-from visir.collections.readers.rows import (
+from visir.collections.tables import (
     IMAGE_COLUMNS,
     JSON_LINES,
     TABLES,

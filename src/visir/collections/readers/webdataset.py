@@ -15,8 +15,8 @@ from visir.collections.draft import Draft
 from visir.collections.picture_kinds import picture_endings
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CAPTION_COLUMNS
 from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import CAPTION_COLUMNS
 from visir.collections.tars import TARS, tar_notes
 from visir.display import counted
 from visir.errors import CollectionError

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from visir.collections.readers.names import head, plain_name, plain_stem
-from visir.collections.readers.rows import read_rows
 from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import read_rows
 from visir.products.readers.table import ProductDraft, first_of, pairs, path_of
 
 IDS = ("asin", "parent_asin")

@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 
 from visir.collections.readers.names import plain_stem
-from visir.collections.readers.rows import read_csv_rows, sniffed_columns
 from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import read_csv_rows, sniffed_columns
 from visir.errors import CollectionError
 from visir.products.readers.table import ProductDraft, first_of, pairs, text_of
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from visir.collections.draft import SourceDraft
 from visir.collections.readers.names import plain_stem
 from visir.collections.readers.products import without_entities
-from visir.collections.readers.rows import RowFault, all_columns, one_column, read_rows, sniffed_columns
 from visir.collections.readers.shop_cells import ARROWS, SAME, CategoryStyle
 from visir.collections.sources import Format, Option
+from visir.collections.tables import RowFault, all_columns, one_column, read_rows, sniffed_columns
 from visir.errors import CollectionError
 from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
 from visir.records.columns import text_column
@@ -78,7 +78,7 @@ class ProductDraft(SourceDraft):
             places.append(place if len(place) <= _LONGEST else f"{place[:_LONGEST]}…")
 
     def reject_row(self, fault: RowFault, place: str, detail: str) -> None:
-        """Count a row that cannot be read, as `visir.collections.readers.rows.read_rows` reports it."""
+        """Count a row that cannot be read, as `visir.collections.tables.read_rows` reports it."""
         self.reject(fault.plural, f"{place}: {detail}")
 
     def fault(self, text: str) -> None:
