@@ -1,14 +1,19 @@
-"""Cells of shop tables: category paths as shops write them, and amounts with their currencies."""
+"""Cells of shops' tables: category paths, amounts with their currencies, pictures, attributes, HTML entities."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from html import unescape
+from html.entities import html5
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
+import orjson
+
+from visir.collections.tables import written_list
 from visir.errors import CollectionError
 
 ARROWS = (">>", "->", "»", "›", "→", "::", ">", "\\")
@@ -75,16 +80,15 @@ def _given(option: str | None) -> str | None:
     return None if option is None else "" if option in (SAME, "list") else option
 
 
+_COMMA = "\x1f"
+"""Stands for a comma that is escaped, as WooCommerce does it in names of categories."""
+
+
 def _as_list(cell: object) -> object:
-    """A cell; a JSON list as a list. A list of one text is that text ("[\"A >> B\"]")."""
-    if isinstance(cell, str) and cell.strip().startswith("["):
-        text = cell.strip()
-        for written in (text, text.replace("'", '"')):
-            try:
-                cell = json.loads(written)
-                break
-            except ValueError:
-                continue
+    """A cell; a list that is written out as a list. A list of one text is that text ("[\"A >> B\"]")."""
+    if isinstance(cell, str):
+        written = written_list(cell)
+        cell = cell.replace("\\,", _COMMA) if written is None else written
     if isinstance(cell, list) and len(cell) == 1 and isinstance(cell[0], str):
         return cell[0]
     return cell or None
@@ -103,7 +107,7 @@ def _text(value: object) -> str:
 
 
 def _names(parts: Sequence[object]) -> Path:
-    return tuple(name for part in parts if part is not None and (name := _text(part).strip()))
+    return tuple(name for part in parts if part is not None and (name := _text(part).replace(_COMMA, ",").strip()))
 
 
 def _is_flat(value: Sequence[object]) -> bool:
@@ -299,3 +303,92 @@ def _number(text: str, style: Decimal) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+# Texts, pictures and attributes in the cells of products, and HTML entities in any of them.
+
+
+def text_of(value: object) -> str | None:
+    """The text of a cell, or None where there is nothing: null, blank, or the not-a-number that pandas writes."""
+    if type(value) is str:
+        return value.strip() or None
+    if value is None or value != value:
+        return None
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.strip() or None
+
+
+def picture_names(cell: object) -> list[str]:
+    """The file names in a cell: one, a list, JSON, or several with bars, semicolons or commas between them."""
+    # Of an address the last part counts, under which a download is usually kept.
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith(("[", "{")):
+            try:
+                return picture_names(orjson.loads(text))
+            except orjson.JSONDecodeError:
+                pass
+        parts = re.split(r"\s*[|;\n]\s*|,\s*(?=\S+\.\w{3,4}(?:$|[,?]))|\s+(?=https?://)", text)
+        return [name for part in parts if (name := _file_name(part.strip()))]
+    if isinstance(cell, list):
+        return [name for entry in cell for name in picture_names(entry)]
+    if isinstance(cell, dict):
+        return picture_names(
+            next((cell[key] for key in _ADDRESSES if cell.get(key)), [key for key in cell if "://" in key])
+        )
+    return []
+
+
+_ADDRESSES = ("url", "src", "path", "large", "hi_res", "thumb")
+"""What the address or the name of a picture is called in an object; others have the addresses themselves as keys."""
+
+
+def _file_name(text: str) -> str:
+    return unquote(urlsplit(text).path.rstrip("/").rpartition("/")[2]) if "://" in text else text
+
+
+_RUBY_ARROW, _RUBY_NIL = re.compile(r'(?<!\\)"=>'), re.compile(r'(?<!\\)"=>nil\b')
+"""A hash of Ruby, {"a"=>nil}: within its texts quotes are escaped, so an arrow there never follows a bare one."""
+
+
+def attribute_pairs(value: object, reject: Callable[[object], None]) -> Iterator[tuple[object, object]]:
+    """(name, value) of an object, of a list of {name or key, value} or of pairs, or of any of them as JSON or Ruby."""
+    # Raises `ValueError` for other text. What is no pair goes to `reject`.
+    if isinstance(value, str):
+        text = _RUBY_ARROW.sub('":', _RUBY_NIL.sub('":null', value)) if '"=>' in value else value
+        value = orjson.loads(text) if text.strip() else None
+    if isinstance(value, dict) and [*value] == ["product_specification"]:  # as the Flipkart samples wrap it
+        value = value["product_specification"]
+    if isinstance(value, dict) and not ("value" in value and set(value) <= {"name", "key", "value"}):
+        yield from value.items()
+        return
+    for entry in value if isinstance(value, list) else [value] if isinstance(value, dict) else []:
+        if isinstance(entry, dict):
+            yield entry.get("name", entry.get("key")), entry.get("value")
+        elif isinstance(entry, (list, tuple)) and len(entry) == 2:  # a map, as Arrow hands it over
+            yield entry[0], entry[1]
+        else:
+            reject(entry)
+
+
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+def without_entities(cell: Any) -> Any:
+    """A cell with its entities read as the characters that they stand for, once; what is no entity stays."""
+    # Only entities that end with a semicolon count, so "AT&T" and "R&D;" are as they were. Of JSON text, lists and
+    # objects the texts inside are read, and JSON text stays JSON text.
+    if isinstance(cell, list):
+        return [without_entities(entry) for entry in cell]
+    if isinstance(cell, dict):
+        return {without_entities(name): without_entities(value) for name, value in cell.items()}
+    if not isinstance(cell, str) or "&" not in cell or not _ENTITY.search(cell):
+        return cell
+    if cell.lstrip().startswith(("[", "{")):
+        try:
+            return orjson.dumps(without_entities(orjson.loads(cell))).decode()
+        except orjson.JSONDecodeError:
+            pass
+    return _ENTITY.sub(
+        lambda entity: unescape(entity[0]) if entity[0][1] == "#" else html5.get(entity[0][1:], entity[0]), cell
+    )

@@ -14,8 +14,15 @@ import pyarrow as pa
 
 from visir.collections.draft import SourceDraft
 from visir.collections.readers.names import plain_stem
-from visir.collections.readers.products import without_entities
-from visir.collections.readers.shop_cells import ARROWS, SAME, CategoryStyle
+from visir.collections.readers.shop_cells import (
+    ARROWS,
+    SAME,
+    CategoryStyle,
+    attribute_pairs,
+    picture_names,
+    text_of,
+    without_entities,
+)
 from visir.collections.sources import Format, Option
 from visir.collections.tables import RowFault, all_columns, one_column, read_rows, sniffed_columns
 from visir.errors import CollectionError
@@ -116,7 +123,7 @@ class ProductDraft(SourceDraft):
             self._ids.add(product)
             label = f"{place}: {product!r}"
             self.ids.append(product)
-            self.names.append(_file_name(self._plain("pictures that are no file name", label, picture)))
+            self.names.append(text_of(self._plain("pictures that are no file name", label, picture)))
             names = tuple(name.strip() for name in path)
             if names not in self._category_ids:
                 self._category_ids[names] = register_path(names, self._categories)
@@ -220,23 +227,6 @@ def _start(value: object) -> str:
     return repr((value if isinstance(value, str) else str(value[:5] if isinstance(value, list) else value))[:60])
 
 
-def text_of(value: object) -> str | None:
-    """The text of a cell, or None where there is nothing: null, blank, or the not-a-number that pandas writes."""
-    if type(value) is str:
-        return value.strip() or None
-    if value is None or value != value:
-        return None
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.strip() or None
-
-
-def _file_name(value: object) -> str | None:
-    text = text_of(value)
-    if text is None or "://" not in text:
-        return text
-    return text.split("?")[0].rstrip("/").rsplit("/", 1)[-1] or None
-
-
 ID_COLUMNS = ("id", "product_id", "uniq_id", "asin", "sku")
 TITLE_COLUMNS = ("title", "product_name", "product_title", "name")
 IMAGE_COLUMNS = ("image", "image_path", "file_name", "filename", "image_name")
@@ -292,7 +282,7 @@ def read(
             _levels(row, levels) if len(levels) > 1 else _first_path(draft, label, row.get(levels[0]), style),
             title=row.get(title) if title else None,
             attributes=described,
-            picture=first_of(row.get(image)) if image else None,
+            picture=first_picture(row.get(image)) if image else None,
         )
     return draft
 
@@ -345,37 +335,17 @@ def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> o
 
 
 def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[object, object]]:
-    """(name, value) of an attributes cell: an object, a list of {name or key, value}, or either as JSON text."""
-    if isinstance(value, str) and value.strip():
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError as fault:
-            draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
-            return
-    if isinstance(value, Mapping) and not ("value" in value and set(value) <= {"name", "key", "value"}):
-        yield from value.items()
-        return
-    for entry in value if isinstance(value, list) else [value] if isinstance(value, Mapping) else []:
-        if isinstance(entry, Mapping):
-            yield entry.get("name", entry.get("key")), entry.get("value")
-        elif isinstance(entry, (list, tuple)) and len(entry) == 2:  # a map, as Arrow hands it over
-            yield entry[0], entry[1]
-        else:
-            draft.reject("attributes that are no pair of name and value", f"{place}: {str(entry)[:40]!r}")
+    """(name, value) of an attributes cell; what is none is counted."""
+    no_pair = "attributes that are no pair of name and value"
+    try:
+        yield from attribute_pairs(value, lambda entry: draft.reject(no_pair, f"{place}: {str(entry)[:40]!r}"))
+    except orjson.JSONDecodeError as fault:
+        draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
 
 
-def first_of(value: object) -> object:
-    """The first picture of several: of a list, of a JSON list, or of addresses joined by "|"."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return None
-    if isinstance(value, list):
-        return value[0] if value else None
-    if isinstance(value, str) and "://" in value:
-        return value.split("|")[0]
-    return value
+def first_picture(value: object) -> object:
+    """The file name of the first picture in a cell; what holds none as it is, for the draft to reject."""
+    return next(iter(picture_names(value)), value if isinstance(value, dict) else None)
 
 
 def _levels(row: Mapping[str, Any], columns: Iterable[str]) -> list[object]:
