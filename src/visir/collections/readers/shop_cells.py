@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html import unescape
 from html.entities import html5
 from typing import Any, Literal
@@ -55,6 +56,9 @@ class CategoryStyle:
 
     def read(self, cell: object) -> list[Path]:
         """The paths of a cell, each from the most general name on; empty for an empty cell."""
+        return list(_read_text(self, cell)) if isinstance(cell, str) else self._read(cell)
+
+    def _read(self, cell: object) -> list[Path]:
         value = _as_list(cell)
         if isinstance(value, list):
             if all(isinstance(entry, list) for entry in value):
@@ -76,6 +80,11 @@ class CategoryStyle:
         return [_names(part.split(self.levels) if self.levels else [part]) for part in parts]
 
 
+@lru_cache(1 << 16)  # many products have the same few categories
+def _read_text(style: CategoryStyle, cell: str) -> tuple[Path, ...]:
+    return tuple(style._read(cell))
+
+
 def _given(option: str | None) -> str | None:
     return None if option is None else "" if option in (SAME, "list") else option
 
@@ -87,7 +96,7 @@ _COMMA = "\x1f"
 def _as_list(cell: object) -> object:
     """A cell; a list that is written out as a list. A list of one text is that text ("[\"A >> B\"]")."""
     if isinstance(cell, str):
-        written = written_list(cell)
+        written = written_list(cell) if "[" in cell else None
         cell = cell.replace("\\,", _COMMA) if written is None else written
     if isinstance(cell, list) and len(cell) == 1 and isinstance(cell[0], str):
         return cell[0]
@@ -107,7 +116,7 @@ def _text(value: object) -> str:
 
 
 def _names(parts: Sequence[object]) -> Path:
-    return tuple(name for part in parts if part is not None and (name := _text(part).replace(_COMMA, ",").strip()))
+    return tuple(name for part in parts if part is not None and (name := _text(part).strip().replace(_COMMA, ",")))
 
 
 def _is_flat(value: Sequence[object]) -> bool:
@@ -328,7 +337,7 @@ def picture_names(cell: object) -> list[str]:
                 return picture_names(orjson.loads(text))
             except orjson.JSONDecodeError:
                 pass
-        parts = re.split(r"\s*[|;\n]\s*|,\s*(?=\S+\.\w{3,4}(?:$|[,?]))|\s+(?=https?://)", text)
+        parts = _BETWEEN_PICTURES.split(text) if _BETWEEN_PICTURES.search(text) else [text]
         return [name for part in parts if (name := _file_name(part.strip()))]
     if isinstance(cell, list):
         return [name for entry in cell for name in picture_names(entry)]
@@ -339,6 +348,7 @@ def picture_names(cell: object) -> list[str]:
     return []
 
 
+_BETWEEN_PICTURES = re.compile(r"\s*[|;\n]\s*|,\s*(?=\S+\.\w{3,4}(?:$|[,?]))|\s+(?=https?://)")
 _ADDRESSES = ("url", "src", "path", "large", "hi_res", "thumb")
 """What the address or the name of a picture is called in an object; others have the addresses themselves as keys."""
 
