@@ -21,7 +21,7 @@ from pathlib import Path
 from visir.collections.draft import TaskDraft
 from visir.collections.scenes.facts import BY_NAME, Scene, clearly_differ, fact_names, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
-from visir.collections.scenes.language import article, plural, ways_to_say
+from visir.collections.scenes.languages import article, plural, ways_to_say
 from visir.collections.scenes.palette import Draws
 from visir.records import IMAGE, TaskFile
 

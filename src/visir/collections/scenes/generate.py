@@ -19,8 +19,7 @@ from visir.collections.scenes.facts import (
     fact_names,
     sample_scene,
 )
-from visir.collections.scenes.language import KINDS, TELLS, Caption, article, plural, sentence, ways_to_say
-from visir.collections.scenes.languages import GRAMMARS
+from visir.collections.scenes.languages import GRAMMARS, KINDS, TELLS, Caption, article, plural, sentence, ways_to_say
 from visir.collections.scenes.palette import Draws
 from visir.collections.scenes.render import LARGEST, SMALLEST, render
 from visir.errors import CollectionError, nearest, raise_faults
