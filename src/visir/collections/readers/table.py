@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from visir.collections import tables as usual
+import visir.collections.tables as usual
 from visir.collections.cells import pictures_in_cells
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
