@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.ImageCms import ImageCmsTransform
 
+
+from visir.progress import Progress
+
 BAND = 2**20
 """Pixels that are brought to RGB at a time (`visir.collections.images.to_rgb`)."""
 _BITS, _SAMPLES, _TILE_WIDTH, _TILE_HEIGHT = 258, 277, 322, 323
@@ -645,3 +648,22 @@ def _bomb(where: str, size: str, pixels: int, limit: int) -> ImageError:
         lasting=True,
         code="over-limit-pixels-decompression",
     )  # fmt: skip
+
+
+# Hashes of pictures' bytes: equal ones are the same picture, whatever it is called.
+
+
+def content_id(data: bytes) -> str:
+    """What the bytes of a picture are called: 32 hexadecimal digits, of their SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def picture_digests(source: HasImages) -> list[str]:
+    """(n,) the hash of the bytes of each picture."""
+    reader = ImageReader(source)
+    digests = []
+    with Progress("comparing", len(reader), "images") as advance:
+        for row in range(len(reader)):
+            digests.append(hashlib.blake2b(reader.read(row), digest_size=16).hexdigest())
+            advance(1)
+    return digests

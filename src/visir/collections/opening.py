@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from visir.collections.digests import picture_digests
 from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.held_pictures import HeldPictures, is_picture
-from visir.collections.judgement_sets import judge
+from visir.collections.images import picture_digests
 from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
+from visir.collections.qrels_reading import judge
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
 from visir.collections.readers.locate import place_images

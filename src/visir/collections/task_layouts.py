@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from visir.collections.cells import PictureCells, pictures_in_cells
+from visir.collections.archives import PictureCells, pictures_in_cells
 from visir.collections.composed_layouts import ids_in
 from visir.collections.draft import ChoiceDraft, Missing, TaskDraft, TaskSetDraft
-from visir.collections.readers import task_folder
+from visir.collections.readers import task_reader
 from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, json_head, plain_name, plain_stem
@@ -652,7 +652,7 @@ def vidore(path: Path) -> TaskDraft:
     lacking += [name.removesuffix("_column").rpartition("_")[2] for name, column in named.items() if column is None]
     if lacking:
         raise vidore.lacks(path, f"no column {', '.join(lacking)}")
-    draft = task_folder.read(path, title="join", unknown="fault", task="", **ids, **named)
+    draft = task_reader.read(path, title="join", unknown="fault", task="", **ids, **named)
     assert isinstance(draft, TaskDraft), "parts without the name of a task"
     return draft
 

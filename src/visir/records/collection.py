@@ -247,7 +247,7 @@ class Collection(Columnar):
             >>> visir.open("scenes:3?size=64").image("scene-0-000001").size
             (64, 64)
         """
-        picture: Image = load_target("visir.collections.inspect:picture_of")(self, id)
+        picture: Image = load_target("visir.collections.check:picture_of")(self, id)
         return picture
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from visir.collections.cells import pictures_in_cells
+from visir.collections.archives import pictures_in_cells
 from visir.collections.draft import ChoiceDraft, Missing
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.readers.locate import relative

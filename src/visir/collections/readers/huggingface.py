@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from visir.collections.cells import ArrowArchive, image_columns, pictures_in_cells
+from visir.collections.archives import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS

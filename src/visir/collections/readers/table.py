@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import visir.collections.tables as usual
-from visir.collections.cells import pictures_in_cells
+from visir.collections.archives import pictures_in_cells
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import SPLITS, plain_name, plain_stem
