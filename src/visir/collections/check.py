@@ -101,7 +101,12 @@ _CAPTION_COLUMNS = pa.schema([(name, pa.string()) for name in ("id", "text", "im
 
 def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bool, workers: int | None) -> None:
     """Add what is wrong with pictures to a report."""
-    images = _unique(images)
+    # Each id once, so that pictures can be looked at even where ids are faulty.
+    first_rows: dict[str | None, int] = {}
+    for row, identifier in enumerate(images["id"].to_pylist()):
+        if identifier:
+            first_rows.setdefault(identifier, row)
+    images = images.take(pa.array(first_rows.values(), pa.int64()))
     missing = images.filter(pc.is_null(images["path"]))["id"].to_pylist()
     everything = len(missing) == images.num_rows
     report.add(
@@ -132,7 +137,8 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
             size = decode(data, reader.where(row)).size
         except VisirError as fault:
             return fault.message
-        return hashlib.blake2b(data, digest_size=16).hexdigest(), _format(data), size
+        with Image.open(io.BytesIO(data), formats=readable()) as image:
+            return hashlib.blake2b(data, digest_size=16).hexdigest(), image.format or "?", size
 
     with (
         ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool,
@@ -166,22 +172,6 @@ def _check_twins(report: Report, images: pa.Table, digests: dict[int, str]) -> N
 
 def _names(ids: list[str], rows: list[int]) -> str:
     return " = ".join(repr(ids[row]) for row in rows[:4]) + (" …" if len(rows) > 4 else "")
-
-
-def _format(data: bytes) -> str:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data), formats=readable()) as image:
-        return image.format or "?"
-
-
-def _unique(images: pa.Table) -> pa.Table:
-    """Each id once, so that pictures can be looked at even where ids are faulty."""
-    first_rows: dict[str | None, int] = {}
-    for row, identifier in enumerate(images["id"].to_pylist()):
-        if identifier:
-            first_rows.setdefault(identifier, row)
-    return images.take(pa.array(first_rows.values(), pa.int64()))
 
 
 # What can be wrong with captions, as far as the texts alone show it.
@@ -497,7 +487,9 @@ def inspect(collection: Collection, *, examples: int = 3, seed: int = 0) -> Insp
         for task in TASKS:
             if name == LINKS and collection.captions.num_rows == 0:
                 continue
-            if name != LINKS and not _judges(collection, name, task):
+            rows = collection.judgements
+            judged = pc.and_(pc.equal(rows["relevance"], name), pc.is_in(rows["task"], pa.array([task, "both"])))
+            if name != LINKS and not pc.any(judged).as_py():
                 continue
             qrels = collection.qrels(task, name)
             relevances.append(RelevanceSummary(name, task, len(qrels), int(qrels.positives.sum())))
@@ -519,12 +511,6 @@ def _three(values: Any) -> tuple[int, float, int]:
     if len(values) == 0:
         return 0, 0.0, 0
     return int(values.min()), float(np.median(values)), int(values.max())
-
-
-def _judges(collection: Collection, name: str, task: str) -> bool:
-    rows = collection.judgements
-    chosen = pc.and_(pc.equal(rows["relevance"], name), pc.is_in(rows["task"], pa.array([task, "both"])))
-    return bool(pc.any(chosen).as_py())
 
 
 def _examples(collection: Collection, count: int, seed: int) -> tuple[tuple[str, tuple[str, ...]], ...]:

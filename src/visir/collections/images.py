@@ -66,7 +66,10 @@ def bytes_of(image: Image.Image, scans: int = 1) -> int:
     elif form == "JPEG2000":
         own = 4 * (bands + 1) * pixels
     elif form == "TIFF":  # a strip may be the whole picture, and a tile larger than it
-        own = max(pixels, _tile(image)) * _depth(image) // 8
+        tags = image.tag_v2  # type: ignore[attr-defined]
+        bits = tags.get(_BITS, (1,))
+        depth = int(max(bits if isinstance(bits, tuple) else (bits,))) * int(tags.get(_SAMPLES, 1))
+        own = max(pixels, _tile(image)) * depth // 8
     # Turned upright, a picture is there twice; as RGB, if it is of another mode, once more.
     rgb = 0 if image.mode == "RGB" and "transparency" not in image.info else 4
     return pixels * (2 * stored + rgb) + own + min(pixels, BAND) * _IN_A_BAND
@@ -104,13 +107,6 @@ def _tile(image: Image.Image) -> int:
     return int(tags.get(_TILE_WIDTH, 0)) * int(tags.get(_TILE_HEIGHT, 0))
 
 
-def _depth(image: Image.Image) -> int:
-    """The bits of a pixel of a TIFF."""
-    tags = image.tag_v2  # type: ignore[attr-defined]
-    bits = tags.get(_BITS, (1,))
-    return int(max(bits if isinstance(bits, tuple) else (bits,))) * int(tags.get(_SAMPLES, 1))
-
-
 # Colours as a person sees them: what a profile says about the numbers of a picture, brought to sRGB, that of screens.
 
 LARGEST = 1 << 23
@@ -141,7 +137,9 @@ def to_screen(image: Image.Image, paint: Paint) -> Paint | None:
     if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float) or gamma <= 0:
         return None
     if abs(gamma - _USUAL_GAMMA) > _NEARLY:
-        table = [round(255 * _encoded((value / 255) ** (1 / gamma))) for value in range(256)] * 3
+        lights = [(value / 255) ** (1 / gamma) for value in range(256)]
+        table = [round(255 * (12.92 * light if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055))
+                 for light in lights] * 3  # as sRGB writes light (IEC 61966-2-1)  # fmt: skip
         return lambda band: paint(band).point(table)
     return None
 
@@ -191,11 +189,6 @@ def _applied(transform: ImageCmsTransform, band: Image.Image) -> Image.Image:
     seen = ImageCms.applyTransform(band, transform) or band
     seen.info.pop("icc_profile", None)
     return seen
-
-
-def _encoded(linear: float) -> float:
-    """Light as sRGB writes it (IEC 61966-2-1)."""
-    return 12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055
 
 
 # Pictures that are kept as NumPy files: an array of bytes (height, width, 3) as OpenCV holds it, blue first.

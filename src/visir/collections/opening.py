@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -476,7 +476,9 @@ def _with_judgements(record: AnySource, judgements: object) -> AnySource:
         raise CollectionError(
             f"{record.name}: a task has judgements of its own; judgements= does not apply.", code="task-judgements"
         )
-    for path_or_spec in _as_list(judgements):
+    files = isinstance(judgements, (list, tuple)) and all(isinstance(entry, (str, Path)) for entry in judgements)
+    given: list[Any] = [] if judgements is None else list(judgements) if files else [judgements]  # type: ignore[call-overload]
+    for path_or_spec in given:
         record = attach_judgements(cast(Collection, record), path_or_spec)
     return record
 
@@ -504,10 +506,3 @@ def _part(
     if not isinstance(part, Collection):
         raise CollectionError(f"{record.name}: a task, not captions in languages; language= does not apply.")
     return part.keep_languages(language)
-
-
-def _as_list(value: Any) -> Sequence[Any]:
-    if value is None:
-        return []
-    files = isinstance(value, (list, tuple)) and all(isinstance(entry, (str, Path)) for entry in value)
-    return list(value) if files else [value]

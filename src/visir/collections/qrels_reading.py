@@ -21,6 +21,7 @@ from visir.collections.tables import (
     find_delimiter,
     find_encoding,
     is_text_table,
+    json_lines,
     one_column,
     read_rows,
     table_rows,
@@ -141,24 +142,12 @@ def _json_rows(path: Path, data: bytes, columns: dict[str, str | None]) -> Itera
     except orjson.JSONDecodeError as fault:
         if plain_name(path).lower().endswith(".json") and data.count(b"\n") <= 1:
             raise CollectionError(f"{path}: not valid JSON: {fault}") from fault
-        lines = enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
-        rows = [(f"line {number}", _json_line(path, number, line)) for number, line in lines if line.strip()]
-        return _named(path, iter(rows), columns)
+        return _named(path, json_lines(path), columns)
     if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), (dict, list)):
         inner = next(iter(value.values()))  # {"qrels": {…}}
         if next(iter(value)) in ("qrels", "judgements", "relevance") and inner:
             value = inner
     return _object_rows(value, columns)
-
-
-def _json_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as fault:
-        raise CollectionError(f"{path}, line {number}: not valid JSON: {fault}") from fault
-    if not isinstance(row, dict):
-        raise CollectionError(f"{path}, line {number}: expected an object {{…}}, not {str(row)[:40]!r}.")
-    return row
 
 
 def _text_rows(path: Path, text: str, columns: dict[str, str | None]) -> Iterator[_Row]:
@@ -172,7 +161,11 @@ def _text_rows(path: Path, text: str, columns: dict[str, str | None]) -> Iterato
     split = _splitter(path, [line for _, line in lines[:20]])
     first = split(lines[0][1])
     if any(columns.values()) or _is_header(first):
-        named = ((f"line {number}", _as_row(path, number, first, split(line))) for number, line in lines[1:])
+        rows = [(number, split(line)) for number, line in lines[1:]]
+        for number, cells in rows:
+            if len(cells) != len(first):
+                raise CollectionError(f"{path}, line {number}: {len(cells)} values for {len(first)} columns.")
+        named = ((f"line {number}", dict(zip(first, cells, strict=True))) for number, cells in rows)
         yield from _named(path, named, columns)
         return
     expected = len(first)
@@ -221,12 +214,6 @@ def is_number(text: str) -> bool:
 def _is_header(cells: list[str]) -> bool:
     names = {cell.strip().lower() for cell in cells}
     return bool(names & set(QUERY_IDS)) and bool(names & set(DOCUMENT_IDS))
-
-
-def _as_row(path: Path, number: int, names: list[str], cells: list[str]) -> dict[str, str]:
-    if len(cells) != len(names):
-        raise CollectionError(f"{path}, line {number}: {len(cells)} values for {len(names)} columns.")
-    return dict(zip(names, cells, strict=True))
 
 
 def _object_rows(source: Any, columns: dict[str, str | None]) -> Iterator[_Row]:
@@ -467,18 +454,11 @@ def _cxc_rows(file: Path) -> Iterator[tuple[str, str, float]]:
             continue
         caption = row[0].rpartition(":sentid:")[2] if row else ""
         image = coco_id(row[1]) if len(row) == len(_CXC_HEADER) else None
-        if not caption.isdecimal() or image is None or not _cxc_is_score(row[2]):
+        if not caption.isdecimal() or image is None or not (is_number(row[2]) and 0 <= float(row[2]) <= 5):
             faults.append(f"line {number}: expected COCO_val2014:sentid:N, a COCO image and a score; found {row}")
             continue
         yield caption, image, float(row[2])
     raise_faults(CollectionError, str(file), faults)
-
-
-def _cxc_is_score(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 5
-    except ValueError:
-        return False
 
 
 # ECCV Caption: positives of COCO's test split that COCO itself misses, found by machines and verified by people.

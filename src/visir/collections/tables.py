@@ -333,7 +333,13 @@ def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[s
             columns = [_to_microseconds(column) for column in batch.columns]
             for row in pa.record_batch(columns, batch.schema.names).to_pylist():
                 number += 1
-                yield f"row {number}", {name: None if _is_nan(value) else value for name, value in row.items()}
+                yield (
+                    f"row {number}",
+                    {
+                        name: None if (not isinstance(value, list | dict) and bool(value != value)) else value
+                        for name, value in row.items()
+                    },
+                )
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
@@ -345,11 +351,6 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
     if pa.types.is_duration(column.type) and column.type.unit == "ns":
         return column.cast(pa.duration("us"), safe=False)
     return column
-
-
-def _is_nan(value: Any) -> bool:
-    """Whether a cell is "not a number", with which some programs write that there is no value."""
-    return not isinstance(value, list | dict) and bool(value != value)
 
 
 # Tables in memory, and the cells of tables wherever they are.
@@ -497,18 +498,14 @@ def one_column(
     matching = (column for usual_name in usual for column in columns if column.lower() == usual_name.lower())
     candidates = list(dict.fromkeys(matching))
     if len(candidates) > 1:
+        option = content.replace(" ", "_")
+        option += "" if option in ("image", "caption", "id", "caption_id") else "_column"
         raise CollectionError(
             f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
-            hint=f"say which: {_option(content)}={candidates[0]}",
+            hint=f"say which: {option}={candidates[0]}",
             code="several-columns",
         )
     return candidates[0] if candidates else None
-
-
-def _option(content: str) -> str:
-    """The option that names the column of a content."""
-    name = content.replace(" ", "_")
-    return name if name in ("image", "caption", "id", "caption_id") else f"{name}_column"
 
 
 class ColumnPicker:

@@ -125,10 +125,6 @@ sugarcrepe_pp = _choices(
 )
 
 
-def _votes(text: str) -> int:
-    return int(one_of("0", "1", "2", "3")(text))
-
-
 @reader_of(
     name="valse",
     title="VALSE: choose between a caption and a foil",
@@ -138,7 +134,15 @@ def _votes(text: str) -> int:
     obtain="https://github.com/Heidelberg-NLP/VALSE",
     sniff=lambda path: bool(record_files(path, _is_valse)),
     # The paper counts items of which at least two of three people chose the caption, and not the foil.
-    options=(Option("votes", "how many of three people must have accepted an item (0: all items)", 2, _votes), MISSING),
+    options=(
+        Option(
+            "votes",
+            "how many of three people must have accepted an item (0: all items)",
+            2,
+            lambda text: int(one_of(*"0123")(text)),
+        ),
+        MISSING,
+    ),
 )
 def valse(path: Path, *, votes: int, missing: Missing) -> ChoiceDraft:
     """Read the pieces `existence.json`, `plurals.json`, …: `{id: {"image_file", "caption", "foil", "mturk"}}`."""

@@ -53,7 +53,7 @@ def photos(path: Path) -> Draft:
     unread: dict[str, str] = {}
     opened = None if path.is_dir() else open_archive(path)
     files = list(walk(path, unread=unread)) if opened is None else sorted(opened.names())
-    visible = [name for name in files if not _is_hidden(name)]
+    visible = [name for name in files if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))]
     pictures = [name for name in visible if is_picture_name(name) or _is_unnamed_picture(path, name)]
     captions = _captions_beside(path if opened is None else opened, visible, pictures)
     beside = {_text_beside(name) for name in captions}
@@ -115,10 +115,6 @@ def _of_visir(files: Sequence[str]) -> set[str]:
     """The files in folders that visir made, such as a library among its photos: nobody need be told of these."""
     made = tuple(name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}"))
     return {name for name in files if name.startswith(made)} if made else set()
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
 
 
 def _is_unnamed_picture(path: Path, name: str) -> bool:

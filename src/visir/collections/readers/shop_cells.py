@@ -42,7 +42,11 @@ class CategoryStyle:
         levels, paths = _given(separator), _given(paths_separator)
         levels = _levels(where, texts, paths) if levels is None else levels
         paths = _paths(where, texts, levels) if paths is None else paths
-        lists = [tuple(value) for value in parsed if isinstance(value, list) and len(value) > 1 and _is_flat(value)]
+        lists = [
+            tuple(value)
+            for value in parsed
+            if isinstance(value, list) and len(value) > 1 and all(isinstance(entry, str) for entry in value)
+        ]
         apart = bool(levels) and any(levels in name for names in lists for name in names)
         if not apart and separator is None and paths_separator is None:
             moving = _names_at_several_places(lists)
@@ -117,10 +121,6 @@ def _text(value: object) -> str:
 
 def _names(parts: Sequence[object]) -> Path:
     return tuple(name for part in parts if part is not None and (name := _text(part).strip().replace(_COMMA, ",")))
-
-
-def _is_flat(value: Sequence[object]) -> bool:
-    return all(isinstance(entry, str) for entry in value)
 
 
 def _levels(where: str, texts: Sequence[str], paths: str | None) -> str:

@@ -449,7 +449,7 @@ def _listed_parts(folder: Path) -> dict[str, TaskFiles]:
         files = [
             PartFile(file, split)
             for split, pattern in _patterns(entry.get("data_files"))
-            for file in _named(folder, pattern)
+            for file in ([folder / pattern] if (folder / pattern).is_file() else sorted(folder.glob(pattern)))
             if is_part(file)
         ]
         task, part = part_of(name) or ("", "judgements")
@@ -460,12 +460,6 @@ def _listed_parts(folder: Path) -> dict[str, TaskFiles]:
         parts = tasks.setdefault(task, TaskFiles())
         parts.parts[part], parts.named[part] = files, name
     return tasks
-
-
-def _named(folder: Path, pattern: str) -> list[Path]:
-    """The files that a card names: the one of this very name, or those of the pattern."""
-    named = folder / pattern
-    return [named] if named.is_file() else sorted(folder.glob(pattern))
 
 
 def _patterns(data_files: Any) -> Iterable[tuple[str, str]]:
@@ -550,7 +544,9 @@ def _fill(
     tables: dict[TaskPart, list[TaskTable]] = {}
     for part in PARTS:
         listed = files.parts.get(part, [])
-        chosen = listed if only is None else _of_split(listed, only)
+        chosen = [file for file in listed if only is not None and split_name(file.split) == split_name(only)]
+        if only is None or (not chosen and len({file.split for file in listed}) == 1):  # not divided into splits
+            chosen = listed
         tables[part] = [file_table(file, path, image_columns.get(part)) for file in chosen]
     drop = unknown == "drop" or only is not None
     return TaskReader(draft, columns, labels).read(tables, join_titles=title == "join", drop=drop)
@@ -570,12 +566,6 @@ def file_table(part: PartFile, root: Path, image: str | None = None) -> TaskTabl
         return None if member is None else (member, name)
 
     return TaskTable(name, rows, part.split, cell if cells else None)
-
-
-def _of_split(files: list[PartFile], split: str) -> list[PartFile]:
-    """The files of a split; all of them where a part is not divided into splits."""
-    own = [file for file in files if split_name(file.split) == split_name(split)]
-    return own or (files if len({file.split for file in files}) == 1 else [])
 
 
 FORMAT = Format(

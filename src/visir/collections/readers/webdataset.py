@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +51,15 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     going_on: list[str] = []
     for shard in shards:
         archive, place = TarArchive(shard), relative(shard, root)
-        samples = list(_samples(archive))
+        samples: dict[str, dict[str, str]] = {}  # a sample's files need not stand together
+        for name in archive.names():
+            key, ending = sample_key(name)
+            if key:
+                samples.setdefault(key, {})[ending] = name
         links += [f"{place}: {name}" for name in archive.links]
         going_on += [place] if archive.goes_on else []
         split = SPLITS.get(shard.parent.name.lower(), "")
-        for key, parts in samples:
+        for key, parts in samples.items():
             pictures = [name for end, name in parts.items() if is_picture_ending(end, endings)]
             picture = pictures[0] if pictures else None
             passed += pictures[1:]
@@ -153,16 +156,6 @@ def _shards(path: Path) -> list[Path]:
             code="shards-missing",
         )
     return shards
-
-
-def _samples(archive: TarArchive) -> Iterator[tuple[str, dict[str, str]]]:
-    """(key, {ending: member}) in the order of the tar; a sample's files need not stand together."""
-    samples: dict[str, dict[str, str]] = {}
-    for name in archive.names():
-        key, ending = sample_key(name)
-        if key:
-            samples.setdefault(key, {})[ending] = name
-    yield from samples.items()
 
 
 def sample_key(name: str) -> tuple[str, str]:
