@@ -267,24 +267,21 @@ def _tabbed(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
         text = line.rstrip("\n")
         if not text:
             continue
-        plain = text.split("\t")
-        cells: list[str] | None = plain
+        cells = plain = text.split("\t")
         if '"' in text:
-            cells, taken = _quoted(line), 0
+            joined, taken = _quoted(line), 0
             may_go_on = any(cell.startswith('"') for cell in plain)
-            while cells is None and may_go_on and taken < _LONGEST_ROW:
-                if taken == len(ahead):
-                    ahead.extend([further] if (further := next(lines, "")) else ())
+            while joined is None and may_go_on and taken < _LONGEST_ROW:
+                if taken == len(ahead) and (further := next(lines, "")):
+                    ahead.append(further)
                 if taken == len(ahead) or ahead[taken].count("\t") + 1 == width:
                     break
                 taken += 1
-                cells = _quoted(line + "".join(list(ahead)[:taken]))
-            if cells is not None and width in (0, len(cells)):
-                last += taken
+                joined = _quoted(line + "".join(list(ahead)[:taken]))
+            if joined is not None and width in (0, len(joined)):
+                cells, last = joined, last + taken
                 for _ in range(taken):
                     ahead.popleft()
-            else:
-                cells = plain
         width = width or len(cells)
         yield number, cells
 

@@ -72,12 +72,9 @@ def photos(path: Path) -> Draft:
             name += "?"
         used_names.add(name)
         first = name.split("/", 1)[0].lower() if "/" in name else ""
-        draft.add_image(name, name, SPLITS.get(first, ""))
-        draft.paths.append(name)
-        draft.archives.append(archive)
+        draft.add_image(name, None, SPLITS.get(first, ""), place=(name, archive))
         for number, text in enumerate(captions.get(real, ())):
             draft.add_caption(f"{name}#{number}", text, name)
-    draft.names = []
     if captions:
         draft.notes.append(f"captions of {counted(len(captions), 'pictures')} from texts beside them")
     note_unread(draft, unread)

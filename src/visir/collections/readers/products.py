@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from visir.collections.readers.shop_cells import (
     CODES,
     SIGNS,
     CategoryStyle,
+    Counts,
     Decimal,
     as_folder,
     attribute_pairs,
@@ -215,18 +216,13 @@ _TAKEN = frozenset((
 _MOST_FAULTS = 3
 
 
-class _Counts(Protocol):
-    def count(self, what: str, example: str) -> None:
-        """Count something, with an example."""
-
-
 def field_columns(
     columns: ShopColumns,
     rows: Sequence[Mapping[str, Any]],
     places: Sequence[str],
     decimal: str | None,
     draft: Draft,
-    report: _Counts,
+    report: Counts,
 ) -> dict[str, list[Any]]:
     """The fields of products: from the name to (products,) values, None where a product has none."""
     # The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
@@ -279,7 +275,7 @@ def _money(
     places: Sequence[str],
     decimal: str | None,
     draft: Draft,
-    report: _Counts,
+    report: Counts,
 ) -> list[_Amount]:
     """What a column of prices says of each product."""
     cells = [row.get(name) for row in rows]
@@ -358,7 +354,6 @@ PICTURES = "pictures"
 """The fact that holds the names of a product's pictures as the table has them."""
 NOTE = "products: "
 """How the notes of a source begin that say how a table was read, and what was counted in it."""
-_SHOWN = 3
 
 
 @dataclass(slots=True)
@@ -369,26 +364,6 @@ class _Product:
     row: dict[str, Any]  # its cells; an empty one is filled from a later row with the same id
     pictures: list[str]  # the file names of its pictures
     paths: list[tuple[str, ...]]  # its category paths
-
-
-@dataclass
-class _Report:
-    """What a table holds that people should know: counted, with the first few named."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-
-    def count(self, what: str, example: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-        shown = self.examples.setdefault(what, [])
-        if len(shown) < _SHOWN:
-            shown.append(example if len(example) <= 120 else f"{example[:119]}…")
-
-    def lines(self) -> list[str]:
-        return [
-            f"{what}: {count:,} ({', '.join(self.examples[what])}{', …' if count > _SHOWN else ''})"
-            for what, count in self.counts.items()
-        ]
 
 
 def read(
@@ -417,7 +392,7 @@ def read(
     # - HTML entities are read as characters (`without_entities`), but for ids.
     # Columns without any cell are left out of account.
     draft = Draft(plain_stem(path), path.parent, f"table of products {path.name}")
-    report = _Report()
+    report = Counts()
 
     def on_fault(fault: RowFault, place: str, detail: str) -> None:
         if bad_rows == "skip":
@@ -450,7 +425,8 @@ def read(
     }  # fmt: skip
     read_as = ", ".join(f"{role} from {name!r}" for role, name in found_columns.items() if name)
     pictureless = [] if columns.images else ["no column of pictures (image_column= names it)"]
-    lines = [f"{len(products):,} read, {read_as}", *pictureless, *columns.doubts, *categories.lines, *report.lines()]
+    lines = [f"{len(products):,} read, {read_as}", *pictureless, *columns.doubts, *categories.lines]
+    lines += report.lines("{what}: {count:,} ({shown})", ", ")
     draft.notes += [NOTE + line.replace("; ", ", ") for line in lines]
     return draft
 
@@ -498,7 +474,7 @@ class _Categories:
             return []
 
 
-def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, report: _Report) -> dict[str, Any]:
+def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, report: Counts) -> dict[str, Any]:
     """The cells of a row without HTML entities; the id stays as it is."""
     cells = {name: cell if name == columns.id else without_entities(cell) for name, cell in row.items()}
     for name, cell in cells.items():
@@ -509,7 +485,7 @@ def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, repor
 
 def _products(
     draft: Draft,
-    report: _Report,
+    report: Counts,
     columns: ShopColumns,
     categories: _Categories,
     rows: list[tuple[str, dict[str, Any]]],
@@ -565,7 +541,7 @@ def _products(
 
 
 def _add(
-    draft: Draft, report: _Report, columns: ShopColumns, products: Mapping[str, _Product], decimal: str | None
+    draft: Draft, report: Counts, columns: ShopColumns, products: Mapping[str, _Product], decimal: str | None
 ) -> None:
     """Put the products into the draft."""
     first_rows: list[int] = []

@@ -402,3 +402,30 @@ def without_entities(cell: Any) -> Any:
     return _ENTITY.sub(
         lambda entity: unescape(entity[0]) if entity[0][1] == "#" else html5.get(entity[0][1:], entity[0]), cell
     )
+
+
+# What a table holds that people should know: counted, with the first few named.
+
+SHOWN = 3
+
+
+@dataclass
+class Counts:
+    """How often something was met, and the first few examples."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def count(self, what: str, example: str, number: int = 1, longest: int = 120) -> None:
+        """Count something."""
+        self.counts[what] = self.counts.get(what, 0) + number
+        shown = self.examples.setdefault(what, [])
+        if len(shown) < SHOWN:
+            shown.append(example if len(example) <= longest else f"{example[: longest - 1]}…")
+
+    def lines(self, form: str, between: str) -> list[str]:
+        """A line for each, in the form of "{what}: {count:,} ({shown})", with something between the examples."""
+        return [
+            form.format(what=what, count=count, shown=between.join([*shown, *(["…"] if count > SHOWN else [])]))
+            for (what, count), shown in zip(self.counts.items(), self.examples.values(), strict=True)
+        ]

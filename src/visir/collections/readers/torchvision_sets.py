@@ -126,7 +126,6 @@ def _draft(name: str, parts: Mapping[str, Any], root: Path) -> Draft:
         used = rows if rows is not None else range(len(data_set))
         labels += [names[codes[row]] if codes[row] >= 0 else None for row in used]
         _add_pictures(draft, data_set, split, used)
-    draft.names = []
     draft.set_classes(labels, classes)
     return draft
 
@@ -146,9 +145,7 @@ def _add_pictures(draft: Draft, data_set: Any, split: str, rows: Sequence[int]) 
             if identifier in used:  # a data set that lists a picture twice
                 identifier = f"{path}#{row}"
         used.add(identifier)
-        draft.add_image(identifier, None, split)
-        draft.paths.append(path)
-        draft.archives.append(archive)
+        draft.add_image(identifier, None, split, place=(path, archive))
 
 
 def _base_of(value: Any) -> Any:
@@ -355,9 +352,7 @@ def idx(path: Path, *, classes: str = "") -> Draft:
         digest.update(np.ascontiguousarray(images).data)
         archive = str(held_under(digest.hexdigest(), partial(_pgms, images)))
         for row in range(len(images)):
-            draft.add_image(f"{split}/{row}", None, split)
-            draft.paths.append(f"image#{row}")
-            draft.archives.append(archive)
+            draft.add_image(f"{split}/{row}", None, split, place=(f"image#{row}", archive))
         codes += shown.tolist()
     if not codes:
         raise CollectionError(
@@ -365,7 +360,6 @@ def idx(path: Path, *, classes: str = "") -> Draft:
             hint=f"layout: {idx.layout}",
             code="no-train-no-t10k",
         )
-    draft.names = []
     names = [name.strip() for name in classes.split(",")] if classes else [str(n) for n in range(max(codes) + 1)]
     if len(names) <= max(codes):
         raise CollectionError(f"{path}: {len(names)} names for {max(codes) + 1} classes.", hint="classes=zero,one,…")

@@ -71,12 +71,9 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
             if "cls" in parts:
                 key = f"{split}/{key}" if split and not texts else key
                 labels[key] = archive.read(parts["cls"]).decode("utf-8", "replace").strip()
-            draft.add_image(key, picture, split)
-            draft.paths.append(picture)
-            draft.archives.append(place)
+            draft.add_image(key, None, split, place=(picture, place))
             for number, text in enumerate(texts):
                 draft.add_caption(f"{key}#{number}", text, key)
-    draft.names = []
     if passed:
         count = counted(len(passed), "pictures")
         draft.notes.append(f"{count} passed over whose sample has another before, e.g. {passed[0]}")

@@ -18,6 +18,7 @@ from visir.collections.readers.shop_cells import (
     ARROWS,
     SAME,
     CategoryStyle,
+    Counts,
     attribute_pairs,
     picture_names,
     text_of,
@@ -36,7 +37,6 @@ DEEPEST = 64
 UNCATEGORISED = "(no category)"
 """Id and name of the category of products that have none, where they are wanted (`with_uncategorised`)."""
 _wanted: ContextVar[bool] = ContextVar("products without a category are wanted", default=False)
-_EXAMPLES = 3
 _LONGEST = 160
 _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 
@@ -62,9 +62,7 @@ class ProductDraft(SourceDraft):
     # Products lie in columns from the start: a list of tuples per product would take several times the memory of the
     # catalogue that it becomes.
 
-    # What is left out (in the plural) → the places of the first few.
-    rejected: dict[str, list[str]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # what is left out → how often
+    rejected: Counts = field(default_factory=Counts)  # what is left out, in the plural
 
     def __post_init__(self) -> None:
         self._ids: set[str] = set()
@@ -79,10 +77,7 @@ class ProductDraft(SourceDraft):
 
     def reject(self, problem: str, place: str, count: int = 1) -> None:
         """Count something that is left out."""
-        self.counts[problem] = self.counts.get(problem, 0) + count
-        places = self.rejected.setdefault(problem, [])
-        if len(places) < _EXAMPLES:
-            places.append(place if len(place) <= _LONGEST else f"{place[:_LONGEST]}…")
+        self.rejected.count(problem, place, count, _LONGEST)
 
     def reject_row(self, fault: RowFault, place: str, detail: str) -> None:
         """Count a row that cannot be read, as `visir.collections.tables.read_rows` reports it."""
@@ -133,10 +128,7 @@ class ProductDraft(SourceDraft):
 
     def build(self) -> Catalogue:
         """The catalogue; raises `CollectionError` when no product is left."""
-        notes = [
-            f"set aside: {count:,} {problem} ({'; '.join(self.rejected[problem])}{'; …' if count > _EXAMPLES else ''})"
-            for problem, count in self.counts.items()
-        ]
+        notes = self.rejected.lines("set aside: {count:,} {what} ({shown})", "; ")
         if not self.ids:
             reasons = "".join(f"\n  - {note}" for note in notes)
             raise CollectionError(
