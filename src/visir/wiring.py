@@ -27,7 +27,7 @@ PARTS.update(
         "folder parts": "visir.encoders.parts_folder:Parts",
         "results of mteb": "visir.evaluation.mteb:read_mteb",
         # the picture of an id of a collection
-        "picture of": "visir.collections.inspect:picture_of",
+        "picture of": "visir.collections.check:picture_of",
         # which module has which family of models
         "catalogue of encoders": "visir.encoders.catalogue",
         "refusal of a folder of transformers": "visir.encoders.models.transformers_models:refusal_of",

@@ -15,8 +15,7 @@ from toys import jpeg
 
 from refusals import refused
 from visir.collections import archives
-from visir.collections.archives import TarArchive, ZipArchive, open_archive
-from visir.collections.cells import ParquetArchive
+from visir.collections.archives import ParquetArchive, TarArchive, ZipArchive, open_archive
 from visir.errors import CollectionError, ImageError
 
 MEMBERS = {"a/b.txt": b"hello " * 100, "é 雪 🐕.bin": bytes(range(256)), "empty": b""}

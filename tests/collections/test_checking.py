@@ -7,8 +7,7 @@ from toys import jpeg, karpathy
 
 import visir
 from visir.collections import open_collection, portable
-from visir.collections.check import Report, check
-from visir.collections.inspect import inspect
+from visir.collections.check import Report, check, inspect
 from visir.records import Collection
 
 

@@ -114,3 +114,46 @@ def test_links_in_a_circle_end(write, tmp_path) -> None:
     write("deep/a.jpg", PICTURES["a.jpg"])
     (tmp_path / "deep" / "loop").symlink_to(tmp_path / "deep")
     assert open_collection(path).images["path"].to_pylist() == ["deep/a.jpg", None]
+
+
+@pytest.mark.parametrize(
+    ("written", "file"),
+    [
+        ("M\u00fcller.png", "Mu\u0308ller.png"),  # as macOS and its zips write names
+        ("Mu\u0308ller.png", "M\u00fcller.png"),
+        ("up\\\\red.png", "red.png"),  # of Windows
+        ("UP/RED.PNG", "red.png"),
+        ("red.jpeg", "red.jpg"),
+    ],
+)
+@pytest.mark.parametrize("given", [True, False])
+def test_names_that_are_spelled_otherwise(write, tmp_path, written: str, file: str, given: bool) -> None:
+    path = write("t.csv", f"image,caption\n{written},a picture\nblue.png,another\n".replace("\\\\", "\\"))
+    write(f"up/{file}", PICTURES["a.jpg"])
+    write("up/blue.png", PICTURES["b.jpg"])
+    found = open_collection(path, images=str(tmp_path / "up") if given else None)
+    assert colours(found) == [RED, BLUE]
+    assert "1 of the names are spelled otherwise here" in found.source
+
+
+def test_a_name_as_it_is_written_comes_first(write) -> None:
+    path = write("t.csv", "image,caption\nA.png,a\na.png,b\n")
+    write("A.png", PICTURES["a.jpg"])
+    write("a.png", PICTURES["b.jpg"])
+    found = open_collection(path)
+    assert colours(found) == [RED, BLUE]
+    assert "spelled" not in found.source
+
+
+def test_texts_beside_pictures_are_captions(write, tmp_path) -> None:
+    for number in range(2):
+        write(f"{number:09d}.png", PICTURES["a.jpg"])
+        write(f"{number:09d}.txt", f"a dog {number}\na pet {number}\n")
+        write(f"{number:09d}.json", "{}")
+    write("boxes.png", PICTURES["b.jpg"])
+    write("boxes.txt", "0 0.5 0.5 1e-1\n")
+    found = open_collection(tmp_path)
+    assert list(found) == [
+        ("000000000.png", ["a dog 0", "a pet 0"]), ("000000001.png", ["a dog 1", "a pet 1"]), ("boxes.png", [])
+    ]  # fmt: skip
+    assert "captions of 2 pictures from texts beside them" in found.source

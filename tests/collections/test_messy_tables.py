@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from toys import jpeg
 
@@ -155,3 +160,64 @@ def test_the_language_of_captions_in_a_table(tmp_path: Path) -> None:
         open_collection(lines)
     frame = {"image": [str(tmp_path / "a.jpg")] * 2, "caption": ["a", "b"], "language": ["en", "fr"]}
     assert open_collection(frame).languages == ("en", "fr")
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        ('["a dog", "a dog, wet"]', ["a dog", "a dog, wet"]),  # JSON
+        ("['a dog', \"a dog's ear\"]", ["a dog", "a dog's ear"]),  # Python, as DataFrame.to_csv writes lists
+        ("['a dog' 'a wet dog'\n 'a pet']", ["a dog", "a wet dog", "a pet"]),  # NumPy
+        ("[]", []),
+        ("[sic] a dog", ["[sic] a dog"]),
+        ("[1]", ["[1]"]),
+        ("a dog [wet]", ["a dog [wet]"]),
+        ("[a dog]", ["[a dog]"]),
+    ],
+)
+def test_a_list_of_captions_in_a_cell_is_several_captions(tmp_path: Path, cell: str, texts: list[str]) -> None:
+    with (tmp_path / "t.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["image", "captions"], ["a.jpg", cell], ["b.jpg", "two boats"]])
+    (tmp_path / "t.jsonl").write_text(
+        "".join(json.dumps({"image": name, "captions": text}) + "\n" for name, text in
+                (("a.jpg", cell), ("b.jpg", "two boats")))
+    )  # fmt: skip
+    pq.write_table(pa.table({"image": ["a.jpg", "b.jpg"], "captions": [cell, "two boats"]}), tmp_path / "t.parquet")
+    frame = pd.DataFrame({"image": ["a.jpg", "b.jpg"], "captions": [cell, "two boats"]})
+    for source in (tmp_path / "t.csv", tmp_path / "t.jsonl", tmp_path / "t.parquet", frame):
+        assert list(visir.open(source, images="none")) == [("a.jpg", texts), ("b.jpg", ["two boats"])]
+
+
+def test_ids_of_captions_in_a_list_belong_to_them(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('raw,sentids,filename\n"[""a dog"", ""a pet""]","[7, 8]",a.jpg\n')
+    assert visir.open(tmp_path / "t.csv").captions["id"].to_pylist() == ["7", "8"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        (['"hello', "a boat", 'she said"', "last"], ['"hello', "a boat", 'she said"', "last"]),
+        (['"big" dog', "a boat"], ['"big" dog', "a boat"]),
+        (['a 5" disk', '"never closed'], ['a 5" disk', '"never closed']),
+        (['"quoted ""dog"""', "a boat"], ['quoted "dog"', "a boat"]),
+        (['"two\nlines"', "a boat"], ["two\nlines", "a boat"]),
+        (['"a\ttab"', "a boat"], ["a\ttab", "a boat"]),
+    ],
+)
+def test_quotes_in_a_table_with_tabs(tmp_path: Path, lines: list[str], texts: list[str]) -> None:
+    rows = "".join(f"{number}.jpg\t{line}\n" for number, line in enumerate(lines))
+    (tmp_path / "t.tsv").write_text(f"image\tcaption\n{rows}")
+    assert visir.open(tmp_path / "t.tsv").captions["text"].to_pylist() == texts
+
+
+def test_a_row_with_tabs_of_another_length_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text('image\tcaption\na.jpg\t"two\nlines"\nb.jpg\tx\ty\n')
+    with refused(CollectionError, "line 4", "3 values for 2 columns", hint=False):
+        visir.open(tmp_path / "t.tsv")
+
+
+def test_cells_of_data_frames() -> None:
+    frame = pd.DataFrame({"image": [Path("a.jpg"), Path("b.jpg")], "captions": [np.array(["a", "b"]), np.array(["c"])]})
+    assert list(visir.open(frame, images="none")) == [("a.jpg", ["a", "b"]), ("b.jpg", ["c"])]
+    missing = pd.DataFrame({"image": ["a.jpg", "b.jpg"], "caption": pd.array(["a", pd.NA], dtype="string")})
+    assert list(visir.open(missing, images="none")) == [("a.jpg", ["a"]), ("b.jpg", [])]

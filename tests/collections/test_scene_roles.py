@@ -10,7 +10,7 @@ import visir
 from visir.collections.scenes import scenes
 from visir.collections.scenes.facts import FACTS, sample_scene
 from visir.collections.scenes.generate import ROLES, SHARED, facts_by_caption, plain_captions
-from visir.collections.scenes.language import TELLS
+from visir.collections.scenes.languages import TELLS
 from visir.errors import CollectionError
 
 

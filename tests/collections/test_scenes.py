@@ -31,7 +31,7 @@ from visir.collections.scenes import (
     scenes,
     ways_to_say,
 )
-from visir.collections.scenes.language import WORDS, article
+from visir.collections.scenes.languages import WORDS, article
 from visir.collections.scenes.palette import PAINT
 from visir.errors import VisirError
 

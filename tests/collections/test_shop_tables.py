@@ -10,8 +10,8 @@ from PIL import Image
 
 import visir
 from refusals import refused
-from visir.collections.readers.products import ShopColumns, read, without_entities
-from visir.collections.readers.shop_cells import CategoryStyle, read_amounts
+from visir.collections.readers.products import ShopColumns, read
+from visir.collections.readers.shop_cells import CategoryStyle, read_amounts, without_entities
 from visir.errors import CollectionError
 from visir.files import data_directory
 from visir.products import open_catalogue
@@ -313,3 +313,47 @@ def test_entities_separate_no_categories(tmp_path: Path) -> None:
     assert {row["name"] for row in open_catalogue(table, format="products").categories.to_pylist()} == {
         "Home & Garden", "Tables", "Mugs", "Sale"
     }  # fmt: skip
+
+
+WOO = """ID,SKU,Name,Sale price,Regular price,Categories
+101,TS-1,Red T-Shirt,,19.90,Clothing > Tshirts
+102,TS-2,Blue T-Shirt,12.00,24.90,"Clothing > Tshirts, Sale"
+103,HD-1,Green Hoodie,,45,"Clothing > Hoodies, Clothing > Winter"
+104,PF-1,Rose Perfume,,,"Body Care > Perfume\\, Cologne > Unisex"
+"""
+
+
+def test_of_several_prices_the_one_that_is_paid(tmp_path: Path) -> None:
+    collection = visir.open(f"products:{shop(tmp_path, WOO)}", images="none")
+    assert fact(collection, "price") == {"101": 19.9, "102": 12.0, "103": 45.0}
+    assert fact(collection, "Regular price") == {"101": 19.9, "102": 24.9, "103": 45.0}
+    assert fact(collection, "category")["103"] == ["Clothing/Hoodies", "Clothing/Winter"]
+    assert fact(collection, "category")["104"] == ["Body Care/Perfume, Cologne/Unisex"]
+    report = notes(collection)
+    assert "price: column 'Sale price', else 'Regular price' (price_column= names one)" in report
+    assert "without a price: 1 (104)" in report
+    only = visir.open(f"products:{tmp_path / 'shop.csv'}?price_column=Regular price", images="none")
+    assert fact(only, "price") == {"101": 19.9, "102": 24.9, "103": 45.0}
+
+
+def test_a_sale_price_goes_before_the_price(tmp_path: Path) -> None:
+    text = "id\ttitle\tprice\tsale price\nA1\tRed shirt\t20.00 USD\t12.00 USD\nA2\tBlue shirt\t15.00 USD\t\n"
+    (tmp_path / "google.tsv").write_text(text)
+    collection = visir.open(f"products:{tmp_path / 'google.tsv'}", images="none")
+    assert fact(collection, "price") == {"A1": 12.0, "A2": 15.0}
+    assert fact(collection, "regular price") == {"A1": 20.0, "A2": 15.0}
+    assert fact(collection, "currency") == {"A1": "USD", "A2": "USD"}
+
+
+def test_rows_of_variants_keep_their_pictures(tmp_path: Path) -> None:
+    text = """Handle,Title,Product Category,Option1 Value,Variant Price,Image Src,Image Position
+tee,Red Tee,Apparel > Shirts,S,19.00,https://cdn.example/red.jpg?v=1,1
+tee,,,M,21.00,https://cdn.example/red2.jpg?v=1,2
+tee,,,,,https://cdn.example/red3.jpg?v=1,3
+mug,Mug,Home > Kitchen,Default Title,9.50,,
+"""
+    collection = visir.open(f"products:{shop(tmp_path, text)}", images="none")
+    assert collection.images["id"].to_pylist() == ["tee", "tee#2", "tee#3", "mug"]
+    assert fact(collection, "pictures") == {"tee": ["red.jpg", "red2.jpg", "red3.jpg"]}
+    assert fact(collection, "price") == {"tee": 19.0, "mug": 9.5}
+    assert "(of variants: other values are those of the first): 2 ('tee': line 3 to line 2," in notes(collection)

@@ -17,8 +17,7 @@ from PIL import Image
 from manifests import rewrite
 from refusals import refused
 from visir.collections import open_collection
-from visir.collections.digests import content_id
-from visir.collections.images import ImageReader
+from visir.collections.images import ImageReader, content_id
 from visir.encoders import load
 from visir.encoders import store as content
 from visir.errors import VisirError

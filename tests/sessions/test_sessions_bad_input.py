@@ -364,3 +364,23 @@ def test_python_has_what_the_verb_says(tmp_path: Path) -> None:
     assert Sessions.open(made.folder) == made and all(remark in repr(made) for remark in made.remarks)
     page = made._repr_html_() or ""
     assert "Look at this" in page and "b.parquet" in page
+
+
+def test_amounts_and_times_as_people_write_them(tmp_path: Path) -> None:
+    written = {
+        "1,50": 1.5, "1.234,56": 1234.56, "€ 10": 10.0, "49.90": 49.9, "1,234.56": 1234.56, "12.00 USD": 12.0,
+        "-3,5": -3.5, "1,234": None, "on request": None, "": None,
+    }  # fmt: skip
+    lines = [f"v{row};2024-03-11 11:06:40 {'-0400' if row % 2 else '+01:00'};buy;{text}"
+             for row, text in enumerate(written)]  # fmt: skip
+    (tmp_path / "log.csv").write_text("visitor;time;what;amount\n" + "\n".join(lines) + "\n")
+    names: dict[str, tuple[str, ...]] = {name: (name,) for name in ("visitor", "time", "what", "amount")}
+    events = {"visitor": "visitor", "time": "time", "action": "what", "price": "amount"}
+    log = LogMapping("toy", "csv", raw=names, events=events, unit="iso", actions={"buy": "order"}, delimiter=";")
+    counts = sessionise(tmp_path / "log.csv", log, tmp_path / "out")
+    assert counts.accepted == len(written)
+    rows = [row for file in sorted((tmp_path / "out" / "events").glob("*.parquet"))
+            for row in pq.read_table(file).to_pylist()]  # fmt: skip
+    rows.sort(key=lambda row: row["arrival"])
+    assert [row["price"] for row in rows] == list(written.values())
+    assert rows[1]["time"] - rows[0]["time"] == 5 * 3_600_000_000

@@ -11,7 +11,7 @@ import pytest
 from flat_digits import IMAGES, LABELS, idx, level, write_flat_digits
 
 from refusals import refused
-from visir.collections.readers.idx import read_idx
+from visir.collections.readers.torchvision_sets import read_idx
 from visir.errors import MissingPackageError, VisirError
 from visir.files import data_directory
 from visir.shortcuts import stamp as digits_module

@@ -27,8 +27,7 @@ from visir.cli.verbs import group
 from visir.display import counted
 
 if TYPE_CHECKING:
-    from visir.collections.check import Report
-    from visir.collections.inspect import Inspection
+    from visir.collections.check import Inspection, Report
     from visir.records import TaskFile, TaskSet
 
 
@@ -44,7 +43,7 @@ def inspect_command(
 ) -> None:
     """Say what a collection or a task holds: counts, splits, caption lengths, relevances, examples."""
     from visir.collections import open_source
-    from visir.collections.inspect import inspect
+    from visir.collections.check import inspect
     from visir.records import Collection
 
     opened = open_source(

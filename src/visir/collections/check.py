@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from PIL import Image
 
 from visir.collections.draft import ChoiceDraft, Draft, TaskDraft, TaskSetDraft
 from visir.collections.images import SCENE, ImageReader, decode, readable
@@ -22,9 +24,9 @@ from visir.collections.portable import PORTABLE
 from visir.collections.segments import file_of
 from visir.collections.task_memory import is_task, is_task_set
 from visir.display import Tabular, brief, counted
-from visir.errors import CollectionError, VisirError
+from visir.errors import CollectionError, VisirError, nearest
 from visir.progress import Progress
-from visir.records import Collection
+from visir.records import LINKS, TASKS, Collection, HasImages
 from visir.storage import MANIFEST, Manifest, is_made_by_visir
 
 # What a check of a source found: errors, warnings and notes.
@@ -99,7 +101,12 @@ _CAPTION_COLUMNS = pa.schema([(name, pa.string()) for name in ("id", "text", "im
 
 def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bool, workers: int | None) -> None:
     """Add what is wrong with pictures to a report."""
-    images = _unique(images)
+    # Each id once, so that pictures can be looked at even where ids are faulty.
+    first_rows: dict[str | None, int] = {}
+    for row, identifier in enumerate(images["id"].to_pylist()):
+        if identifier:
+            first_rows.setdefault(identifier, row)
+    images = images.take(pa.array(first_rows.values(), pa.int64()))
     missing = images.filter(pc.is_null(images["path"]))["id"].to_pylist()
     everything = len(missing) == images.num_rows
     report.add(
@@ -130,7 +137,8 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
             size = decode(data, reader.where(row)).size
         except VisirError as fault:
             return fault.message
-        return hashlib.blake2b(data, digest_size=16).hexdigest(), _format(data), size
+        with Image.open(io.BytesIO(data), formats=readable()) as image:
+            return hashlib.blake2b(data, digest_size=16).hexdigest(), image.format or "?", size
 
     with (
         ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool,
@@ -164,22 +172,6 @@ def _check_twins(report: Report, images: pa.Table, digests: dict[int, str]) -> N
 
 def _names(ids: list[str], rows: list[int]) -> str:
     return " = ".join(repr(ids[row]) for row in rows[:4]) + (" …" if len(rows) > 4 else "")
-
-
-def _format(data: bytes) -> str:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data), formats=readable()) as image:
-        return image.format or "?"
-
-
-def _unique(images: pa.Table) -> pa.Table:
-    """Each id once, so that pictures can be looked at even where ids are faulty."""
-    first_rows: dict[str | None, int] = {}
-    for row, identifier in enumerate(images["id"].to_pylist()):
-        if identifier:
-            first_rows.setdefault(identifier, row)
-    return images.take(pa.array(first_rows.values(), pa.int64()))
 
 
 # What can be wrong with captions, as far as the texts alone show it.
@@ -447,3 +439,100 @@ def _check_judgements(report: Report, images: pa.Table, captions: pa.Table, judg
         "judgements about images or captions that are not there",
         [f"{row['relevance']}: {row['caption_id']!r} and {row['image_id']!r}" for row in outside],
     )
+
+
+# A collection at a glance: `visir data inspect`.
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """One split in numbers. Captions per image and words per caption are (least, median, most)."""
+
+    name: str
+    images: int
+    pictures: int
+    captions: int
+    captions_per_image: tuple[int, float, int]
+    words: tuple[int, float, int]
+
+
+@dataclass(frozen=True)
+class RelevanceSummary:
+    """One relevance in one task: its queries, and its positives in all."""
+
+    name: str
+    task: str
+    queries: int
+    positives: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `inspect` tells."""
+
+    about: dict[str, Any]
+    splits: tuple[SplitSummary, ...]
+    relevances: tuple[RelevanceSummary, ...]
+    facts: tuple[str, ...]
+    examples: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def inspect(collection: Collection, *, examples: int = 3, seed: int = 0) -> Inspection:
+    """Counts, splits, caption lengths (words between white space), relevances, and some examples drawn by `seed`."""
+    splits = [_summary(name, collection.split(name)) for name in collection.splits]
+    if len(splits) > 1:
+        splits.append(_summary("all", collection))
+    relevances = []
+    for name in collection.relevances:
+        for task in TASKS:
+            if name == LINKS and collection.captions.num_rows == 0:
+                continue
+            rows = collection.judgements
+            judged = pc.and_(pc.equal(rows["relevance"], name), pc.is_in(rows["task"], pa.array([task, "both"])))
+            if name != LINKS and not pc.any(judged).as_py():
+                continue
+            qrels = collection.qrels(task, name)
+            relevances.append(RelevanceSummary(name, task, len(qrels), int(qrels.positives.sum())))
+    facts = collection.facts.column_names[1:] if collection.facts is not None else []
+    return Inspection(
+        collection.describe(), tuple(splits), tuple(relevances), tuple(facts), _examples(collection, examples, seed)
+    )
+
+
+def _summary(name: str, part: Collection) -> SplitSummary:
+    counted = part.captions.group_by("image_id").aggregate([([], "count_all")])["count_all"].to_numpy()
+    counted = np.concatenate([counted, np.zeros(part.images.num_rows - len(counted), counted.dtype)])
+    words = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(part.captions["text"]))).to_numpy()
+    pictures = part.images.num_rows - part.images["path"].null_count
+    return SplitSummary(name, part.images.num_rows, pictures, part.captions.num_rows, _three(counted), _three(words))
+
+
+def _three(values: Any) -> tuple[int, float, int]:
+    if len(values) == 0:
+        return 0, 0.0, 0
+    return int(values.min()), float(np.median(values)), int(values.max())
+
+
+def _examples(collection: Collection, count: int, seed: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    captioned = pc.unique(collection.captions["image_id"]) if collection.captions.num_rows else collection.images["id"]
+    rows = np.random.default_rng(seed).permutation(len(captioned))[:count]
+    ids = [captioned[int(row)].as_py() for row in rows]
+    chosen = collection.captions.filter(pc.is_in(collection.captions["image_id"], pa.array(ids, pa.string())))
+    texts: dict[str, list[str]] = {image: [] for image in ids}
+    for row in chosen.to_pylist():
+        texts[row["image_id"]].append(row["text"])
+    return tuple((image, tuple(listed)) for image, listed in texts.items())
+
+
+# One picture of a collection by its id.
+
+
+def picture_of(source: HasImages, id: str) -> Image.Image:
+    """The picture of an id, upright RGB."""
+    row = pc.index(source.images["id"], id).as_py()
+    if row < 0:
+        ids = source.images["id"].slice(0, 10_000).to_pylist()
+        raise CollectionError(
+            f"no image {id!r}.", hint=nearest(id, ids) if ids else "the collection is empty", code="no-image"
+        )
+    return ImageReader(source).open(row)

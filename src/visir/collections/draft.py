@@ -104,11 +104,17 @@ class Draft(SourceDraft):
     facts: pa.Table | None = None  # further columns by image, and `caption_facts` by caption, as in `Collection`
     caption_facts: pa.Table | None = None
 
-    def add_image(self, identifier: str, name: str | None, split: str = "") -> None:
-        """One image that the source names."""
+    def add_image(
+        self, identifier: str, name: str | None, split: str = "", *, place: tuple[str | None, str | None] | None = None
+    ) -> None:
+        """One image that the source names; or whose place it knows, as (path, archive)."""
         self.ids.append(identifier)
-        self.names.append(name)
         self.splits.append(split)
+        if place is None:
+            self.names.append(name)
+        else:
+            self.paths.append(place[0])
+            self.archives.append(place[1])
 
     def add_caption(self, identifier: str, text: str, image: str, language: str | None = None) -> None:
         """One caption of the image with the id `image`, in a language ("de") where it is known."""

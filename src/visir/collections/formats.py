@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import visir.collections.composed_layouts as composed_layouts
 import visir.collections.cub as cub
-import visir.collections.judgement_sets as judgement_sets
 import visir.collections.layouts as layouts
+import visir.collections.qrels_reading as qrels_reading
 import visir.collections.shop_layouts as shop_layouts
 import visir.collections.task_layouts as task_layouts
 from visir.collections.portable import FORMAT as PORTABLE
@@ -14,11 +14,10 @@ from visir.collections.readers import (
     folders,
     generated,
     huggingface,
-    idx,
     mteb_tasks,
     products,
     table,
-    task_folder,
+    task_reader,
     torchvision_sets,
     webdataset,
 )
@@ -32,7 +31,7 @@ JUDGEMENTS: Registry[JudgementFormat] = Registry("judgement format")
 for _one in (
     PORTABLE,
     task_layouts.vidore,
-    task_folder.FORMAT,
+    task_reader.FORMAT,
     task_layouts.sugarcrepe_pp,
     task_layouts.sugarcrepe,
     task_layouts.winoground,
@@ -67,13 +66,13 @@ for _one in (
     webdataset.FORMAT,
     products.FORMAT,
     table.FORMAT,
-    idx.FORMAT,
+    torchvision_sets.idx,
     folders.photos,
     generated.FORMAT,
     mteb_tasks.FORMAT,
-    torchvision_sets.FORMAT,
+    torchvision_sets.torchvision,
 ):
     FORMATS.add(_one.name, _one)
 
-for _set in (judgement_sets.cxc, judgement_sets.eccv, judgement_sets.flickr8k, judgement_sets.pairs):
+for _set in (qrels_reading.cxc, qrels_reading.eccv, qrels_reading.flickr8k, qrels_reading.pairs):
     JUDGEMENTS.add(_set.name, _set)

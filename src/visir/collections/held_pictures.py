@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +52,10 @@ def held_under(key: str, cells: Callable[[], Iterable[bytes]]) -> Path:
             if change.manifest.generation == 0:
                 schema = pa.schema([("image", pa.large_binary())])
                 with pa.ipc.new_file(str(change.file(_FILE)), schema) as writer:
-                    for batch in _batches(cells()):
+                    iterator = iter(cells())
+                    while batch := list(itertools.islice(iterator, _ROWS)):
                         writer.write_batch(pa.record_batch([pa.array(batch, pa.large_binary())], schema=schema))
     return (store.path(key) / _FILE).absolute()
-
-
-def _batches(cells: Iterable[bytes]) -> Iterator[list[bytes]]:
-    iterator = iter(cells)
-    while batch := list(itertools.islice(iterator, _ROWS)):
-        yield batch
 
 
 def encoded_picture(picture: Any, where: str) -> bytes:

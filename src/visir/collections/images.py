@@ -8,7 +8,7 @@ import io
 import re
 import struct
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import PIL
-import pyarrow as pa
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.ImageCms import ImageCmsTransform
+
+
+from visir.progress import Progress
 
 BAND = 2**20
 """Pixels that are brought to RGB at a time (`visir.collections.images.to_rgb`)."""
@@ -64,7 +66,10 @@ def bytes_of(image: Image.Image, scans: int = 1) -> int:
     elif form == "JPEG2000":
         own = 4 * (bands + 1) * pixels
     elif form == "TIFF":  # a strip may be the whole picture, and a tile larger than it
-        own = max(pixels, _tile(image)) * _depth(image) // 8
+        tags = image.tag_v2  # type: ignore[attr-defined]
+        bits = tags.get(_BITS, (1,))
+        depth = int(max(bits if isinstance(bits, tuple) else (bits,))) * int(tags.get(_SAMPLES, 1))
+        own = max(pixels, _tile(image)) * depth // 8
     # Turned upright, a picture is there twice; as RGB, if it is of another mode, once more.
     rgb = 0 if image.mode == "RGB" and "transparency" not in image.info else 4
     return pixels * (2 * stored + rgb) + own + min(pixels, BAND) * _IN_A_BAND
@@ -102,51 +107,6 @@ def _tile(image: Image.Image) -> int:
     return int(tags.get(_TILE_WIDTH, 0)) * int(tags.get(_TILE_HEIGHT, 0))
 
 
-def _depth(image: Image.Image) -> int:
-    """The bits of a pixel of a TIFF."""
-    tags = image.tag_v2  # type: ignore[attr-defined]
-    bits = tags.get(_BITS, (1,))
-    return int(max(bits if isinstance(bits, tuple) else (bits,))) * int(tags.get(_SAMPLES, 1))
-
-
-# Data frames and Arrow tables as plain lists, whichever library they are of.
-
-
-def columns_of(value: Any) -> dict[str, list[Any]] | None:
-    """Return the columns of a table in memory as lists by name; None for anything that is no table."""
-    # Missing values (NaN in pandas) become None.
-    if isinstance(value, (pa.Table, pa.RecordBatch)):
-        return _listed(value)
-    package = type(value).__module__.partition(".")[0]
-    if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
-        return {
-            str(name): [None if isinstance(cell, float) and cell != cell else cell for cell in value[name].tolist()]
-            for name in value.columns
-        }
-    if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
-        return {str(name): values for name, values in value.to_dict(as_series=False).items()}
-    if hasattr(value, "__arrow_c_stream__") and not isinstance(value, Mapping):
-        try:
-            return _listed(pa.table(value))
-        except (TypeError, ValueError, pa.ArrowInvalid):  # a single column
-            return None
-    return None
-
-
-def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Go through columns row by row."""
-    lengths = {name: len(values) for name, values in table.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise CollectionError(f"{where}: the columns differ in length: {shown}.", code="columns-differ-length")
-    for number, values in enumerate(zip(*table.values(), strict=True), 1):
-        yield f"row {number}", dict(zip(table, values, strict=True))
-
-
-def _listed(table: Any) -> dict[str, list[Any]]:
-    return {name: table.column(name).to_pylist() for name in table.schema.names}
-
-
 # Colours as a person sees them: what a profile says about the numbers of a picture, brought to sRGB, that of screens.
 
 LARGEST = 1 << 23
@@ -177,7 +137,9 @@ def to_screen(image: Image.Image, paint: Paint) -> Paint | None:
     if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float) or gamma <= 0:
         return None
     if abs(gamma - _USUAL_GAMMA) > _NEARLY:
-        table = [round(255 * _encoded((value / 255) ** (1 / gamma))) for value in range(256)] * 3
+        lights = [(value / 255) ** (1 / gamma) for value in range(256)]
+        table = [round(255 * (12.92 * light if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055))
+                 for light in lights] * 3  # as sRGB writes light (IEC 61966-2-1)  # fmt: skip
         return lambda band: paint(band).point(table)
     return None
 
@@ -227,11 +189,6 @@ def _applied(transform: ImageCmsTransform, band: Image.Image) -> Image.Image:
     seen = ImageCms.applyTransform(band, transform) or band
     seen.info.pop("icc_profile", None)
     return seen
-
-
-def _encoded(linear: float) -> float:
-    """Light as sRGB writes it (IEC 61966-2-1)."""
-    return 12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055
 
 
 # Pictures that are kept as NumPy files: an array of bytes (height, width, 3) as OpenCV holds it, blue first.
@@ -684,3 +641,22 @@ def _bomb(where: str, size: str, pixels: int, limit: int) -> ImageError:
         lasting=True,
         code="over-limit-pixels-decompression",
     )  # fmt: skip
+
+
+# Hashes of pictures' bytes: equal ones are the same picture, whatever it is called.
+
+
+def content_id(data: bytes) -> str:
+    """What the bytes of a picture are called: 32 hexadecimal digits, of their SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def picture_digests(source: HasImages) -> list[str]:
+    """(n,) the hash of the bytes of each picture."""
+    reader = ImageReader(source)
+    digests = []
+    with Progress("comparing", len(reader), "images") as advance:
+        for row in range(len(reader)):
+            digests.append(hashlib.blake2b(reader.read(row), digest_size=16).hexdigest())
+            advance(1)
+    return digests

@@ -26,8 +26,8 @@ from visir.collections.readers.names import (
     split_in,
     whole,
 )
-from visir.collections.readers.rows import faults_into, json_lines
 from visir.collections.sources import Option, one_of, reader_of
+from visir.collections.tables import faults_into, json_lines
 from visir.display import counted
 from visir.errors import CollectionError, VisirError, nearest
 from visir.files import find_file, read_json, read_lines, read_text

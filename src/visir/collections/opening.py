@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from visir.collections.digests import picture_digests
 from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.held_pictures import HeldPictures, is_picture
-from visir.collections.images import columns_of, table_rows
-from visir.collections.judgement_sets import judge
+from visir.collections.images import picture_digests
 from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
+from visir.collections.qrels_reading import judge
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
 from visir.collections.readers.names import gc_paused
-from visir.collections.readers.rows import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.readers.torchvision_sets import from_class_data_set, is_class_data_set
 from visir.collections.sources import SourceKind, find_source
+from visir.collections.tables import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS, columns_of, table_rows
 from visir.collections.task_memory import is_task, is_task_set, read_task, read_task_set
 from visir.errors import CollectionError
 from visir.files import is_there, user_path
@@ -41,15 +39,7 @@ FORMS = (
     "datasets.Dataset"
 )
 """What can be opened, in words."""
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One image in memory, or its file, and its captions."""
-
-    place: str
-    image: Any
-    captions: Any = None
+_ENTRIES = TableColumns("image", ("captions",), "id")
 
 
 def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
@@ -61,15 +51,51 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
     # sets of torchvision. An image is a path, a PIL picture, an array (height, width, 3), or encoded bytes.
     table = table_in_memory(source)
     if table is not None:
-        return _of_table(table, name or "table", columns)
-    given = [key for key, value in columns.items() if value is not None]
-    if given:
-        raise CollectionError(
-            f"{given[0]}= names a column of a table; a {type(source).__name__} has no columns.",
-            code="names-column-table",
-        )
-    draft = Draft(name or "collection", Path.cwd(), f"a {type(source).__name__} in memory")
-    _fill(draft, list(_entries(source)))
+        draft = Draft(name or "table", Path.cwd(), f"a table in memory with the columns {', '.join(table)}")
+        chosen = TableColumns.find("the table", list(table), **columns)
+        if chosen.image is None and chosen.image_id is None:
+            raise CollectionError(
+                f"the table has no column of images; there are: {', '.join(table) or 'none'}.",
+                hint='name it: visir.open(table, image="COLUMN", caption="COLUMN")',
+                code="table-no-column-images",
+            )
+        if not chosen.captions:
+            draft.notes.append("no captions: no column has a usual name for them; caption= names it")
+        rows = list(table_rows(table, "the table"))
+    else:
+        given = [key for key, value in columns.items() if value is not None]
+        if given:
+            raise CollectionError(
+                f"{given[0]}= names a column of a table; a {type(source).__name__} has no columns.",
+                code="names-column-table",
+            )
+        draft = Draft(name or "collection", Path.cwd(), f"a {type(source).__name__} in memory")
+        chosen, rows = _ENTRIES, list(_entries(source))
+    filler, column = DraftFiller(draft, chosen), chosen.image or ""
+    held, places = HeldPictures(), dict[str, str]()
+    hold = any(is_picture(row.get(column)) for _, row in rows)
+    if chosen is _ENTRIES or hold:
+        for place, row in rows:
+            cell = row.get(column)
+            if cell is None:
+                continue
+            if is_picture(cell) or chosen is not _ENTRIES:
+                number = held.add(cell, place)
+                row[column], places[f"image-{number}"] = f"image-{number}", f"image#{number}"
+                continue
+            path = user_path(local_path(str(cell)))
+            row[column] = str(cell)
+            if path.is_file():
+                places[row[column]] = str(path.absolute())
+            else:
+                draft.fault(f"{cell}: no such file")
+    filler.add(rows)
+    filler.finish()
+    if chosen is _ENTRIES or hold:
+        archive = str(held.write()) if len(held) else None
+        draft.paths = [None if file is None else places.get(file) for file in draft.names]
+        draft.archives = [archive if path is not None and path.startswith("image#") else None for path in draft.paths]
+        draft.names = []
     return draft
 
 
@@ -83,34 +109,17 @@ def table_in_memory(source: Any) -> dict[str, list[Any]] | None:
     return {str(name): list(values) for name, values in source.items()}
 
 
-def _of_table(table: dict[str, list[Any]], name: str, columns: dict[str, str | None]) -> Draft:
-    draft = Draft(name, Path.cwd(), f"a table in memory with the columns {', '.join(table)}")
-    table_columns = TableColumns.find("the table", list(table), **columns)
-    if table_columns.image is None and table_columns.image_id is None:
-        raise CollectionError(
-            f"the table has no column of images; there are: {', '.join(table) or 'none'}.",
-            hint='name it: visir.open(table, image="COLUMN", caption="COLUMN")',
-            code="table-no-column-images",
-        )
-    if not table_columns.captions:
-        draft.notes.append("no captions: no column has a usual name for them; caption= names it")
-    cells = table.get(table_columns.image or "", [])
-    if any(is_picture(cell) for cell in cells):
-        held = HeldPictures()
-        places = [None if cell is None else held.add(cell, f"row {row}") for row, cell in enumerate(cells, 1)]
-        archive = held.write()
-        table = {**table, str(table_columns.image): [None if p is None else f"image-{p}" for p in places]}
-    DraftFiller(draft, table_columns).add(table_rows(table, "the table"))
-    if any(is_picture(cell) for cell in cells):
-        draft.paths = [None if n is None else f"image#{n.removeprefix('image-')}" for n in draft.names]
-        draft.archives = [None if n is None else str(archive) for n in draft.names]
-        draft.names = []
-    return draft
-
-
-def _entries(source: Any) -> Iterator[_Entry]:
+def _entries(source: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The images of what is no table as rows with the columns id, image and captions."""
     if isinstance(source, Mapping):
-        yield from _of_mapping(source)
+        by_id = not all(map(_names_image, source)) and all(map(_names_image, source.values()))
+        for number, (key, value) in enumerate(source.items()):
+            if not by_id and not _is_image(key):
+                raise CollectionError(
+                    f"{_shown(key)} is no image.",
+                    hint='visir.open({"a.jpg": "a dog", "b.jpg": ["a cat", "a pet"]}) works',
+                )
+            yield str(key), _row(str(key), value) if by_id else _row(_id(key, number), key, value)
         return
     if isinstance(source, (str, bytes, int, float)) or not (
         isinstance(source, Iterable) or (hasattr(source, "__getitem__") and hasattr(source, "__len__"))
@@ -128,9 +137,9 @@ def _entries(source: Any) -> Iterator[_Entry]:
     for number, entry in enumerate(entries):
         where = f"entry {number}"
         if _is_image(entry):
-            yield _Entry(where, entry)
+            yield where, _row(_id(entry, number), entry)
         elif isinstance(entry, (list, tuple)) and len(entry) == 2 and _is_image(entry[0]):
-            yield _Entry(where, entry[0], entry[1])
+            yield where, _row(_id(entry[0], number), entry[0], entry[1])
         elif isinstance(entry, Mapping):
             raise CollectionError(
                 f"{where} is a dictionary with the keys {', '.join(map(repr, entry))}.",
@@ -145,56 +154,15 @@ def _entries(source: Any) -> Iterator[_Entry]:
             )
 
 
-def _of_mapping(source: Mapping[Any, Any]) -> Iterator[_Entry]:
-    pictures = {key: value for key, value in source.items() if _names_image(value)}
-    if pictures and len(pictures) == len(source) and not all(_names_image(key) for key in source):
-        for key, value in source.items():  # {id: image}
-            yield _Entry(str(key), value)
-        return
-    for key, value in source.items():
-        if not _is_image(key):
-            raise CollectionError(
-                f"{_shown(key)} is no image.", hint='visir.open({"a.jpg": "a dog", "b.jpg": ["a cat", "a pet"]}) works'
-            )
-        yield _Entry(str(key), key, value)
+def _row(identifier: str, image: Any, captions: Any = None) -> dict[str, Any]:
+    if captions is not None:
+        several = isinstance(captions, Iterable) and not isinstance(captions, (str, Mapping))
+        captions = list(captions) if several else [captions]
+    return {"id": identifier, "image": image, "captions": captions}
 
 
-def _fill(draft: Draft, entries: list[_Entry]) -> None:
-    held = HeldPictures()
-    rows: dict[str, int] = {}
-    by_id = any(is_picture(entry.image) for entry in entries)
-    counts: Counter[str] = Counter()
-    for number, entry in enumerate(entries):
-        in_memory = is_picture(entry.image)
-        named = not entry.place.startswith("entry ") and entry.captions is None
-        identifier = entry.place if named else str(number) if in_memory else Path(entry.image).as_posix()
-        if identifier not in rows:
-            rows[identifier] = len(rows)
-            draft.ids.append(identifier)
-            draft.splits.append("")
-            if in_memory:
-                draft.paths.append(f"image#{held.add(entry.image, entry.place)}")
-                draft.archives.append("")
-            else:
-                draft.paths.append(_existing(draft, entry.image))
-                draft.archives.append(None)
-        for text in _texts(entry.captions):
-            if not isinstance(text, str):
-                draft.fault(f"{entry.place}: a caption must be text, not {_shown(text)}")
-                continue
-            draft.add_caption(f"{identifier}#{counts[identifier]}", text, identifier)
-            counts[identifier] += 1
-    if by_id:
-        archive = str(held.write())
-        draft.archives = [archive if place == "" else place for place in draft.archives]
-
-
-def _existing(draft: Draft, image: Any) -> str | None:
-    path = user_path(local_path(str(image)))
-    if not path.is_file():
-        draft.fault(f"{image}: no such file")
-        return None
-    return str(path.absolute())
+def _id(image: Any, number: int) -> str:
+    return str(number) if is_picture(image) else Path(image).as_posix()
 
 
 def _is_image(value: Any) -> bool:
@@ -203,12 +171,6 @@ def _is_image(value: Any) -> bool:
 
 def _names_image(value: Any) -> bool:
     return isinstance(value, Path) or is_picture(value) or (isinstance(value, str) and is_picture_name(value))
-
-
-def _texts(captions: Any) -> list[Any]:
-    if captions is None:
-        return []
-    return [captions] if isinstance(captions, str) or not isinstance(captions, Iterable) else list(captions)
 
 
 def _shown(value: Any) -> str:
@@ -506,7 +468,9 @@ def _with_judgements(record: AnySource, judgements: object) -> AnySource:
         raise CollectionError(
             f"{record.name}: a task has judgements of its own; judgements= does not apply.", code="task-judgements"
         )
-    for path_or_spec in _as_list(judgements):
+    files = isinstance(judgements, (list, tuple)) and all(isinstance(entry, (str, Path)) for entry in judgements)
+    given: list[Any] = [] if judgements is None else list(judgements) if files else [judgements]  # type: ignore[call-overload]
+    for path_or_spec in given:
         record = attach_judgements(cast(Collection, record), path_or_spec)
     return record
 
@@ -534,10 +498,3 @@ def _part(
     if not isinstance(part, Collection):
         raise CollectionError(f"{record.name}: a task, not captions in languages; language= does not apply.")
     return part.keep_languages(language)
-
-
-def _as_list(value: Any) -> Sequence[Any]:
-    if value is None:
-        return []
-    files = isinstance(value, (list, tuple)) and all(isinstance(entry, (str, Path)) for entry in value)
-    return list(value) if files else [value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
@@ -50,14 +50,9 @@ def _has_heif(moment: int) -> bool:
 def register_heif() -> None:
     """Make Pillow read HEIC, where pillow-heif is installed."""
     if has_heif():
-        _register_heif()
+        import pillow_heif
 
-
-@cache
-def _register_heif() -> None:
-    import pillow_heif
-
-    pillow_heif.register_heif_opener()
+        pillow_heif.register_heif_opener()
 
 
 def has_no_ending(name: str) -> bool:
@@ -101,7 +96,8 @@ def left_out(names: Iterable[str]) -> str:
     counts = Counter(PurePosixPath(name).suffix.lower() or "without ending" for name in names)
     if not counts:
         return ""
-    ordered = sorted(counts, key=lambda ending: (_place(ending), -counts[ending], ending))
+    place = {ending: number for number, endings in reversed([*enumerate(_ORDER)]) for ending in endings}
+    ordered = sorted(counts, key=lambda ending: (place.get(ending, len(_ORDER)), -counts[ending], ending))
     parts = [f"{counts[ending]:,} {ending}{_remedy(ending)}" for ending in ordered[:6]]
     rest = sum(counts[ending] for ending in ordered[6:])
     return "left out: " + ", ".join(parts) + (f" and {rest:,} of other kinds" if rest else "")
@@ -124,10 +120,6 @@ def looks_like(data: bytes) -> tuple[str, str]:
     if kind:
         return f"it begins like a {kind}, but is damaged", ""
     return f"{len(data):,} bytes that no decoder knows", ""
-
-
-def _place(ending: str) -> int:
-    return next((place for place, endings in enumerate(_ORDER) if ending in endings), len(_ORDER))
 
 
 def _remedy(ending: str) -> str:

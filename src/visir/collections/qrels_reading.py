@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from visir.collections.images import columns_of, table_rows
-from visir.collections.readers.names import plain_name, plain_stem
-from visir.collections.readers.rows import find_delimiter, find_encoding, one_column, read_rows
-from visir.errors import CollectionError
-from visir.files import is_comment, read_bytes
-from visir.records import Qrels
+from visir.collections.readers.names import coco_id, head, plain_name, plain_stem
+from visir.collections.sources import JudgementFormat, Option, one_of, reader_of
+from visir.collections.tables import (
+    columns_of,
+    find_delimiter,
+    find_encoding,
+    is_text_table,
+    json_lines,
+    one_column,
+    read_rows,
+    table_rows,
+)
+from visir.errors import CollectionError, nearest, raise_faults
+from visir.files import find_file, is_comment, read_bytes, read_json, read_lines
+from visir.records import JUDGEMENTS, Collection, Qrels, show_id_forms
 from visir.remote import local_path
 
 QUERY_IDS = ("query_id", "query-id", "qid", "q_id", "query", "topic")
@@ -128,24 +142,12 @@ def _json_rows(path: Path, data: bytes, columns: dict[str, str | None]) -> Itera
     except orjson.JSONDecodeError as fault:
         if plain_name(path).lower().endswith(".json") and data.count(b"\n") <= 1:
             raise CollectionError(f"{path}: not valid JSON: {fault}") from fault
-        lines = enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
-        rows = [(f"line {number}", _json_line(path, number, line)) for number, line in lines if line.strip()]
-        return _named(path, iter(rows), columns)
+        return _named(path, json_lines(path), columns)
     if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), (dict, list)):
         inner = next(iter(value.values()))  # {"qrels": {…}}
         if next(iter(value)) in ("qrels", "judgements", "relevance") and inner:
             value = inner
     return _object_rows(value, columns)
-
-
-def _json_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as fault:
-        raise CollectionError(f"{path}, line {number}: not valid JSON: {fault}") from fault
-    if not isinstance(row, dict):
-        raise CollectionError(f"{path}, line {number}: expected an object {{…}}, not {str(row)[:40]!r}.")
-    return row
 
 
 def _text_rows(path: Path, text: str, columns: dict[str, str | None]) -> Iterator[_Row]:
@@ -159,7 +161,11 @@ def _text_rows(path: Path, text: str, columns: dict[str, str | None]) -> Iterato
     split = _splitter(path, [line for _, line in lines[:20]])
     first = split(lines[0][1])
     if any(columns.values()) or _is_header(first):
-        named = ((f"line {number}", _as_row(path, number, first, split(line))) for number, line in lines[1:])
+        rows = [(number, split(line)) for number, line in lines[1:]]
+        for number, cells in rows:
+            if len(cells) != len(first):
+                raise CollectionError(f"{path}, line {number}: {len(cells)} values for {len(first)} columns.")
+        named = ((f"line {number}", dict(zip(first, cells, strict=True))) for number, cells in rows)
         yield from _named(path, named, columns)
         return
     expected = len(first)
@@ -208,12 +214,6 @@ def is_number(text: str) -> bool:
 def _is_header(cells: list[str]) -> bool:
     names = {cell.strip().lower() for cell in cells}
     return bool(names & set(QUERY_IDS)) and bool(names & set(DOCUMENT_IDS))
-
-
-def _as_row(path: Path, number: int, names: list[str], cells: list[str]) -> dict[str, str]:
-    if len(cells) != len(names):
-        raise CollectionError(f"{path}, line {number}: {len(cells)} values for {len(names)} columns.")
-    return dict(zip(names, cells, strict=True))
 
 
 def _object_rows(source: Any, columns: dict[str, str | None]) -> Iterator[_Row]:
@@ -311,3 +311,469 @@ def _check_once(where: str, places: list[str], queries: list[str], documents: li
             raise CollectionError(
                 f"{where}, {place}: query {query!r} and document {document!r} are judged twice (before: {first})."
             )
+
+
+# Relevance judgements of others, for collections that are open: CxC, ECCV Caption, Flickr8k's experts, any qrels.
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a reader of judgements returns: the rows, and a line on where they come from and how many fitted."""
+
+    table: pa.Table
+    note: str
+
+
+@dataclass
+class Judging:
+    """Collects judgements, keeping those whose caption and image are both in the collection."""
+
+    # A collection that was cut to one split rightly leaves judgements of others out, so this is counted, not an error;
+    # a collection to which *nothing* fits has other ids, and that is.
+
+    collection: Collection
+    source: str
+    relevance: list[str] = field(default_factory=list)
+    task: list[str] = field(default_factory=list)
+    captions: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    grades: list[float] = field(default_factory=list)
+    outside: int = 0
+
+    def __post_init__(self) -> None:
+        self.known_images = set(self.collection.images["id"].to_pylist())
+        self.image_of: dict[str, str] = dict(
+            zip(
+                self.collection.captions["id"].to_pylist(),
+                self.collection.captions["image_id"].to_pylist(),
+                strict=True,
+            )
+        )
+
+    def add(self, relevance: str, task: str, caption: str, image: str, grade: float) -> None:
+        """One judged pair."""
+        if caption not in self.image_of or image not in self.known_images:
+            self.outside += 1
+            return
+        self.relevance.append(relevance)
+        self.task.append(task)
+        self.captions.append(caption)
+        self.images.append(image)
+        self.grades.append(grade)
+
+    def done(self, *, hint: str) -> Judged:
+        """The rows; raises `CollectionError` with `hint` if none fits."""
+        if not self.grades:
+            raise CollectionError(
+                f"{self.source}: none of its {self.outside:,} judgements is about a pair in {self.collection.name}.",
+                hint=hint,
+                code="none-judgements-about-pair",
+            )
+        columns = [self.relevance, self.task, self.captions, self.images, self.grades]
+        table = pa.table(dict(zip(JUDGEMENTS.names, columns, strict=True)), schema=JUDGEMENTS)
+        left = f", {self.outside:,} about other images or captions left out" if self.outside else ""
+        return Judged(table, f"judgements of {self.source}: {len(self.grades):,}{left}")
+
+
+COCO_HINT = (
+    "it needs COCO's own ids: read dataset_coco.json (karpathy), captions_val2014.json (coco_captions), "
+    "or an annotation list with caption_ids=coco_test_ids.npy and captions_per_image=5"
+)
+
+
+# Crisscrossed Captions (CxC): human scores of COCO captions with other COCO images, as additional positives.
+
+
+_CXC_HEADER = ["caption", "image", "agg_score", "sampling_method"]
+_CXC_RELEVANCE = "cxc"
+_CXC_FILE = re.compile(r"^sits_(val|test)\.csv(?:\.gz|\.xz)?$")
+
+
+@reader_of(
+    JudgementFormat,
+    name="cxc",
+    title="Crisscrossed Captions (CxC)",
+    layout="sits_val.csv, sits_test.csv: caption,image,agg_score,sampling_method",
+    reference="Parekh et al., Crisscrossed Captions (EACL 2021)",
+    sniff=lambda path: (
+        any(_CXC_FILE.match(file.name) for file in path.iterdir())
+        if path.is_dir()
+        else head(path).startswith(",".join(_CXC_HEADER).encode())
+    ),
+    options=(
+        Option("threshold", "the score (0 to 5) from which a pair is positive", 3.0, float),
+        Option(
+            "links",
+            "which links of judged images are positive too: 'all', 'judged' captions' only, or 'scored' ones only",
+            "all",
+            one_of("all", "judged", "scored"),
+        ),
+    ),
+    sets="cxc",
+)
+def cxc(path: Path, collection: Collection, *, threshold: float = 3.0, links: str = "all") -> Judged:
+    """Read `sits_val.csv` and `sits_test.csv` (a folder of them, or one) as the relevance "cxc"."""
+    # Positive is every pair scored `threshold` (3 of 5) or higher by the annotators, *besides* the pairs that COCO
+    # links (Parekh et al. 2021). Pairs scored lower are judged and not relevant (grade 0), unless they are links.
+    # The files on image–image (`sis_*`) and text–text similarity (`sts_*`) belong to intra-modal retrieval, which has
+    # no image–caption pairs; they are not read.
+    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _CXC_FILE.match(file.name))
+    if not files:
+        raise CollectionError(f"{path}: no sits_val.csv or sits_test.csv in it.", hint="download the aggregated scores")
+    judging = Judging(collection, f"CxC ({', '.join(file.name for file in files)})")
+    scored = [row for file in files for row in _cxc_rows(file)]
+    judged_captions = {caption for caption, _, _ in scored}
+    judged_images = {image for _, image, _ in scored}
+    linked: set[tuple[str, str]] = set()
+    if links != "scored":
+        linked = {
+            (caption, image)
+            for caption, image in judging.image_of.items()
+            if image in judged_images and (links == "all" or caption in judged_captions)
+        }
+    for caption, image, score in scored:
+        if (caption, image) not in linked:
+            judging.add(_CXC_RELEVANCE, "both", caption, image, 1.0 if score >= threshold else 0.0)
+    if not judging.grades:
+        return judging.done(hint=COCO_HINT)
+    for caption, image in sorted(linked):
+        judging.add(_CXC_RELEVANCE, "both", caption, image, 1.0)
+    return judging.done(hint=COCO_HINT)
+
+
+def _cxc_rows(file: Path) -> Iterator[tuple[str, str, float]]:
+    faults: list[str] = []
+    for number, row in enumerate(csv.reader(read_lines(file)), start=1):
+        if number == 1:
+            if row != _CXC_HEADER:
+                raise CollectionError(
+                    f"{file}, line 1: expected the columns {', '.join(_CXC_HEADER)}; found {', '.join(row)}.",
+                    hint="the file with aggregated scores is meant, not *_raw.csv, sis_* or sts_*",
+                    code="expected-columns-found",
+                )
+            continue
+        caption = row[0].rpartition(":sentid:")[2] if row else ""
+        image = coco_id(row[1]) if len(row) == len(_CXC_HEADER) else None
+        if not caption.isdecimal() or image is None or not (is_number(row[2]) and 0 <= float(row[2]) <= 5):
+            faults.append(f"line {number}: expected COCO_val2014:sentid:N, a COCO image and a score; found {row}")
+            continue
+        yield caption, image, float(row[2])
+    raise_faults(CollectionError, str(file), faults)
+
+
+# ECCV Caption: positives of COCO's test split that COCO itself misses, found by machines and verified by people.
+
+
+_ECCV_SETS = {"eccv": "eccv", "cxc": "eccv-cxc", "original": "eccv-original"}
+"""The three pairs of files, and what their relevances are called here."""
+
+
+@reader_of(
+    JudgementFormat,
+    name="eccv",
+    title="ECCV Caption",
+    layout="folder with {eccv,cxc,original}_{caption_to_image,image_to_caption}.json: {id: [ids]}",
+    reference="Chun et al., ECCV Caption (ECCV 2022)",
+    sniff=lambda path: path.is_dir() and any(_eccv_file(path, name, "caption_to_image") for name in _ECCV_SETS),
+    options=(Option("sets", "which of eccv, cxc, original, comma-separated", "eccv,cxc,original"),),
+    sets="eccv, eccv-cxc, eccv-original",
+)
+def eccv(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original") -> Judged:
+    """Read `{eccv,cxc,original}_{caption_to_image,image_to_caption}.json` (id to list of ids) from a folder."""
+    # - "eccv": 1,332 query captions with 11,279 positives, and 1,261 query images with 22,550. The two tasks were
+    #   annotated apart and do not mirror each other, so each counts for its own task only. Measures: mAP@R, R-precision
+    #   and hit@1 (Chun et al. 2022).
+    # - "eccv-cxc": CxC's positives as that package has them: pairs scored 3 or higher, 29 links fewer than "cxc".
+    # - "eccv-original": COCO's links for five captions per image (25,000).
+    # Ids are COCO's image and annotation ids. A sixth caption of an image may be a positive: it fits where the
+    # collection has it (Karpathy's JSON), and is otherwise counted as left out.
+    names = [name for name in sets.split(",") if name]
+    for name in names:
+        if name not in _ECCV_SETS:
+            raise CollectionError(
+                f"ECCV Caption: unknown set {name!r}", hint=nearest(name, _ECCV_SETS), code="unknown-set"
+            )
+    complete = [
+        name
+        for name in names
+        if _eccv_file(path, name, "caption_to_image") or _eccv_file(path, name, "image_to_caption")
+    ]
+    if not complete:
+        raise CollectionError(f"{path}: no {names[0]}_caption_to_image.json in it.", hint="eccv_caption/data/ is meant")
+    judging = Judging(collection, f"ECCV Caption ({', '.join(complete)})")
+    for name in complete:
+        for task, kind in (("t2i", "caption_to_image"), ("i2t", "image_to_caption")):
+            file = _eccv_file(path, name, kind)
+            if file is None:
+                raise CollectionError(
+                    f"{path}: {name}_{kind}.json is missing; both tasks are needed.", code="json-missing"
+                )
+            for query, documents in _eccv_content(file).items():
+                for document in documents:
+                    caption, image = (query, str(document)) if task == "t2i" else (str(document), query)
+                    judging.add(_ECCV_SETS[name], task, caption, image, 1.0)
+    return judging.done(hint=COCO_HINT)
+
+
+def _eccv_file(folder: Path, name: str, kind: str) -> Path | None:
+    return find_file(folder / f"{name}_{kind}.json")
+
+
+def _eccv_content(file: Path) -> dict[str, list[int]]:
+    content = read_json(file)
+    if not isinstance(content, dict):
+        raise CollectionError(f"{file}: expected {{id: [ids]}}.")
+    for query, documents in content.items():
+        if not isinstance(documents, list) or not all(isinstance(document, (int, str)) for document in documents):
+            raise CollectionError(
+                f"{file}: {query!r}: expected a list of ids, found {str(documents)[:60]}.",
+                code="expected-list-ids-found",
+            )
+        if len(set(documents)) != len(documents):
+            raise CollectionError(f"{file}: {query!r}: an id is listed twice.", code="id-listed-twice")
+    return content
+
+
+# Flickr8k's human judgements: three experts per pair (1–4), and the crowd's yes or no.
+
+
+_FLICKR8K_FILES = ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt")
+_FLICKR8K_LOWEST = 1.0
+"""An expert's lowest score: the caption does not describe the image at all."""
+
+
+@reader_of(
+    JudgementFormat,
+    name="flickr8k_judgements",
+    title="Flickr8k experts and crowd",
+    layout="ExpertAnnotations.txt: image, caption, three scores; CrowdFlowerAnnotations.txt: image, caption, share of "
+    "yes, number of yes, number of no",
+    reference="Hodosh, Young, Hockenmaier, Framing Image Description as a Ranking Task (JAIR 47, 2013)",
+    sniff=lambda path: _flickr8k_sniff(path),
+    options=(
+        Option("expert_threshold", "mean expert score (1 to 4) from which a pair is relevant", 3.0, float),
+        Option("crowd_threshold", "share of yes above which a pair is relevant", 0.5, float),
+        Option("tokens", "the token file that names the captions (default: beside)"),
+    ),
+    sets="experts, experts-relevant, crowd, crowd-relevant",
+)
+def flickr8k(
+    path: Path,
+    collection: Collection,
+    *,
+    expert_threshold: float = 3.0,
+    crowd_threshold: float = 0.5,
+    tokens: str | Path | None = None,
+) -> Judged:
+    """Read `ExpertAnnotations.txt` and `CrowdFlowerAnnotations.txt` (their folder, or one of them)."""
+    # Four relevances; in all of them grade 0 is judged and not relevant:
+    # - "experts": the mean of the three scores, minus 1. The experts' scale is 1 (does not describe the image at all)
+    #   to 4 (describes it), so grades run from 0 to 3: gains for nDCG.
+    # - "experts-relevant": grade 1 where that mean is at least `expert_threshold`; 3 is "almost describes the image
+    #   with minor mistakes".
+    # - "crowd": the share of yes, 0 to 1.
+    # - "crowd-relevant": grade 1 where that share is over `crowd_threshold`: a majority.
+    # A *set replaces* the links. Most judged pairs were proposed by retrieval systems; few are links (158 of the
+    # experts' 5,822 pairs).
+    # Captions are called `name.jpg#n`, as in the token file. In a collection with other caption ids (Karpathy's JSON)
+    # they are found by text through `tokens` (default: `Flickr8k.token.txt` beside); where that is absent, caption n of
+    # an image is its n-th in the collection.
+    folder = path.parent if path.is_file() else path
+    files = (
+        [path] if path.is_file() else [file for file in sorted(path.iterdir()) if plain_name(file) in _FLICKR8K_FILES]
+    )
+    if not files:
+        raise CollectionError(f"{path}: neither {' nor '.join(_FLICKR8K_FILES)} in it.")
+    judging = Judging(collection, f"Flickr8k ({', '.join(file.name for file in files)})")
+    translate = _flickr8k_captions(collection, judging, folder, tokens)
+    for file in files:
+        experts = plain_name(file) == _FLICKR8K_FILES[0]
+        for image, key, columns in _flickr8k_rows(file):
+            caption = translate.get(key, key)
+            if experts:
+                mean = sum(columns) / len(columns)
+                judging.add("experts", "both", caption, image, mean - _FLICKR8K_LOWEST)
+                judging.add("experts-relevant", "both", caption, image, float(mean >= expert_threshold))
+            else:
+                judging.add("crowd", "both", caption, image, columns[0])
+                judging.add("crowd-relevant", "both", caption, image, float(columns[0] > crowd_threshold))
+    return judging.done(hint="it needs Flickr8k, with file names as image ids (flickr_tokens or karpathy)")
+
+
+def _flickr8k_captions(
+    collection: Collection, judging: Judging, folder: Path, tokens: str | Path | None
+) -> dict[str, str]:
+    """From `name.jpg#n` to the collection's caption id."""
+    rows = collection.captions.to_pylist()
+    if any(f"{row['image_id']}#0" == row["id"] for row in rows[:5]):
+        return {}
+    file = find_file(folder / "Flickr8k.token.txt") if tokens is None else Path(tokens)
+    if tokens is not None and not Path(tokens).is_file():
+        raise CollectionError(f"{tokens}: no such token file.")
+    translate: dict[str, str] = {}
+    if file is None:
+        numbers: dict[str, int] = {}
+        for row in rows:
+            number = numbers[row["image_id"]] = numbers.get(row["image_id"], -1) + 1
+            translate[f"{row['image_id']}#{number}"] = row["id"]
+        judging.source += ", captions matched by position"
+        return translate
+    # Texts may repeat within an image; each is used once, in order.
+    ids: dict[tuple[str, str], list[str]] = {}
+    for row in reversed(rows):
+        ids.setdefault((row["image_id"], _words(row["text"])), []).append(row["id"])
+    for line in read_lines(file):
+        key, _, text = line.partition("\t")
+        candidates = ids.get((key.rpartition("#")[0], _words(text)))
+        if candidates:
+            translate[key] = candidates.pop()
+    judging.source += f", captions matched by the texts in {file.name}"
+    return translate
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _flickr8k_rows(file: Path) -> Iterator[tuple[str, str, list[float]]]:
+    highest = 4.0 if plain_name(file) == _FLICKR8K_FILES[0] else None
+    faults: list[str] = []
+    for number, line in enumerate(read_lines(file), start=1):
+        parts = line.split()
+        try:
+            image, caption = parts[0], parts[1]
+            values = [float(part) for part in parts[2:]]
+            if len(values) != 3 or "#" not in caption:
+                raise ValueError
+            if highest is not None and not all(_FLICKR8K_LOWEST <= value <= highest for value in values):
+                raise ValueError
+            if highest is None and not 0 <= values[0] <= 1:
+                raise ValueError
+        except (ValueError, IndexError):
+            faults.append(f"line {number}: expected image, caption and three numbers; found {line[:80]!r}")
+            continue
+        yield image, caption, values
+    raise_faults(CollectionError, str(file), faults)
+
+
+def _flickr8k_sniff(path: Path) -> bool:
+    if path.is_dir():
+        return any(plain_name(file) in _FLICKR8K_FILES for file in path.iterdir())
+    return plain_name(path) in _FLICKR8K_FILES and b"#" in head(path)[:400]
+
+
+# Judgements by ids, in any form of qrels: a TREC file, CSV, JSON, a dictionary, a data frame.
+
+
+_SUFFIXES = (".qrels", ".qrel", ".trec", ".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+
+
+@reader_of(
+    JudgementFormat,
+    name="qrels",
+    title="relevance judgements by ids",
+    layout='TREC qrels ("query 0 document grade"), or CSV, TSV, JSON, Parquet with query, document and grade',
+    reference="TREC; BEIR",
+    sniff=lambda path: _pairs_sniff(path),
+    options=(
+        Option("name", "the name of the set (default: that of the file)", ""),
+        Option("task", "t2i (queries are captions) or i2t (default: what fits the ids)", "", one_of("t2i", "i2t")),
+        Option("query", "the column of query ids (default: query_id, qid, …)"),
+        Option("document", "the column of document ids (default: document_id, doc_id, docno, …)"),
+        Option("grade", "the column of grades (default: grade, relevance, score, …)"),
+    ),
+    sets="one, of the name of the file",
+    last=True,
+)
+def pairs(
+    path: Path,
+    collection: Collection,
+    *,
+    name: str = "",
+    task: str = "",
+    query: str | None = None,
+    document: str | None = None,
+    grade: str | None = None,
+) -> Judged:
+    """Read judgements whose ids are those of the collection's captions and images."""
+    # Queries are captions and documents images, or the other way round; which of the two, the ids tell. Judgements of
+    # captions and images that are not in the collection are left out and counted.
+    qrels = read_qrels(path, name=name, query=query, document=document, grade=grade)
+    return judge(qrels, collection, str(path), task=task)
+
+
+def judge(source: Any, collection: Collection, where: str = "qrels", *, task: str = "") -> Judged:
+    """Return the judgements of qrels as rows of a collection.
+
+    Args:
+        source: Whatever `visir.collections.read_qrels` takes.
+        collection: The collection that is judged.
+        where: Where they come from, for errors and the source.
+        task: "t2i" or "i2t"; "" takes what fits the ids.
+
+    Raises:
+        CollectionError: No judgement is about a caption and an image of the collection; the message shows an id of each
+            side.
+    """
+    qrels = read_qrels(source)
+    queries = qrels.queries.take(pa.array(np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))))
+    captions, images = collection.captions["id"], collection.images["id"]
+    fitting = {
+        "t2i": pc.and_(pc.is_in(queries, captions), pc.is_in(qrels.documents, images)),
+        "i2t": pc.and_(pc.is_in(queries, images), pc.is_in(qrels.documents, captions)),
+    }
+    counts = {name: int(pc.sum(mask).as_py() or 0) for name, mask in fitting.items()}
+    if task and task not in counts:
+        raise CollectionError(
+            f"{where}: unknown task {task!r}", hint="t2i (queries are captions) or i2t", code="unknown-task"
+        )
+    if not task and all(counts.values()):
+        raise CollectionError(
+            f"{where}: its queries could be captions or images: ids of both fit.",
+            hint='say which: "QRELS?task=t2i" for captions, task=i2t for images',
+            code="queries-of-either-side",
+        )
+    task = task or max(counts, key=lambda name: counts[name])
+    if not counts[task]:
+        raise CollectionError(
+            f"{where}: none of its {len(qrels.documents):,} judgements is about a caption and an image of "
+            f"{collection.name}.",
+            hint=_forms(qrels, collection),
+            code="none-judgements-about-caption",
+        )
+    mask = fitting[task]
+    rows = int(counts[task])
+    sides = (queries.filter(mask), qrels.documents.filter(mask))
+    caption, image = sides if task == "t2i" else sides[::-1]
+    columns = [[qrels.name] * rows, [task] * rows, caption, image, pa.array(qrels.grades).filter(mask)]
+    table = pa.table(dict(zip(JUDGEMENTS.names, columns, strict=True)), schema=JUDGEMENTS)
+    left = len(qrels.documents) - rows
+    tail = f", {left:,} about other images or captions left out" if left else ""
+    return Judged(table, f"judgements {qrels.name} of {where}: {rows:,}{tail}")
+
+
+def _forms(qrels: Qrels, collection: Collection) -> str:
+    """Ids of both sides, in the direction that fits better."""
+    captions, images = collection.captions["id"].to_pylist(), collection.images["id"].to_pylist()
+    queries, documents = qrels.queries.to_pylist(), qrels.documents[:2_000].to_pylist()
+    t2i = (captions, queries), (images, documents)
+    i2t = (images, queries), (captions, documents)
+    names = {id(captions): "captions of the collection", id(images): "images of the collection"}
+
+    def closeness(pairs: Sequence[tuple[list[str], list[str]]]) -> int:
+        return sum("they differ" in show_id_forms("", a, "", b) or bool(set(a) & set(b)) for a, b in pairs)
+
+    closest = t2i if closeness(t2i) >= closeness(i2t) else i2t
+    best = zip(("queries", "documents"), closest, strict=True)
+    shown = [
+        show_id_forms(names[id(own)], own, role, theirs) for role, (own, theirs) in best if not set(own) & set(theirs)
+    ]
+    return "the ids are different: " + "; ".join(shown) + "; give both the same form"
+
+
+def _pairs_sniff(path: Path) -> bool:
+    if not path.is_file() or not plain_name(path).lower().endswith(_SUFFIXES):
+        return False
+    if is_text_table(path) or plain_name(path).lower().endswith((".qrels", ".qrel", ".trec")):
+        return bool(head(path).strip())
+    return True

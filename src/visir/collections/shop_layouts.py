@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from visir.collections.draft import Draft
 from visir.collections.readers.names import compare_counts, whole
-from visir.collections.readers.rows import RowFault, json_lines, read_rows
 from visir.collections.sources import Option, one_of, reader_of
+from visir.collections.tables import RowFault, json_lines, read_rows
 from visir.errors import CollectionError, nearest
 from visir.files import read_lines
 from visir.records import JUDGEMENTS

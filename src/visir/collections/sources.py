@@ -159,7 +159,9 @@ def find_source(
     spec: str, kind: SourceKind[AnyFormat], format: str | None = None, given: Collection[str] = ()
 ) -> FoundSource[AnyFormat]:
     """Find out what a text names; what lies elsewhere is copied into the cache first."""
-    spec = _copied_here(spec, f"a {kind.name}")
+    if match := _ELSEWHERE.fullmatch(spec):
+        check_no_own_folder(match["url"], f"a {kind.name}")
+        spec = f"{match['format'] or ''}{local_copy(match['url'])}{match['query'] or ''}"
     prefix, text = _prefix(spec, kind)
     if prefix is not None and format is not None and prefix != format:
         raise CollectionError(
@@ -169,8 +171,12 @@ def find_source(
     path, options = _options(text)
     path = user_path(path)  # a shell does so; Python does not
     if name is None:
-        if "{" not in path.name:  # a pattern of shards
-            _check_exists(path, spec, kind)
+        if "{" not in path.name and not is_there(path):  # a pattern of shards
+            raise CollectionError(
+                f"{spec if len(spec) < 500 else spec[:80] + '…'}: no such file or folder.",
+                hint="; ".join(filter(None, ("check the path", kind.without_path))),
+                code="no-such-file-folder",
+            )
         return FoundSource(*_sniffed(path, kind, {*options, *given} - set(_OF_ALL)), options)
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
@@ -178,14 +184,6 @@ def find_source(
             f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}", code="a-folder"
         )
     return FoundSource(named, path, options)
-
-
-def _copied_here(spec: str, wanted: str) -> str:
-    match = _ELSEWHERE.fullmatch(spec)
-    if match is None:
-        return spec
-    check_no_own_folder(match["url"], wanted)
-    return f"{match['format'] or ''}{local_copy(match['url'])}{match['query'] or ''}"
 
 
 def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:
@@ -212,16 +210,6 @@ def _options(text: str) -> tuple[Path, dict[str, Any]]:
         if "," in options.get(name, ""):
             options[name] = options[name].split(",")
     return Path(text), options
-
-
-def _check_exists(path: Path, spec: str, kind: SourceKind[AnyFormat]) -> None:
-    if not is_there(path):
-        hint = "; ".join(filter(None, ("check the path", kind.without_path)))
-        raise CollectionError(
-            f"{spec if len(spec) < 500 else spec[:80] + '…'}: no such file or folder.",
-            hint=hint,
-            code="no-such-file-folder",
-        )
 
 
 def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tuple[AnyFormat, Path]:

@@ -21,14 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from visir.collections.archives import check_member_size
-from visir.collections.cells import image_columns
+from visir.collections.archives import check_member_size, image_columns
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
 from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
-from visir.collections.stream_sources import COPY, Source, content_faults
-from visir.collections.tars import TARS, TarHeaders
+from visir.collections.tars import COPY, TARS, Source, TarHeaders, content_faults
 from visir.display import cut_path
 from visir.errors import CollectionError, ImageError, nearest
 from visir.files import literal_root, user_path

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
+import gzip
 import lzma
 import tarfile
 import zlib
-from collections.abc import Sequence
-from typing import IO, Any, Self
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Self, cast
 
-from visir.collections.stream_sources import MAX_RATIO, decompressed
 from visir.display import counted
+from visir.errors import CollectionError, VisirError
+from visir.remote import is_url
 from visir.terminal import one_line
 
+MAX_RATIO = 200
+"""How many times its packed size what is unpacked may be, unless it is small: deflate packs nothing better than 1,032
+to 1, and a picture, which is packed already, hardly at all; a text that repeats itself 10 to 50 to 1."""
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 """What the names of tars end in, compressed or not."""
 TAR_FAULTS = (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error)
@@ -115,3 +122,62 @@ def tar_notes(links: Sequence[str], going_on: Sequence[str]) -> list[str]:
 def tar_notes_in(source: str) -> list[str]:
     """Those of these notes that the `source` of a record has."""
     return [note for note in source.split("; ") if _LINKS in note or _BEHIND in note]
+
+
+# A file that is streamed: what it holds when it is compressed, and whether its disk or its content is at fault.
+
+COPY = "copy the file again"
+
+
+class Source:
+    """A stream that remembers why it could not be read: all else that goes wrong is the fault of its content."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.fault: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def read(self, size: int = -1) -> bytes:
+        """As of the stream."""
+        try:
+            return self._stream.read(size)
+        except Exception as fault:
+            self.fault = fault
+            raise
+
+
+@contextlib.contextmanager
+def content_faults(place: str, source: Source) -> Iterator[None]:
+    """Whatever a reader raises over the content of a file is a `CollectionError` that names the file."""
+    try:
+        yield
+    except (VisirError, MemoryError):
+        raise
+    except Exception as fault:  # on bytes that are none of theirs readers raise whatever they like
+        if source.fault is None:
+            raise CollectionError(
+                f"{place}: damaged or truncated ({fault}).", hint=COPY, code="damaged-truncated"
+            ) from fault
+        if is_url(place) or not isinstance(source.fault, OSError):
+            raise
+        raise CollectionError(
+            f"{place}: cannot be read ({source.fault.strerror}).",
+            hint="check the disk; or copy the file again",
+            code="cannot-read",
+        ) from fault
+
+
+def decompressed(stream: IO[bytes]) -> IO[bytes]:
+    """What a compressed tar holds, whatever its name. `tarfile` itself stops at the first of several streams."""
+    # pbzip2, lbzip2 and bgzip write them, and whoever puts one compressed file behind the other.
+    start = stream.read(6)
+    stream.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.open(stream))
+    if start.startswith(b"BZh"):
+        return bz2.open(stream)
+    if start.startswith((b"\xfd7zXZ", b"\x5d\0\0\x80")):
+        return lzma.open(stream)
+    return stream

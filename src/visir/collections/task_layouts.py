@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from visir.collections.cells import PictureCells, pictures_in_cells
+from visir.collections.archives import PictureCells, pictures_in_cells
 from visir.collections.composed_layouts import ids_in
 from visir.collections.draft import ChoiceDraft, Missing, TaskDraft, TaskSetDraft
-from visir.collections.readers import task_folder
+from visir.collections.readers import task_reader
 from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, json_head, plain_name, plain_stem
-from visir.collections.readers.rows import read_rows, sniffed_columns
 from visir.collections.segments import FRAME
 from visir.collections.sources import Format, Option, one_of, reader_of
+from visir.collections.tables import read_rows, sniffed_columns
 from visir.errors import CollectionError, nearest
 from visir.files import read_json
 from visir.records.task import TASK_CANDIDATES
@@ -125,10 +125,6 @@ sugarcrepe_pp = _choices(
 )
 
 
-def _votes(text: str) -> int:
-    return int(one_of("0", "1", "2", "3")(text))
-
-
 @reader_of(
     name="valse",
     title="VALSE: choose between a caption and a foil",
@@ -138,7 +134,15 @@ def _votes(text: str) -> int:
     obtain="https://github.com/Heidelberg-NLP/VALSE",
     sniff=lambda path: bool(record_files(path, _is_valse)),
     # The paper counts items of which at least two of three people chose the caption, and not the foil.
-    options=(Option("votes", "how many of three people must have accepted an item (0: all items)", 2, _votes), MISSING),
+    options=(
+        Option(
+            "votes",
+            "how many of three people must have accepted an item (0: all items)",
+            2,
+            lambda text: int(one_of(*"0123")(text)),
+        ),
+        MISSING,
+    ),
 )
 def valse(path: Path, *, votes: int, missing: Missing) -> ChoiceDraft:
     """Read the pieces `existence.json`, `plurals.json`, …: `{id: {"image_file", "caption", "foil", "mturk"}}`."""
@@ -652,7 +656,7 @@ def vidore(path: Path) -> TaskDraft:
     lacking += [name.removesuffix("_column").rpartition("_")[2] for name, column in named.items() if column is None]
     if lacking:
         raise vidore.lacks(path, f"no column {', '.join(lacking)}")
-    draft = task_folder.read(path, title="join", unknown="fault", task="", **ids, **named)
+    draft = task_reader.read(path, title="join", unknown="fault", task="", **ids, **named)
     assert isinstance(draft, TaskDraft), "parts without the name of a task"
     return draft
 

@@ -11,12 +11,9 @@ from typing import Any
 
 from visir.collections.draft import Side, TaskDraft, TaskSetDraft
 from visir.collections.held_pictures import HeldPictures, is_picture
-from visir.collections.images import columns_of, table_rows
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.qrels_reading import judgement_rows
 from visir.collections.readers.huggingface import dataset_table, is_dataset, is_dataset_dict
-from visir.collections.readers.rows import OnFault
-from visir.collections.readers.task_folder import file_table
 from visir.collections.readers.task_reader import (
     IMAGES,
     ITEM_IDS,
@@ -26,8 +23,10 @@ from visir.collections.readers.task_reader import (
     TaskPart,
     TaskReader,
     TaskTable,
+    file_table,
     split_name,
 )
+from visir.collections.tables import OnFault, columns_of, table_rows
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.files import user_path
 from visir.records import Items

@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.arrays import load_array
-from visir.collections.digests import content_id
-from visir.collections.images import ImageReader
+from visir.collections.images import ImageReader, content_id
 from visir.collections.segments import file_of
 from visir.display import counted
 from visir.encoders.base import Encoder, faulty_inputs, not_finite
@@ -104,7 +103,7 @@ def image_contents(source: HasImages, known: Mapping[str, str] | None = None) ->
     # A hash of its bytes; of a member of a zip, checksum and size, which are checked when it is read. What was hashed
     # is remembered with place, size and times of the files (`image_marks`), so many files are read once and not every
     # time.
-    # known: Of some images, by id, the hash of the bytes (`visir.collections.digests.content_id`).
+    # known: Of some images, by id, the hash of the bytes (`visir.collections.images.content_id`).
     contents: list[str] = image_marks(source).to_pylist()
     ids, paths, archives = (source.images[name].to_pylist() for name in ("id", "path", "archive"))
     rows = []

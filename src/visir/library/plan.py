@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
-from visir.collections.digests import content_id
-from visir.collections.images import ImageReader, decoders
+from visir.collections.images import ImageReader, content_id, decoders
 from visir.encoders.store import is_same, without_change
 from visir.errors import ConfigurationError, ImageError, VisirError, nearest, raise_faults
 from visir.files import json_bytes

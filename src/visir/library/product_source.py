@@ -14,8 +14,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from visir.collections.digests import content_id
-from visir.collections.images import ImageReader
+from visir.collections.images import ImageReader, content_id
 from visir.collections.readers.products import FORMAT, NOTE, PICTURES, PRODUCT
 from visir.encoders.store import image_marks
 from visir.errors import ImageError

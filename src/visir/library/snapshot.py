@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.collections.digests import content_id
-from visir.collections.images import SCENE, ImageReader
+from visir.collections.images import SCENE, ImageReader, content_id
 from visir.errors import ImageError
 from visir.library.check import (
     PICTURE,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from visir.collections.readers.rows import all_columns, one_column, read_rows
+from visir.collections.tables import all_columns, one_column, read_rows
 from visir.display import Displayed, brief
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.products.opening import write_new_table

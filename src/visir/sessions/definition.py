@@ -291,7 +291,7 @@ def events_sql(mapping: LogMapping, rows: str) -> str:
     """SQL of one event per row, with `reason` (null for an accepted event) and its flags."""
     texts = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
     price = mapping.events.get("price", "NULL")
-    price = f"TRY_CAST({price} AS DOUBLE)"
+    price = f"coalesce(TRY_CAST({price} AS DOUBLE), {_amount(price)})"
     price = f"CASE WHEN abs({price}) < CAST('infinity' AS DOUBLE) THEN {price} END"  # not a number is not less
     meaning = "".join(f" WHEN {text_literal(name)} THEN '{action}'" for name, action in mapping.actions.items())
     meaning = f"CASE action_text{meaning} END" if meaning else "CAST(NULL AS STRING)"
@@ -463,8 +463,24 @@ def _wall(mapping: LogMapping) -> str:
     if mapping.unit in ("s", "ms"):  # exact to the microsecond, and null instead of an overflow
         factor = 1_000_000 if mapping.unit == "s" else 1_000
         return f"TRY_CAST(TRY_CAST({time} AS DECIMAL(28, 6)) * {factor} AS BIGINT)"
-    kind = "TIMESTAMPTZ" if mapping.unit == "iso" else "TIMESTAMP"
-    return f"CASE WHEN isfinite(TRY_CAST({time} AS {kind})) THEN epoch_us(TRY_CAST({time} AS {kind})) END"
+    moment = f"TRY_CAST({time} AS TIMESTAMP)"
+    if mapping.unit == "iso":  # "11:06:40 -0400", as Ruby, Shopify and Snowflake write it
+        joined = f"regexp_replace(CAST({time} AS STRING), '\\s*([+-][0-9]{{2}}):?([0-9]{{2}})$', '\\1:\\2')"
+        moment = f"coalesce(TRY_CAST({time} AS TIMESTAMPTZ), TRY_CAST({joined} AS TIMESTAMPTZ))"
+    return f"CASE WHEN isfinite({moment}) THEN epoch_us({moment}) END"
+
+
+def _amount(cell: str) -> str:
+    """An amount as people write it: "1,50", "1.234,56", "1,234.56", "€ 10"; null for one that has two readings."""
+    mark = r"(?:[A-Z]{3}|\p{Sc})"
+    number = f"regexp_replace(CAST({cell} AS STRING), '^\\s*{mark}?\\s*|\\s*{mark}?\\s*$', '', 'g')"
+    comma = "[+-]?([0-9]+|[0-9]{1,3}([. ][0-9]{3})+),([0-9]{1,2}|[0-9]{4,})"
+    return (
+        f"CASE WHEN regexp_full_match({number}, '{comma}') "
+        f"THEN TRY_CAST(replace(regexp_replace({number}, '[. ]', '', 'g'), ',', '.') AS DOUBLE) "
+        f"WHEN regexp_full_match({number}, '[+-]?[0-9]{{1,3}}([, ][0-9]{{3}})+[.][0-9]+') "
+        f"THEN TRY_CAST(regexp_replace({number}, '[, ]', '', 'g') AS DOUBLE) ELSE TRY_CAST({number} AS DOUBLE) END"
+    )
 
 
 def _utc(mapping: LogMapping) -> str:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.collections.archives import SMALL
 from visir.collections.readers.names import escaped
-from visir.collections.stream_sources import MAX_RATIO
-from visir.collections.tars import END_REMEDY, GOES_ON, LINKS_REMEDY, TAR_FAULTS, TARS, TarHeaders, remedy_of
+from visir.collections.tars import END_REMEDY, GOES_ON, LINKS_REMEDY, MAX_RATIO, TAR_FAULTS, TARS, TarHeaders, remedy_of
 from visir.display import counted
 from visir.errors import VisirError, require
 from visir.sessions.definition import LogMapping

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.collections.readers.idx import read_idx
+from visir.collections.readers.torchvision_sets import read_idx
 from visir.display import Displayed
 from visir.errors import EncoderError, VisirError, nearest, require
 from visir.files import data_directory

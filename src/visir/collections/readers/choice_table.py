@@ -9,15 +9,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from visir.collections.cells import pictures_in_cells
+from visir.collections.archives import pictures_in_cells
 from visir.collections.draft import ChoiceDraft, Missing
 from visir.collections.held_pictures import HeldPictures, is_picture
-from visir.collections.images import table_rows
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, plain_name, plain_stem
-from visir.collections.readers.rows import first_columns, is_table, one_column, read_rows, sniffed_columns
 from visir.collections.readers.table import TableColumns
 from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import first_columns, is_table, one_column, read_rows, sniffed_columns, table_rows
 from visir.errors import CollectionError
 from visir.files import read_json
 from visir.records.items import GROUP, IMAGE

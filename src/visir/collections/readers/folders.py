@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from visir.collections.archives import TarArchive, open_archive
+from visir.collections.archives import Archive, TarArchive, open_archive
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import (
     HEIF,
@@ -19,9 +20,9 @@ from visir.collections.picture_kinds import (
 )
 from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
-from visir.collections.readers.rows import first_columns, read_rows
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.sources import reader_of
+from visir.collections.tables import first_columns, read_rows
 from visir.collections.tars import tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
@@ -46,15 +47,17 @@ def photos(path: Path) -> Draft:
     Hidden files and folders are left out, as are files whose names do not end like a picture's; the source counts them
     by kind, and the links of a tar. In a folder, a file whose name has no ending is a picture when it begins like one.
     A name that is not Unicode (a byte of Latin-1 from an old disk) appears with that byte escaped, `caf\\udce9.jpg`;
-    reading that picture raises an error until it is renamed.
+    reading that picture raises an error until it is renamed. Texts of the same name beside pictures are their captions.
     """
     archive = None if path.is_dir() else path.name
     unread: dict[str, str] = {}
     opened = None if path.is_dir() else open_archive(path)
     files = list(walk(path, unread=unread)) if opened is None else sorted(opened.names())
-    visible = [name for name in files if not _is_hidden(name)]
+    visible = [name for name in files if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))]
     pictures = [name for name in visible if is_picture_name(name) or _is_unnamed_picture(path, name)]
-    others = left_out(sorted(set(visible) - set(pictures) - _of_visir(files)))
+    captions = _captions_beside(path if opened is None else opened, visible, pictures)
+    beside = {_text_beside(name) for name in captions}
+    others = left_out(sorted(set(visible) - set(pictures) - beside - _of_visir(files)))
     if not pictures:
         endings = f"it looks for names that end in {', '.join(sorted(picture_endings()))}"
         raise CollectionError(
@@ -69,10 +72,11 @@ def photos(path: Path) -> Draft:
             name += "?"
         used_names.add(name)
         first = name.split("/", 1)[0].lower() if "/" in name else ""
-        draft.add_image(name, name, SPLITS.get(first, ""))
-        draft.paths.append(name)
-        draft.archives.append(archive)
-    draft.names = []
+        draft.add_image(name, None, SPLITS.get(first, ""), place=(name, archive))
+        for number, text in enumerate(captions.get(real, ())):
+            draft.add_caption(f"{name}#{number}", text, name)
+    if captions:
+        draft.notes.append(f"captions of {counted(len(captions), 'pictures')} from texts beside them")
     note_unread(draft, unread)
     if others:
         draft.notes.append(others)
@@ -83,14 +87,31 @@ def photos(path: Path) -> Draft:
     return draft
 
 
+def _text_beside(name: str) -> str:
+    return f"{name.rpartition('.')[0] or name}.txt"
+
+
+def _captions_beside(place: Path | Archive, names: Iterable[str], pictures: Iterable[str]) -> dict[str, list[str]]:
+    """The captions of pictures in texts of the same name, each line one, as img2dataset writes them."""
+    captions = {}
+    texts = {name for name in names if name.endswith(".txt")}
+    for name in pictures if texts else ():
+        if (text := _text_beside(name)) in texts:
+            data = (place / text).read_bytes() if isinstance(place, Path) else place.read(text)
+            lines = [line.strip() for line in data.decode("utf-8-sig", "replace").split("\n") if line.strip()]
+            if lines and not _NUMBERS.fullmatch("".join(lines)):
+                captions[name] = lines
+    return captions
+
+
+_NUMBERS = re.compile(r"[\d\s.eE+-]*")
+"""What boxes of objects are written with, in texts beside pictures that are no captions."""
+
+
 def _of_visir(files: Sequence[str]) -> set[str]:
     """The files in folders that visir made, such as a library among its photos: nobody need be told of these."""
     made = tuple(name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}"))
     return {name for name in files if name.startswith(made)} if made else set()
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
 
 
 def _is_unnamed_picture(path: Path, name: str) -> bool:
@@ -133,16 +154,16 @@ def imagefolder(path: Path, **columns: str | None) -> Draft:
     if not metadata_files:
         raise CollectionError(f"{path}: no {', '.join(METADATA)} in it.", hint="a folder without captions is: photos")
     draft = Draft(path.absolute().name, path, f"image folder with {', '.join(metadata_files)}")
-    filler: DraftFiller | None = None
+    filler = DraftFiller(draft)
     for file in metadata_files:
         names = first_columns(path / file)
         table_columns = TableColumns.find(path / file, names, **columns)
         if table_columns.image is None:
             raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(names)}")
-        filler = filler or DraftFiller(draft, table_columns)
         filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
         filler.split = _metadata_split_of(filler.folder)
         filler.add(read_rows(path / file), where=f"{file}, ")
+    filler.finish()
     pictures = {file for file in files if is_picture_name(file)}
     named = [name or "" for name in draft.names]
     draft.splits = [split or _metadata_split_of(name) for split, name in zip(draft.splits, named, strict=True)]

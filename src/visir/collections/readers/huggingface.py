@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from visir.collections.cells import ArrowArchive, image_columns, pictures_in_cells
+from visir.collections.archives import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import relative
-from visir.collections.readers.names import SPLITS, ValuePerImage
-from visir.collections.readers.rows import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, OnFault, one_column
+from visir.collections.readers.names import SPLITS
+from visir.collections.readers.table import DraftFiller, TableColumns
 from visir.collections.readers.task_reader import IMAGES, TaskTable, part_of
 from visir.collections.sources import Format, Option
+from visir.collections.tables import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, OnFault, one_column
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.options import split_options
@@ -60,43 +61,31 @@ def read(
     root = path.parent if path.is_file() else path
     draft = Draft(path.absolute().name.removesuffix(".parquet"), root, f"Hugging Face dataset {path.absolute().name}")
     columns = _columns(path, _schema(parts[0].file), image, caption, id, caption_id)
-    rows = [row for part in parts for row in _rows(part, columns, root)]
-    names = [row["name"] for row in rows]
+    found = [(part, *row) for part in parts for row in _rows(part, columns, root)]
+    names = [name for _, _, name, _, _ in found]
     named = None not in names and len(set(names)) == len(names)
-    captions_of: dict[str, int] = {}
-    row_of: dict[str, int] = {}
-    per_image = ValuePerImage(draft)
-    labels: list[dict[str, str | None]] = []
-    for row in rows:
-        if columns["id"] and row["id"] is None:
-            draft.fault(f"{row['row']}: no id ({columns['id']} is null)")
+    chosen = TableColumns(None, tuple(columns["captions"]), _ID, caption_id, None, columns["language"])
+    labels = columns["labels"]
+    filler = DraftFiller(draft, chosen, classes=frozenset(name.lower() for name in labels))
+    cells: dict[str, tuple[str, str]] = {}
+    for part, place, name, cell, row in found:
+        own = row.pop(id) if id else name if named else place
+        if own is None:
+            draft.fault(f"{place}: no id ({id} is null)")
             continue
-        identifier = str(row["id"]) if columns["id"] else row["name"] if named else row["row"]
-        if identifier not in captions_of:
-            captions_of[identifier] = 0
-            row_of[identifier] = len(labels)
-            labels.append({"image_id": identifier})
-            draft.add_image(identifier, None, row["split"])
-            draft.paths.append(row["member"])
-            draft.archives.append(row["file"])
-        per_image(identifier, "split", row["split"], f"row {row['row']}")
-        several = bool(row["texts"])
-        labels[row_of[identifier]] |= {
-            name: per_image(identifier, name, label, f"row {row['row']}", several=several)
-            for name, label in row["labels"].items()
-        }
-        texts, languages = row["texts"], [row["language"]] * len(row["texts"])
-        captions_of[identifier] = draft.add_captions_of_row(
-            row["row"], identifier, texts, captions_of[identifier], ids=row["caption_ids"], languages=languages
-        )
+        cells.setdefault(str(own), cell)
+        filler.split = part.split
+        filler.add([(f"row {place}", row | {_ID: own})])
+    filler.finish()
+    draft.paths, draft.archives = (list(column) for column in zip(*cells.values(), strict=True)) if cells else ([], [])
     draft.names = []
-    draft.notes += [
-        f"column {name!r} is left out: it differs between the rows of an image ({differs})"
-        for name, differs in per_image.of_captions.items()
-    ]
-    of_images = {name: names for name, names in columns["labels"].items() if name not in per_image.of_captions}
-    if of_images:
-        draft.facts = _facts(of_images, labels)
+    fields, values = [pa.field("image_id", pa.string())], []
+    for name, classes in labels.items():
+        if name not in filler.differing:  # a column with declared names keeps their order
+            order = None if classes is None else {"classes": orjson.dumps(classes).decode()}
+            fields.append(pa.field(name, pa.string(), metadata=order))
+    values = [{"image_id": identifier, **image.facts} for identifier, image in filler.images.items()]
+    draft.facts = pa.Table.from_pylist(values, schema=pa.schema(fields)) if len(fields) > 1 else None
     return draft
 
 
@@ -262,15 +251,6 @@ def _classes(schema: pa.Schema) -> dict[str, list[str] | None]:
     return dict.fromkeys(usual) | declared
 
 
-def _facts(columns: dict[str, list[str] | None], rows: list[dict[str, str | None]]) -> pa.Table:
-    """The classes of the images; a column with declared names keeps their order."""
-    fields = [pa.field("image_id", pa.string())]
-    for name, names in columns.items():
-        order = None if names is None else {"classes": orjson.dumps(names).decode()}
-        fields.append(pa.field(name, pa.string(), metadata=order))
-    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
-
-
 def _declared_images(schema: pa.Schema) -> list[str]:
     """The columns that the dataset itself declares to be images."""
     metadata = (schema.metadata or {}).get(b"huggingface")
@@ -278,9 +258,15 @@ def _declared_images(schema: pa.Schema) -> list[str]:
     return [name for name, feature in features.items() if isinstance(feature, dict) and feature.get("_type") == "Image"]
 
 
-def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
-    columns_read = [*columns["captions"], *[columns[key] for key in ("id", "caption_id", "language") if columns[key]]]
-    columns_read += columns["labels"]
+_ID = "the id of the image"
+"""What rows have besides the columns of a data set; no column is called so."""
+_Row = tuple[str, str | None, tuple[str, str], dict[str, Any]]
+"""The place of a row, the file name of its picture, where that is, and the other columns."""
+
+
+def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[_Row]:
+    own = [columns[key] for key in ("id", "caption_id", "language") if columns[key]]
+    columns_read = list(dict.fromkeys([*columns["captions"], *own, *columns["labels"]]))
     image = columns["image"]
     schema = _schema(part.file)
     has_names = pa.types.is_struct(schema.field(image).type) and schema.field(image).type.get_field_index("path") >= 0
@@ -293,26 +279,15 @@ def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dic
     else:
         table = ArrowArchive(part.file).table
         count = table.num_rows
+    names = pc.struct_field(table[image], "path").to_pylist() if has_names else [None] * count
     values = {name: table[name].to_pylist() for name in columns_read}
-    names: list[str | None] = [None] * count
-    if has_names:
-        import pyarrow.compute as pc
-
-        names = pc.struct_field(table[image], "path").to_pylist()
-    place = relative(part.file, root)
-    for row in range(count):
-        yield {
-            "row": f"{part.split or place}/{row}" if part.split else str(row),
-            "name": None if names[row] is None else str(names[row]).rsplit("/", 1)[-1],
-            "member": f"{image}#{row}",
-            "file": place,
-            "split": part.split,
-            "id": values[columns["id"]][row] if columns["id"] else None,
-            "texts": [text for name in columns["captions"] for text in _listed(values[name][row])],
-            "labels": {name: _label(values[name][row], names) for name, names in columns["labels"].items()},
-            "caption_ids": _listed(values[columns["caption_id"]][row]) if columns["caption_id"] else [],
-            "language": values[columns["language"]][row] or None if columns["language"] else None,
-        }
+    for name, classes in columns["labels"].items():
+        values[name] = [_label(value, classes) for value in values[name]]
+    file = relative(part.file, root)
+    for row, name in enumerate(names):
+        place = f"{part.split or file}/{row}" if part.split else str(row)
+        name = None if name is None else str(name).rsplit("/", 1)[-1]
+        yield place, name, (f"{image}#{row}", file), {column: cells[row] for column, cells in values.items()}
 
 
 def _label(value: Any, names: list[str] | None) -> str | None:
@@ -320,10 +295,6 @@ def _label(value: Any, names: list[str] | None) -> str | None:
     if value is None or names is None or not isinstance(value, int):
         return None if value is None else str(value)
     return names[value] if 0 <= value < len(names) else None
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _sniff(path: Path) -> bool:

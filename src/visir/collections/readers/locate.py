@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from visir.collections.archives import TarArchive, open_archive
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft, found_note
@@ -25,14 +26,18 @@ _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
 _FLICKR = re.compile(r"^(\d+)_[0-9a-f]{8,12}(?=\.)")
 
 
-@dataclass(frozen=True)
-class PictureLocation:
+class PictureLocation(NamedTuple):
     """One picture found."""
 
     rank: int  # the number of the source in which it is
     member: str  # its path inside the source
-    path: str  # the column `path` of the collection
+    folder: str  # the folder of the source, as seen from that of the collection; "" where they are one, and in archives
     archive: str | None  # the column `archive` of the collection
+
+    @property
+    def path(self) -> str:
+        """The column `path` of the collection."""
+        return f"{self.folder}/{self.member}" if self.folder else self.member
 
 
 def place_images(draft: SourceDraft, images: object = None) -> None:
@@ -59,17 +64,40 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     sources = beside(draft.root) if images is None else _given_paths(images)
     names = {_base(name) for name in draft.names if name is not None}
     names |= {_COCO.sub("", name) for name in names}
-    index, used = _index(draft, sources, names, explicit=images is not None)
+    index, used, others = _index(draft, sources, names, explicit=images is not None)
     if images is not None and not index:  # a folder that holds the pictures in archives, as it was downloaded
         sources += [archive for folder in sources if folder.is_dir() for archive in _archives(folder)]
-        index, used = _index(draft, sources, names, explicit=True)
+        index, used, others = _index(draft, sources, names, explicit=True)
     found_by_rank: dict[int, int] = {}
+
+    def place(row: int, location: PictureLocation) -> None:
+        draft.paths[row] = location.path + draft.fragments.get(row, "")
+        draft.archives[row] = location.archive
+        found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
+
+    missing: list[tuple[int, str]] = []
     for row, name in enumerate(draft.names):
-        location = None if name is None or row in absolute else _match(draft, name, index)
-        if location is not None:
-            draft.paths[row] = location.path + draft.fragments.get(row, "")
-            draft.archives[row] = location.archive
-            found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
+        if name is not None and row not in absolute:
+            base = _base(name)
+            locations = index.get(base) or index.get(_COCO.sub("", base)) or index.get(f"#{base}")
+            if locations:
+                place(row, _match(draft, name, locations))
+            else:
+                missing.append((row, name))
+    if missing and others:
+        spelled: dict[str, list[PictureLocation]] = {}
+        wanted = {_spelled(name) for _, name in missing}
+        for location in others:
+            if (key := _spelled(location.member)) in wanted:
+                spelled.setdefault(key, []).append(location)
+        respelled = [(row, name, spelled[key]) for row, name in missing if (key := _spelled(name)) in spelled]
+        for row, name, locations in respelled:
+            place(row, _match(draft, name.replace("\\", "/"), locations))
+        if respelled:
+            as_written, as_found = respelled[0][1], respelled[0][2][0].member
+            draft.notes.append(
+                f"{len(respelled):,} of the names are spelled otherwise here: {as_written} is {as_found}"
+            )
     total = sum(found_by_rank.values()) + len(absolute)
     if images is not None and total == 0:
         named = [name for name in draft.names if name is not None]
@@ -220,9 +248,11 @@ def _given_paths(images: object) -> list[Path]:
 
 def _index(
     draft: SourceDraft, sources: list[Path], names: set[str], *, explicit: bool
-) -> tuple[dict[str, list[PictureLocation]], dict[int, str]]:
+) -> tuple[dict[str, list[PictureLocation]], dict[int, str], list[PictureLocation]]:
+    """The files by the name that is looked for, what each source is called, and the files of other names."""
     index: dict[str, list[PictureLocation]] = {}
     used: dict[int, str] = {}
+    others: list[PictureLocation] = []
     for rank, source in enumerate(sources):
         prefix = relative(source, draft.root)
         used[rank] = f"{source.resolve().name}/" if source.is_dir() else source.name
@@ -240,13 +270,12 @@ def _index(
         archive = None if source.is_dir() else prefix
         for member in members:
             key = _key(member, names)
-            if key is not None:
-                path = member if archive is not None else (member if prefix == "." else f"{prefix}/{member}")
-                index.setdefault(key, []).append(PictureLocation(rank, member, path, archive))
+            location = PictureLocation(rank, member, "" if archive is not None or prefix == "." else prefix, archive)
+            (others if key is None else index.setdefault(key, [])).append(location)
         if isinstance(opened, TarArchive):
             links = [f"{source.name}: {link}" for link in opened.links if _key(link, names) is not None]
             draft.notes += tar_notes(links, [source.name] if opened.goes_on else [])
-    return index, used
+    return index, used, others
 
 
 def _key(member: str, names: set[str]) -> str | None:
@@ -259,11 +288,13 @@ def _key(member: str, names: set[str]) -> str | None:
     return base if base in names else f"#{number}" if number in names else None
 
 
-def _match(draft: SourceDraft, name: str, index: dict[str, list[PictureLocation]]) -> PictureLocation | None:
-    base = _base(name)
-    locations = index.get(base) or index.get(_COCO.sub("", base)) or index.get(f"#{base}")
-    if not locations:
-        return None
+def _spelled(name: str) -> str:
+    """The name of a file, however its slashes, accents (one character or two), case and ".jpeg" are written."""
+    base = _base(unicodedata.normalize("NFC", name.replace("\\", "/"))).strip().casefold()
+    return f"{base[:-5]}.jpg" if base.endswith(".jpeg") else base
+
+
+def _match(draft: SourceDraft, name: str, locations: list[PictureLocation]) -> PictureLocation:
     if len(locations) == 1:
         return locations[0]
     parts = PurePosixPath(name).parts[::-1]

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from visir.collections.draft import TaskDraft
 from visir.collections.readers.huggingface import dataset_table
-from visir.collections.readers.rows import OnFault
 from visir.collections.readers.task_reader import TaskPart, TaskReader, TaskTable, split_name
 from visir.collections.sources import Format, Option
+from visir.collections.tables import OnFault
 from visir.errors import CollectionError, MissingPackageError, nearest
 from visir.records import TaskFile, TaskSet
 from visir.records.task import TASK_EXCLUDED
@@ -67,7 +67,12 @@ def read_mteb_task(task: Any, *, subset: str | None = None, only: str | None = N
             f"mteb:{name}: its data cannot be loaded ({type(fault).__name__}: {str(fault)[:200]}).",
             hint=f"is there a network? the data set is {task.metadata.dataset.get('path')}",
         ) from fault
-    chosen = {key: _chosen(splits, only) for key, splits in task.dataset.items() if subset in (None, key)}
+    wanted = None if only in (None, "all") else {split_name(name) for name in str(only).split("+")}
+    chosen = {
+        key: {split: part for split, part in splits.items() if wanted is None or split_name(str(split)) in wanted}
+        for key, splits in task.dataset.items()
+        if subset in (None, key)
+    }
     parts = {str(key): _part(task, name, key, splits) for key, splits in chosen.items() if splits}
     if not parts:
         known = [*task.dataset, *dict.fromkeys(split for splits in task.dataset.values() for split in splits)]
@@ -79,11 +84,6 @@ def read_mteb_task(task: Any, *, subset: str | None = None, only: str | None = N
     if len(parts) == 1:
         return replace(next(iter(parts.values())), source=source).split(chosen_splits)
     return TaskSet(name, parts, source).split(chosen_splits)
-
-
-def _chosen(splits: Mapping[str, Any], only: str | None) -> dict[str, Any]:
-    wanted = None if only in (None, "all") else {split_name(name) for name in str(only).split("+")}
-    return {split: parts for split, parts in splits.items() if wanted is None or split_name(str(split)) in wanted}
 
 
 def _part(task: Any, name: str, subset: str, splits: Mapping[str, Any]) -> TaskFile:
@@ -128,7 +128,9 @@ def item_table(data: Any, letters: str, name: str, split: str = "") -> TaskTable
                if column in {"id", "_id", *wanted} or ("text" in wanted and column in ("title", "instruction"))
                or (column in ("language", "category") and isinstance(_first(data, column), str))]  # fmt: skip
     table = dataset_table(data.select_columns(columns), name, None, split)
-    if "instruction" not in columns and not _is_conversation(data):
+    if "instruction" not in columns and not (
+        "text" in data.column_names and isinstance(_first(data.select_columns(["text"]), "text"), list)
+    ):
         return table
 
     def rows(report: OnFault) -> Any:
@@ -140,10 +142,6 @@ def item_table(data: Any, letters: str, name: str, split: str = "") -> TaskTable
 
 def _first(data: Any, column: str) -> Any:
     return data[0][column] if len(data) else None
-
-
-def _is_conversation(data: Any) -> bool:
-    return "text" in data.column_names and isinstance(_first(data.select_columns(["text"]), "text"), list)
 
 
 def _with_instruction(row: Mapping[str, Any]) -> str:

@@ -8,9 +8,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -87,34 +85,6 @@ def _counted(number: int, name: str) -> str:
     """A count of "images of train": "1 image of train"."""
     noun, of, split = name.partition(" of ")
     return f"{counted(number, noun)}{of}{split}"
-
-
-# What an image has only one of, where several rows are of one image: its split, its class.
-
-
-@dataclass
-class ValuePerImage:
-    """Joins what the rows of an image say of it. An empty cell says nothing; two different values are a fault."""
-
-    draft: SourceDraft  # takes the faults
-    # By image and column the first value that is not empty, and its place.
-    values: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
-    # The columns that differ between the rows of an image without a fault, and where they do first.
-    of_captions: dict[str, str] = field(default_factory=dict)
-
-    def __call__(self, image: str, column: str, value: Any, place: str, *, several: bool = False) -> Any:
-        """The value of an image, without white space at its ends."""
-        value = value.strip() if isinstance(value, str) else value
-        if value is None or value == "":
-            return self.values.get((image, column), (value,))[0]
-        first, first_place = self.values.setdefault((image, column), (value, place))
-        if first != value and several:
-            self.of_captions.setdefault(column, f"{image}, {first_place} and {place}")
-        elif first != value:
-            self.draft.fault(
-                f"{image}: {column} {first!r} in {first_place}, but {value!r} in {place}; an image has one"
-            )
-        return first
 
 
 _COCO = re.compile(r"^(?:COCO_(?:train|val|test)20\d\d_)?(\d{12})(?:\.\w+)?$")

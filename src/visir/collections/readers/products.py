@@ -6,22 +6,32 @@ title is the caption, its categories, prices and other columns are facts of the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import unescape
-from html.entities import html5
 from pathlib import Path
-from typing import Any, Protocol, cast
-from urllib.parse import unquote, urlsplit
+from typing import Any, cast
 
-import orjson
 import pyarrow as pa
 
 from visir.collections.draft import Draft
 from visir.collections.readers.names import plain_stem
-from visir.collections.readers.rows import (
+from visir.collections.readers.shop_cells import (
+    CODES,
+    SIGNS,
+    CategoryStyle,
+    Counts,
+    Decimal,
+    as_folder,
+    attribute_pairs,
+    picture_names,
+    read_amounts,
+    text_of,
+    without_entities,
+)
+from visir.collections.readers.table import TEXT_OPTIONS
+from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import (
     RowFault,
     all_columns,
     csv_columns,
@@ -31,9 +41,6 @@ from visir.collections.readers.rows import (
     sniffed_columns,
     text_layout,
 )
-from visir.collections.readers.shop_cells import CODES, SIGNS, CategoryStyle, Decimal, as_folder, read_amounts
-from visir.collections.readers.table import TEXT_OPTIONS
-from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, nearest
 
 # Which column of a table of products holds what, by the names that shops give them.
@@ -53,6 +60,8 @@ CATEGORY = ("category_path", "category_paths", "category_tree", "product_categor
 PRICE = ("price", "selling_price", "sale_price", "discounted_price", "current_price", "final_price", "unit_price",
          "price_eur", "price_usd", "price_gbp", "retail_price", "list_price", "regular_price", "variant_price", "preis",
          "prix", "precio", "mrp")  # fmt: skip
+_PAID = tuple(dict.fromkeys(("sale_price", "special_price", "discounted_price", *PRICE)))
+"""The same, of several the one first that customers pay where it is there."""
 BRAND = ("brand", "brand_name", "manufacturer", "vendor", "make", "marke", "hersteller")
 CURRENCY = ("currency", "currency_code", "waehrung")
 ATTRIBUTES = ("attributes", "specifications", "product_specifications", "properties")
@@ -88,7 +97,7 @@ class ShopColumns:
     description: str | None  # a longer text
     images: tuple[str, ...]  # pictures, in one or several columns
     category: tuple[str, ...]  # the category paths, or one level of the only path in each column
-    price: str | None  # the price that customers pay
+    prices: tuple[str, ...]  # the prices that customers pay: of each product the first of these columns that has one
     brand: str | None  # the brand
     currency: str | None  # the currency of all prices
     attributes: str | None  # all attributes, as JSON
@@ -121,7 +130,7 @@ class ShopColumns:
             images = tuple(filter(None, [first, *further]))
         title = finder.first("title", title_column, TITLE)
         description = finder.first("description", None, DESCRIPTION)
-        price = finder.first("price", price_column, PRICE)
+        prices = finder.several(price_column) or finder.every("price", _PAID)
         brand = finder.first("brand", brand_column, BRAND)
         currency = finder.first("currency", None, CURRENCY)
         attributes = finder.first("attributes", None, ATTRIBUTES)
@@ -136,10 +145,10 @@ class ShopColumns:
         if faults:
             raise CollectionError(f"{path}, line 1: {'; '.join(faults)}.", hint=f"there are: {', '.join(columns)}")
         assert identifier is not None
-        money = tuple(name for name in columns if name == price or _MONEY.search(plain(name)))
-        used = {identifier, title, description, price, brand, currency, attributes, *images, *category}
+        money = tuple(name for name in columns if name in prices or _MONEY.search(plain(name)))
+        used = {identifier, title, description, brand, currency, attributes, *prices, *images, *category}
         others = tuple(name for name in columns if name not in used)
-        return cls(identifier, title, description, images, category, price, brand, currency, attributes, money, others,
+        return cls(identifier, title, description, images, category, prices, brand, currency, attributes, money, others,
                    tuple(finder.doubts))  # fmt: skip
 
 
@@ -158,10 +167,16 @@ class _Finder:
         if given is not None:
             return next(iter(self.several(given)), None)
         fitting = [self._by_name[name] for name in usual if name in self._by_name]
-        if len(fitting) > 1 and role in ("id", "category", "price"):
+        if len(fitting) > 1 and role in ("id", "category"):
             others = ", ".join(map(repr, fitting[1:]))
             self.doubts.append(f"{role}: column {fitting[0]!r} (not {others}, {role}_column= names another)")
         return fitting[0] if fitting else None
+
+    def every(self, role: str, usual: Sequence[str]) -> tuple[str, ...]:
+        fitting = tuple(self._by_name[name] for name in usual if name in self._by_name)
+        if len(fitting) > 1:
+            self.doubts.append(f"{role}: column {', else '.join(map(repr, fitting))} ({role}_column= names one)")
+        return fitting
 
     def several(self, given: str | None) -> tuple[str, ...]:
         names = [name.strip() for name in given.split(",")] if given and given not in self.columns else [given]
@@ -190,34 +205,6 @@ def _levels(columns: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-# HTML entities in the cells of a shop's table: "Caf&eacute; &amp; Bar" is read as "Café & Bar".
-
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-
-
-def without_entities(cell: Any) -> Any:
-    """A cell with its entities read as the characters that they stand for, once; what is no entity stays."""
-    # Only entities that end with a semicolon count, so "AT&T" and "R&D;" are as they were. Of JSON text, lists and
-    # objects the texts inside are read, and JSON text stays JSON text.
-    if isinstance(cell, list):
-        return [without_entities(entry) for entry in cell]
-    if isinstance(cell, dict):
-        return {without_entities(name): without_entities(value) for name, value in cell.items()}
-    if not isinstance(cell, str) or "&" not in cell or not _ENTITY.search(cell):
-        return cell
-    if cell.lstrip().startswith(("[", "{")):
-        try:
-            return orjson.dumps(without_entities(orjson.loads(cell))).decode()
-        except orjson.JSONDecodeError:
-            pass
-    return _ENTITY.sub(_character, cell)
-
-
-def _character(entity: re.Match[str]) -> str:
-    name = entity[0][1:]
-    return unescape(entity[0]) if name.startswith("#") else html5.get(name, entity[0])
-
-
 # The columns of a table of products as typed fields: prices and numbers as numbers, the rest as text.
 
 _PLAIN_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:[.,' ]\d{3})+|\d{1,11})(?:[.,]\d+)?")
@@ -227,13 +214,6 @@ _TAKEN = frozenset((
 ))  # fmt: skip
 """What a library has fields of its own for, or the reader facts: a column of this name becomes "product NAME"."""
 _MOST_FAULTS = 3
-_RUBY_ARROW, _RUBY_NIL = re.compile(r'(?<!\\)"=>'), re.compile(r'(?<!\\)"=>nil\b')
-"""A hash of Ruby, {"a"=>nil}: within its texts quotes are escaped, so an arrow there never follows a bare one."""
-
-
-class _Counts(Protocol):
-    def count(self, what: str, example: str) -> None:
-        """Count something, with an example."""
 
 
 def field_columns(
@@ -242,18 +222,29 @@ def field_columns(
     places: Sequence[str],
     decimal: str | None,
     draft: Draft,
-    report: _Counts,
+    report: Counts,
 ) -> dict[str, list[Any]]:
     """The fields of products: from the name to (products,) values, None where a product has none."""
     # The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
     # names. A price range has two values.
     fields: dict[str, list[Any]] = {}
-    for name in columns.money:
-        fields |= _money(name, columns, rows, places, decimal, draft, report)
+    read = {name: _money(name, rows, places, decimal, draft, report) for name in columns.money}
+    if columns.prices:
+        amounts = [next((pair for pair in pairs if pair[0]), ((), None))
+                   for pairs in zip(*(read[name] for name in columns.prices), strict=True)]  # fmt: skip
+        fields["price"] = _as_values([numbers for numbers, _ in amounts])
+        stated = [text_of(row.get(columns.currency)) for row in rows] if columns.currency else [None] * len(rows)
+        fields["currency"] = [
+            (code or beside) if numbers else None for code, (numbers, beside) in zip(stated, amounts, strict=True)
+        ]
+    for name, pairs in read.items():
+        if name not in columns.prices[:1]:
+            own = "regular price" if plain(name) == "price" else name
+            fields[_free(own, fields)] = _as_values([numbers for numbers, _ in pairs])
     if columns.brand:
-        fields["brand"] = [_text(row.get(columns.brand)) for row in rows]
+        fields["brand"] = [text_of(row.get(columns.brand)) for row in rows]
     if columns.description:
-        fields["description"] = [_text(row.get(columns.description)) for row in rows]
+        fields["description"] = [text_of(row.get(columns.description)) for row in rows]
     for name in columns.others:
         if name not in columns.money:
             fields[_free(name, fields)] = _typed([row.get(name) for row in rows], decimal)
@@ -261,7 +252,7 @@ def field_columns(
         cells = [row.get(columns.attributes) for row in rows]
         attributes, unread = _attributes(cells)
         if 2 * len(unread) > len(cells):  # written in another way: text that can be searched all the same
-            fields[_free(columns.attributes, fields)] = [_text(cell) for cell in cells]
+            fields[_free(columns.attributes, fields)] = [text_of(cell) for cell in cells]
             return fields
         for row in unread:
             report.count(
@@ -274,15 +265,19 @@ def field_columns(
     return fields
 
 
+_Amount = tuple[tuple[float, ...], str | None]
+"""The numbers of a cell, and their currency."""
+
+
 def _money(
     name: str,
-    columns: ShopColumns,
     rows: Sequence[Mapping[str, Any]],
     places: Sequence[str],
     decimal: str | None,
     draft: Draft,
-    report: _Counts,
-) -> dict[str, list[Any]]:
+    report: Counts,
+) -> list[_Amount]:
+    """What a column of prices says of each product."""
     cells = [row.get(name) for row in rows]
     amounts = read_amounts(cells, decimal=cast("Decimal | None", decimal))
     for row, fault in amounts.faults[:_MOST_FAULTS]:
@@ -293,18 +288,14 @@ def _money(
         report.count(
             f"cells of {name} that are no price (the product is kept)", f"{places[row]}: {str(cells[row])[:40]!r}"
         )
-    values = [None if not numbers else numbers[0] if len(numbers) == 1 else list(numbers) for numbers in amounts.values]
-    if any(isinstance(value, list) for value in values):
-        values = [[value] if isinstance(value, float) else value for value in values]
-    if name != columns.price:
-        return {_free(name, ()): values}
-    stated = [_text(row.get(columns.currency)) for row in rows] if columns.currency else [None] * len(rows)
     of_header = _currency_in(name)
-    currencies = [
-        (code or beside or of_header) if value is not None else None
-        for code, beside, value in zip(stated, amounts.currencies, values, strict=True)
-    ]
-    return {"price": values, "currency": currencies}
+    return [(numbers, mark or of_header) for numbers, mark in zip(amounts.values, amounts.currencies, strict=True)]
+
+
+def _as_values(amounts: Sequence[tuple[float, ...]]) -> list[Any]:
+    """Numbers as a field: a list for each product where one has a range, else a number."""
+    several = any(len(numbers) > 1 for numbers in amounts)
+    return [None if not numbers else list(numbers) if several else numbers[0] for numbers in amounts]
 
 
 def _currency_in(header: str) -> str | None:
@@ -324,7 +315,7 @@ def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
         return [None if cell == "" else cell for cell in cells]
     if any(isinstance(cell, list) for cell in present):
         lists = [cell if isinstance(cell, list) else [cell] for cell in cells]
-        return [[text for part in parts if (text := _text(part))] or None for parts in lists]
+        return [[text for part in parts if (text := text_of(part))] or None for parts in lists]
     texts = [str(cell).strip() if cell is not None else "" for cell in cells]
     numbers = [text for text in texts if text]
     if numbers and all(_PLAIN_NUMBER.fullmatch(text) and not re.match(r"0\d", text) for text in numbers):
@@ -340,36 +331,14 @@ def _attributes(cells: Sequence[Any]) -> tuple[dict[str, list[Any]], list[int]]:
     columns: dict[str, list[Any]] = {}
     unread = []
     for row, cell in enumerate(cells):
-        value = cell
-        if isinstance(cell, str) and cell.strip():
-            try:
-                value = _specifications(json.loads(_RUBY_ARROW.sub('":', _RUBY_NIL.sub('":null', cell))))
-            except ValueError:
-                unread.append(row)
-                continue
-        for name, text in value.items() if isinstance(value, dict) else _pairs(value):
-            if isinstance(name, str) and name.strip() and text not in (None, ""):
-                column = columns.setdefault(name.strip(), [None] * len(cells))
-                column[row] = text if isinstance(text, int | float | list) else str(text)
+        try:
+            for name, value in attribute_pairs(cell, lambda _: None):
+                if isinstance(name, str) and name.strip() and value not in (None, ""):
+                    column = columns.setdefault(name.strip(), [None] * len(cells))
+                    column[row] = value if isinstance(value, int | float | list) else str(value)
+        except ValueError:
+            unread.append(row)
     return columns, unread
-
-
-def _specifications(value: object) -> object:
-    """What stands in {"product_specification": …}, as the Flipkart samples wrap it: a list, or one pair."""
-    if not isinstance(value, dict) or [*value] != ["product_specification"]:
-        return value
-    inner = value["product_specification"]
-    return [inner] if isinstance(inner, dict) else inner
-
-
-def _pairs(value: object) -> list[tuple[Any, Any]]:
-    if not isinstance(value, list):
-        return []
-    return [
-        (entry.get("name", entry.get("key")), entry.get("value")) if isinstance(entry, dict) else tuple(entry)
-        for entry in value
-        if isinstance(entry, dict) or (isinstance(entry, list | tuple) and len(entry) == 2)
-    ]
 
 
 def _free(name: str, fields: Any) -> str:
@@ -379,18 +348,12 @@ def _free(name: str, fields: Any) -> str:
     return f"{name} (attribute)" if name in fields else name
 
 
-def _text(cell: object) -> str | None:
-    text = "" if cell is None else str(cell).strip()
-    return text or None
-
-
 PRODUCT = "product"
 """The fact that holds the id of the product that a picture shows."""
 PICTURES = "pictures"
 """The fact that holds the names of a product's pictures as the table has them."""
 NOTE = "products: "
 """How the notes of a source begin that say how a table was read, and what was counted in it."""
-_SHOWN = 3
 
 
 @dataclass(slots=True)
@@ -401,26 +364,6 @@ class _Product:
     row: dict[str, Any]  # its cells; an empty one is filled from a later row with the same id
     pictures: list[str]  # the file names of its pictures
     paths: list[tuple[str, ...]]  # its category paths
-
-
-@dataclass
-class _Report:
-    """What a table holds that people should know: counted, with the first few named."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-
-    def count(self, what: str, example: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-        shown = self.examples.setdefault(what, [])
-        if len(shown) < _SHOWN:
-            shown.append(example if len(example) <= 120 else f"{example[:119]}…")
-
-    def lines(self) -> list[str]:
-        return [
-            f"{what}: {count:,} ({', '.join(self.examples[what])}{', …' if count > _SHOWN else ''})"
-            for what, count in self.counts.items()
-        ]
 
 
 def read(
@@ -449,7 +392,7 @@ def read(
     # - HTML entities are read as characters (`without_entities`), but for ids.
     # Columns without any cell are left out of account.
     draft = Draft(plain_stem(path), path.parent, f"table of products {path.name}")
-    report = _Report()
+    report = Counts()
 
     def on_fault(fault: RowFault, place: str, detail: str) -> None:
         if bad_rows == "skip":
@@ -478,11 +421,12 @@ def read(
         draft.fault(f"{path.name}: no products below its header line; is it the right file?")
     found_columns = {
         "id": columns.id, "title": columns.title, "pictures": ", ".join(columns.images),
-        "category": ", ".join(columns.category), "price": columns.price, "brand": columns.brand,
+        "category": ", ".join(columns.category), "price": ", ".join(columns.prices), "brand": columns.brand,
     }  # fmt: skip
     read_as = ", ".join(f"{role} from {name!r}" for role, name in found_columns.items() if name)
     pictureless = [] if columns.images else ["no column of pictures (image_column= names it)"]
-    lines = [f"{len(products):,} read, {read_as}", *pictureless, *columns.doubts, *categories.lines, *report.lines()]
+    lines = [f"{len(products):,} read, {read_as}", *pictureless, *columns.doubts, *categories.lines]
+    lines += report.lines("{what}: {count:,} ({shown})", ", ")
     draft.notes += [NOTE + line.replace("; ", ", ") for line in lines]
     return draft
 
@@ -530,7 +474,7 @@ class _Categories:
             return []
 
 
-def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, report: _Report) -> dict[str, Any]:
+def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, report: Counts) -> dict[str, Any]:
     """The cells of a row without HTML entities; the id stays as it is."""
     cells = {name: cell if name == columns.id else without_entities(cell) for name, cell in row.items()}
     for name, cell in cells.items():
@@ -541,7 +485,7 @@ def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, repor
 
 def _products(
     draft: Draft,
-    report: _Report,
+    report: Counts,
     columns: ShopColumns,
     categories: _Categories,
     rows: list[tuple[str, dict[str, Any]]],
@@ -566,7 +510,7 @@ def _products(
         except ValueError as fault:
             draft.fault(f"{place}, column {columns.category[0]!r}: {fault}")
             continue
-        pictures = [name for column in columns.images for name in _picture_names(row.get(column))]
+        pictures = [name for column in columns.images for name in picture_names(row.get(column))]
         before = products.get(product)
         if before is None:
             products[product] = _Product(place, dict(row), list(dict.fromkeys(pictures)), paths)
@@ -576,7 +520,9 @@ def _products(
             for name, cell in row.items()
             if name not in apart and cell not in (None, "") and before.row.get(name) not in (None, "", cell)
         ]
-        if differing:
+        # In a row that repeats no title stand another variant and its picture, as Shopify exports them.
+        is_variant = columns.title is not None and row.get(columns.title) in (None, "")
+        if differing and not is_variant:
             name = differing[0]
             report.count(
                 "rows with the id of an earlier product and other values (the first row counts)",
@@ -584,7 +530,10 @@ def _products(
                 f"{_short(row.get(name))}",
             )
             continue
-        report.count("rows joined to an earlier one with the same id", f"{product!r}: {place} to {before.place}")
+        variants = " (of variants: other values are those of the first)" if differing else ""
+        report.count(
+            f"rows joined to an earlier one with the same id{variants}", f"{product!r}: {place} to {before.place}"
+        )
         before.row |= {name: cell for name, cell in row.items() if before.row.get(name) in (None, "")}
         before.pictures += [name for name in pictures if name not in before.pictures]
         before.paths += [names for names in paths if names not in before.paths]
@@ -592,7 +541,7 @@ def _products(
 
 
 def _add(
-    draft: Draft, report: _Report, columns: ShopColumns, products: Mapping[str, _Product], decimal: str | None
+    draft: Draft, report: Counts, columns: ShopColumns, products: Mapping[str, _Product], decimal: str | None
 ) -> None:
     """Put the products into the draft."""
     first_rows: list[int] = []
@@ -620,6 +569,9 @@ def _add(
         draft,
         report,
     )
+    for product, price in zip(products, facts.get("price", ()), strict=False):
+        if price is None:
+            report.count("without a price", product)
     facts["category"] = [[as_folder(path) for path in about.paths] or None for about in about_products]
     facts[PICTURES] = [about.pictures or None for about in about_products]
     table: dict[str, Any] = {"image_id": draft.ids, PRODUCT: shows}
@@ -631,31 +583,6 @@ def _add(
             spread[row] = value
         table[name] = spread
     draft.facts = pa.table({name: pa.array(values) for name, values in table.items()})
-
-
-def _picture_names(cell: object) -> list[str]:
-    """The file names in a cell: one, a list, a JSON list, or several with bars, semicolons or commas between them."""
-    if isinstance(cell, str):
-        text = cell.strip()
-        if text.startswith("["):
-            try:
-                return _picture_names(json.loads(text))
-            except ValueError:
-                pass
-        parts = re.split(r"\s*[|;\n]\s*|,\s*(?=\S+\.\w{3,4}(?:$|[,?]))|\s+(?=https?://)", text)
-        return [name for part in parts if (name := _file_name(part.strip()))]
-    if isinstance(cell, list):
-        return [name for entry in cell for name in _picture_names(entry)]
-    if isinstance(cell, dict):
-        return _picture_names(cell.get("url") or cell.get("src") or cell.get("path"))
-    return []
-
-
-def _file_name(text: str) -> str:
-    """The name of a file; of an address the last part, under which a download is usually kept."""
-    if "://" not in text:
-        return text
-    return unquote(urlsplit(text).path.rpartition("/")[2])
 
 
 def _short(value: object) -> str:

@@ -1,14 +1,20 @@
-"""Cells of shop tables: category paths as shops write them, and amounts with their currencies."""
+"""Cells of shops' tables: category paths, amounts with their currencies, pictures, attributes, HTML entities."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from html import unescape
+from html.entities import html5
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
+import orjson
+
+from visir.collections.tables import written_list
 from visir.errors import CollectionError
 
 ARROWS = (">>", "->", "»", "›", "→", "::", ">", "\\")
@@ -36,7 +42,11 @@ class CategoryStyle:
         levels, paths = _given(separator), _given(paths_separator)
         levels = _levels(where, texts, paths) if levels is None else levels
         paths = _paths(where, texts, levels) if paths is None else paths
-        lists = [tuple(value) for value in parsed if isinstance(value, list) and len(value) > 1 and _is_flat(value)]
+        lists = [
+            tuple(value)
+            for value in parsed
+            if isinstance(value, list) and len(value) > 1 and all(isinstance(entry, str) for entry in value)
+        ]
         apart = bool(levels) and any(levels in name for names in lists for name in names)
         if not apart and separator is None and paths_separator is None:
             moving = _names_at_several_places(lists)
@@ -50,6 +60,9 @@ class CategoryStyle:
 
     def read(self, cell: object) -> list[Path]:
         """The paths of a cell, each from the most general name on; empty for an empty cell."""
+        return list(_read_text(self, cell)) if isinstance(cell, str) else self._read(cell)
+
+    def _read(self, cell: object) -> list[Path]:
         value = _as_list(cell)
         if isinstance(value, list):
             if all(isinstance(entry, list) for entry in value):
@@ -71,20 +84,24 @@ class CategoryStyle:
         return [_names(part.split(self.levels) if self.levels else [part]) for part in parts]
 
 
+@lru_cache(1 << 16)  # many products have the same few categories
+def _read_text(style: CategoryStyle, cell: str) -> tuple[Path, ...]:
+    return tuple(style._read(cell))
+
+
 def _given(option: str | None) -> str | None:
     return None if option is None else "" if option in (SAME, "list") else option
 
 
+_COMMA = "\x1f"
+"""Stands for a comma that is escaped, as WooCommerce does it in names of categories."""
+
+
 def _as_list(cell: object) -> object:
-    """A cell; a JSON list as a list. A list of one text is that text ("[\"A >> B\"]")."""
-    if isinstance(cell, str) and cell.strip().startswith("["):
-        text = cell.strip()
-        for written in (text, text.replace("'", '"')):
-            try:
-                cell = json.loads(written)
-                break
-            except ValueError:
-                continue
+    """A cell; a list that is written out as a list. A list of one text is that text ("[\"A >> B\"]")."""
+    if isinstance(cell, str):
+        written = written_list(cell) if "[" in cell else None
+        cell = cell.replace("\\,", _COMMA) if written is None else written
     if isinstance(cell, list) and len(cell) == 1 and isinstance(cell[0], str):
         return cell[0]
     return cell or None
@@ -103,11 +120,7 @@ def _text(value: object) -> str:
 
 
 def _names(parts: Sequence[object]) -> Path:
-    return tuple(name for part in parts if part is not None and (name := _text(part).strip()))
-
-
-def _is_flat(value: Sequence[object]) -> bool:
-    return all(isinstance(entry, str) for entry in value)
+    return tuple(name for part in parts if part is not None and (name := _text(part).strip().replace(_COMMA, ",")))
 
 
 def _levels(where: str, texts: Sequence[str], paths: str | None) -> str:
@@ -299,3 +312,120 @@ def _number(text: str, style: Decimal) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+# Texts, pictures and attributes in the cells of products, and HTML entities in any of them.
+
+
+def text_of(value: object) -> str | None:
+    """The text of a cell, or None where there is nothing: null, blank, or the not-a-number that pandas writes."""
+    if type(value) is str:
+        return value.strip() or None
+    if value is None or value != value:
+        return None
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.strip() or None
+
+
+def picture_names(cell: object) -> list[str]:
+    """The file names in a cell: one, a list, JSON, or several with bars, semicolons or commas between them."""
+    # Of an address the last part counts, under which a download is usually kept.
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith(("[", "{")):
+            try:
+                return picture_names(orjson.loads(text))
+            except orjson.JSONDecodeError:
+                pass
+        parts = _BETWEEN_PICTURES.split(text) if _BETWEEN_PICTURES.search(text) else [text]
+        return [name for part in parts if (name := _file_name(part.strip()))]
+    if isinstance(cell, list):
+        return [name for entry in cell for name in picture_names(entry)]
+    if isinstance(cell, dict):
+        return picture_names(
+            next((cell[key] for key in _ADDRESSES if cell.get(key)), [key for key in cell if "://" in key])
+        )
+    return []
+
+
+_BETWEEN_PICTURES = re.compile(r"\s*[|;\n]\s*|,\s*(?=\S+\.\w{3,4}(?:$|[,?]))|\s+(?=https?://)")
+_ADDRESSES = ("url", "src", "path", "large", "hi_res", "thumb")
+"""What the address or the name of a picture is called in an object; others have the addresses themselves as keys."""
+
+
+def _file_name(text: str) -> str:
+    return unquote(urlsplit(text).path.rstrip("/").rpartition("/")[2]) if "://" in text else text
+
+
+_RUBY_ARROW, _RUBY_NIL = re.compile(r'(?<!\\)"=>'), re.compile(r'(?<!\\)"=>nil\b')
+"""A hash of Ruby, {"a"=>nil}: within its texts quotes are escaped, so an arrow there never follows a bare one."""
+
+
+def attribute_pairs(value: object, reject: Callable[[object], None]) -> Iterator[tuple[object, object]]:
+    """(name, value) of an object, of a list of {name or key, value} or of pairs, or of any of them as JSON or Ruby."""
+    # Raises `ValueError` for other text. What is no pair goes to `reject`.
+    if isinstance(value, str):
+        text = _RUBY_ARROW.sub('":', _RUBY_NIL.sub('":null', value)) if '"=>' in value else value
+        value = orjson.loads(text) if text.strip() else None
+    if isinstance(value, dict) and [*value] == ["product_specification"]:  # as the Flipkart samples wrap it
+        value = value["product_specification"]
+    if isinstance(value, dict) and not ("value" in value and set(value) <= {"name", "key", "value"}):
+        yield from value.items()
+        return
+    for entry in value if isinstance(value, list) else [value] if isinstance(value, dict) else []:
+        if isinstance(entry, dict):
+            yield entry.get("name", entry.get("key")), entry.get("value")
+        elif isinstance(entry, (list, tuple)) and len(entry) == 2:  # a map, as Arrow hands it over
+            yield entry[0], entry[1]
+        else:
+            reject(entry)
+
+
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+def without_entities(cell: Any) -> Any:
+    """A cell with its entities read as the characters that they stand for, once; what is no entity stays."""
+    # Only entities that end with a semicolon count, so "AT&T" and "R&D;" are as they were. Of JSON text, lists and
+    # objects the texts inside are read, and JSON text stays JSON text.
+    if isinstance(cell, list):
+        return [without_entities(entry) for entry in cell]
+    if isinstance(cell, dict):
+        return {without_entities(name): without_entities(value) for name, value in cell.items()}
+    if not isinstance(cell, str) or "&" not in cell or not _ENTITY.search(cell):
+        return cell
+    if cell.lstrip().startswith(("[", "{")):
+        try:
+            return orjson.dumps(without_entities(orjson.loads(cell))).decode()
+        except orjson.JSONDecodeError:
+            pass
+    return _ENTITY.sub(
+        lambda entity: unescape(entity[0]) if entity[0][1] == "#" else html5.get(entity[0][1:], entity[0]), cell
+    )
+
+
+# What a table holds that people should know: counted, with the first few named.
+
+SHOWN = 3
+
+
+@dataclass
+class Counts:
+    """How often something was met, and the first few examples."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def count(self, what: str, example: str, number: int = 1, longest: int = 120) -> None:
+        """Count something."""
+        self.counts[what] = self.counts.get(what, 0) + number
+        shown = self.examples.setdefault(what, [])
+        if len(shown) < SHOWN:
+            shown.append(example if len(example) <= longest else f"{example[: longest - 1]}…")
+
+    def lines(self, form: str, between: str) -> list[str]:
+        """A line for each, in the form of "{what}: {count:,} ({shown})", with something between the examples."""
+        return [
+            form.format(what=what, count=count, shown=between.join([*shown, *(["…"] if count > SHOWN else [])]))
+            for (what, count), shown in zip(self.counts.items(), self.examples.values(), strict=True)
+        ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from visir.collections.cells import pictures_in_cells
+import visir.collections.tables as usual
+from visir.collections.archives import pictures_in_cells
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
-from visir.collections.readers import rows as usual
-from visir.collections.readers.names import SPLITS, ValuePerImage, plain_name, plain_stem
-from visir.collections.readers.rows import (
+from visir.collections.readers.names import SPLITS, plain_name, plain_stem
+from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import (
     TextLayout,
+    entries_of,
     first_cells,
     first_columns,
     is_table,
@@ -26,7 +28,6 @@ from visir.collections.readers.rows import (
     read_rows,
     text_layout,
 )
-from visir.collections.sources import Format, Option, one_of
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (
@@ -49,12 +50,12 @@ TEXT_OPTIONS = (
 class TableColumns:
     """Which column holds what; None where there is no such column."""
 
-    image: str | None  # the file name of the picture
-    captions: tuple[str, ...]  # the captions, in one or several columns
-    image_id: str | None  # the id of the image
-    caption_id: str | None  # the ids of the captions
-    split: str | None  # the split
-    language: str | None  # the language of the captions
+    image: str | None = None  # the file name of the picture
+    captions: tuple[str, ...] = ()  # the captions, in one or several columns
+    image_id: str | None = None  # the id of the image
+    caption_id: str | None = None  # the ids of the captions
+    split: str | None = None  # the split
+    language: str | None = None  # the language of the captions
 
     @classmethod
     def find(
@@ -114,8 +115,9 @@ def read(path: Path, *, header: str = "", encoding: str = "", delimiter: str = "
         raise CollectionError(f"{path}: no column of images.", hint=_advice(path) or f"there are: {', '.join(names)}")
     if not table_columns.captions:
         draft.notes.append(f"no captions: none of the columns {', '.join(names)} has a usual name; caption= names it")
-    DraftFiller(draft, table_columns).add(read_rows(path, layout=layout))
-    return draft
+    filler = DraftFiller(draft, table_columns)
+    filler.add(read_rows(path, layout=layout))
+    return filler.finish()
 
 
 def _guessed(path: Path, layout: TextLayout) -> dict[str, str | None]:
@@ -167,25 +169,26 @@ class _Image:
 
 @dataclass
 class DraftFiller:
-    """Puts rows of tables into a draft."""
+    """Puts rows of tables into a draft: those of one image become one image."""
 
     draft: Draft  # the draft
-    columns: TableColumns  # which column holds what
+    columns: TableColumns = TableColumns()  # which column holds what
     folder: str = ""  # is put before file names
     split: str = ""  # the split of rows without one
+    classes: frozenset[str] = frozenset(usual.CLASS_COLUMNS)  # the columns of which an image has one value, lower case
     images: dict[str, _Image] = field(default_factory=dict)  # what is known of each image, by its id
     # The further columns that differ between the rows of an image: where they do first.
     differing: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.per_image = ValuePerImage(self.draft)
+    # By image and column the first value that is not empty, and its place.
+    values: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
 
     def add(self, rows: Iterable[tuple[str, dict[str, Any]]], where: str = "") -> None:
-        """All rows of one table; facts are attached once they are complete."""
-        noted = set(self.differing)
+        """All rows of one table."""
         for place, row in rows:
             self._add_row(f"{where}{place}", row)
-        self.differing |= self.per_image.of_captions
+
+    def finish(self) -> Draft:
+        """The draft, with the further columns as facts."""
         self.draft.facts = _facts(
             [
                 {"image_id": identifier} | {k: v for k, v in image.facts.items() if k not in self.differing}
@@ -195,13 +198,16 @@ class DraftFiller:
         self.draft.notes += [
             f"column {name!r} is left out: it differs between the rows of an image ({differs})"
             for name, differs in self.differing.items()
-            if name not in noted and name != self.columns.language
+            if name != self.columns.language
         ]
+        return self.draft
 
     def _add_row(self, place: str, row: dict[str, Any]) -> None:
         columns, draft = self.columns, self.draft
         name = row.get(columns.image) if columns.image else None
         identifier = row.get(columns.image_id) if columns.image_id else None
+        if isinstance(name, Path):
+            name = name.as_posix()
         if name is not None and not isinstance(name, str):
             draft.fault(f"{place}: {columns.image} must be a file name, found {type(name).__name__}")
             return
@@ -214,9 +220,9 @@ class DraftFiller:
         split = self.split
         if columns.split and row.get(columns.split):
             split = SPLITS.get(str(row[columns.split]).lower(), str(row[columns.split]))
-        draft.splits[image.row] = self.per_image(identifier, "split", split, place) or ""
-        texts = [text for column in columns.captions for text in _texts(row.get(column))]
-        ids = _texts(row.get(columns.caption_id), str) if columns.caption_id else []
+        draft.splits[image.row] = self._one(identifier, "split", split, place) or ""
+        texts = [text for column in columns.captions for text in entries_of(row.get(column), texts=True)]
+        ids = [str(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
         languages = (
             _languages(row.get(columns.language), len(texts)) if columns.language and texts else [None] * len(texts)
         )
@@ -230,9 +236,8 @@ class DraftFiller:
         if image is None:
             image = self.images[identifier] = _Image(len(self.draft.ids), place, facts)
             self.draft.add_image(identifier, name)
-        several = bool(self.columns.captions)
-        for column in [column for column in facts if column.lower() in usual.CLASS_COLUMNS]:
-            value = self.per_image(identifier, column, facts[column], place, several=several)
+        for column in [column for column in facts if column.lower() in self.classes]:
+            value = self._one(identifier, column, facts[column], place, several=bool(self.columns.captions))
             image.facts[column] = facts[column] = value
         if facts is not image.facts:
             for column in facts.keys() | image.facts.keys():
@@ -240,12 +245,20 @@ class DraftFiller:
                     self.differing[column] = f"{identifier}, {image.place} and {place}"
         return image
 
-
-def _texts(value: Any, make: type | None = None) -> Sequence[Any]:
-    if value is None:
-        return []
-    values = value if isinstance(value, list) else [value]
-    return [make(text) for text in values] if make else values
+    def _one(self, image: str, column: str, value: Any, place: str, *, several: bool = False) -> Any:
+        """What an image has one of, from all its rows: an empty cell says nothing, two values are a fault."""
+        # several: Whether rows may differ, because they are of captions; the column is then left out.
+        value = value.strip() if isinstance(value, str) else value
+        if value is None or value == "":
+            return self.values.get((image, column), (value,))[0]
+        first, first_place = self.values.setdefault((image, column), (value, place))
+        if first != value and several:
+            self.differing.setdefault(column, f"{image}, {first_place} and {place}")
+        elif first != value:
+            self.draft.fault(
+                f"{image}: {column} {first!r} in {first_place}, but {value!r} in {place}; an image has one"
+            )
+        return first
 
 
 def _languages(value: Any, captions: int) -> list[str | None]:

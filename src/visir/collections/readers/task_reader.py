@@ -9,19 +9,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from visir.collections.draft import Side, TaskDraft
+from visir.collections.archives import PictureCells
+from visir.collections.draft import Side, TaskDraft, TaskSetDraft
+from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS, identifier, plain_name, plain_stem
-from visir.collections.readers.rows import (
+from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import (
     IMAGE_COLUMNS,
     JSON_LINES,
     TABLES,
     ColumnPicker,
     OnFault,
     RowFault,
+    read_rows,
     sniffed_columns,
 )
 from visir.display import counted
-from visir.errors import CollectionError, MissingPackageError
+from visir.errors import CollectionError, MissingPackageError, nearest, raise_faults
 from visir.records.qrels import not_negative
 
 TaskPart = Literal["queries", "documents", "judgements", "candidates"]
@@ -445,7 +449,7 @@ def _listed_parts(folder: Path) -> dict[str, TaskFiles]:
         files = [
             PartFile(file, split)
             for split, pattern in _patterns(entry.get("data_files"))
-            for file in _named(folder, pattern)
+            for file in ([folder / pattern] if (folder / pattern).is_file() else sorted(folder.glob(pattern)))
             if is_part(file)
         ]
         task, part = part_of(name) or ("", "judgements")
@@ -456,12 +460,6 @@ def _listed_parts(folder: Path) -> dict[str, TaskFiles]:
         parts = tasks.setdefault(task, TaskFiles())
         parts.parts[part], parts.named[part] = files, name
     return tasks
-
-
-def _named(folder: Path, pattern: str) -> list[Path]:
-    """The files that a card names: the one of this very name, or those of the pattern."""
-    named = folder / pattern
-    return [named] if named.is_file() else sorted(folder.glob(pattern))
 
 
 def _patterns(data_files: Any) -> Iterable[tuple[str, str]]:
@@ -484,3 +482,113 @@ def _card(folder: Path) -> str:
 
 def _stem(entry: Path) -> str:
     return entry.name if entry.is_dir() else plain_stem(entry)
+
+
+# A folder with queries, documents and judgements: as BEIR and MTEB lay tasks out, or as the hub keeps them.
+
+
+def read(
+    path: Path,
+    *,
+    title: str = "join",
+    unknown: str = "fault",
+    task: str = "",
+    subset: str | None = None,
+    only: str | None = None,
+    labels: str | None = None,
+    **columns: str | None,
+) -> TaskDraft | TaskSetDraft:
+    """Read a folder with `corpus`, `queries` and `qrels`, and with `pools` where queries have candidates of their
+    own."""
+    # Each is a file (JSON lines, CSV, TSV or Parquet; plain, `.gz` or `.xz`) or a folder of such files. The files of a
+    # folder are named for their splits: `qrels/test.tsv`. A copy of a data set of the hub has its parts as
+    # configurations (`README.md` lists them); several tasks stand side by side as `en-corpus`, `de-corpus`, or each in
+    # a folder.
+    # - `corpus` and `queries`: an id (`_id`), a text (`text`), an image (`image`: a file name, or the picture itself in
+    #   a cell of a Parquet file), or both. A document's `title` is put before its text, as BEIR does.
+    # - `qrels`: `query-id`, `corpus-id`, `score`. Without a score every pair is a positive of grade 1.
+    # - `pools`: `query-id` and `corpus-id`, or a list `corpus-ids`.
+    tasks = find_parts(path)
+    if subset is not None and subset not in tasks:
+        raise CollectionError(
+            f"{path}: no task {subset!r}.", hint=nearest(subset, filter(None, tasks)), code="collection-no-task"
+        )
+    options: dict[str, Any] = {"title": title, "unknown": unknown, "only": only, "labels": labels, "columns": columns}
+    name, source = path.absolute().name, f"task {path.absolute().name}/"
+    if subset is not None or set(tasks) <= {""}:
+        return _fill(TaskDraft(name, path, source, task=task), path, tasks.get(subset or "", TaskFiles()), **options)
+    if task:
+        raise CollectionError(f"{path}: several tasks, which have names; task= does not apply.")
+    drafts = TaskSetDraft(name, path, source)
+    for part, files in tasks.items():
+        _fill(drafts.add_task(part or "default"), path, files, **options)
+    return drafts
+
+
+def _fill(
+    draft: TaskDraft,
+    path: Path,
+    files: TaskFiles,
+    *,
+    title: str,
+    unknown: str,
+    only: str | None,
+    labels: str | None,
+    columns: dict[str, str | None],
+) -> TaskDraft:
+    missing = [f"no {PARTS[part][0]} (.jsonl, .csv, .tsv or .parquet, or a folder of them)" for part in files.missing]
+    raise_faults(CollectionError, str(path), missing, hint=f"layout: {FORMAT.layout}")
+    if only is not None and split_name(only) not in {split_name(file.split) for file in files.parts["judgements"]}:
+        only = None  # judgements in one file have a column of splits
+    image_columns = {"queries": columns.get("query_image_column"), "documents": columns.get("document_image_column")}
+    tables: dict[TaskPart, list[TaskTable]] = {}
+    for part in PARTS:
+        listed = files.parts.get(part, [])
+        chosen = [file for file in listed if only is not None and split_name(file.split) == split_name(only)]
+        if only is None or (not chosen and len({file.split for file in listed}) == 1):  # not divided into splits
+            chosen = listed
+        tables[part] = [file_table(file, path, image_columns.get(part)) for file in chosen]
+    drop = unknown == "drop" or only is not None
+    return TaskReader(draft, columns, labels).read(tables, join_titles=title == "join", drop=drop)
+
+
+def file_table(part: PartFile, root: Path, image: str | None = None) -> TaskTable:
+    """A file as a table of a task."""
+    cells = PictureCells.of(part.file, image)
+    name = relative(part.file, root)
+
+    def rows(report: OnFault) -> Iterator[tuple[str, dict[str, Any]]]:
+        return read_rows(part.file, report, columns=cells.others if cells else None)
+
+    def cell(row: int) -> tuple[str, str] | None:
+        assert cells is not None
+        member = cells.member(row)
+        return None if member is None else (member, name)
+
+    return TaskTable(name, rows, part.split, cell if cells else None)
+
+
+FORMAT = Format(
+    name="beir",
+    title="task: queries, documents and judgements (BEIR, MTEB)",
+    layout="corpus.jsonl, queries.jsonl and qrels/test.tsv, or each as .jsonl, .csv, .tsv or .parquet, or as a folder "
+    "of them; pools (or top_ranked) if at hand; several tasks as en-corpus, de-corpus, …",
+    reference="Thakur et al., BEIR (NeurIPS 2021); Enevoldsen et al., MMTEB (ICLR 2025)",
+    sniff=looks_like_task,
+    read=read,
+    options=(
+        Option("task", "how results name the task (default: by its modalities, such as t2i)", ""),
+        Option("title", "titles of documents: join (before the text) or drop", "join", one_of("join", "drop")),
+        Option("unknown", "judgements of unknown ids: fault or drop", "fault", one_of("fault", "drop")),
+        Option("subset", "one of several tasks in the folder (default: all)"),
+        Option("labels", "columns of queries by which results are looked at, comma-separated (default: language, …)"),
+        Option("only", "read this split alone (default: what split= says, if anything)"),
+        *(
+            Option(
+                f"{role}_{kind}_column", f"the column of the {kind} of a {role} (default: {', '.join(usual[:3])}, …)"
+            )
+            for role, ids in (("query", ITEM_IDS["queries"]), ("document", ITEM_IDS["documents"]))
+            for kind, usual in (("id", ids), ("text", TEXTS), ("image", IMAGES))
+        ),
+    ),
+)

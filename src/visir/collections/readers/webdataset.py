@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from visir.collections.draft import Draft
 from visir.collections.picture_kinds import picture_endings
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CAPTION_COLUMNS
 from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import CAPTION_COLUMNS
 from visir.collections.tars import TARS, tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
@@ -52,11 +51,15 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     going_on: list[str] = []
     for shard in shards:
         archive, place = TarArchive(shard), relative(shard, root)
-        samples = list(_samples(archive))
+        samples: dict[str, dict[str, str]] = {}  # a sample's files need not stand together
+        for name in archive.names():
+            key, ending = sample_key(name)
+            if key:
+                samples.setdefault(key, {})[ending] = name
         links += [f"{place}: {name}" for name in archive.links]
         going_on += [place] if archive.goes_on else []
         split = SPLITS.get(shard.parent.name.lower(), "")
-        for key, parts in samples:
+        for key, parts in samples.items():
             pictures = [name for end, name in parts.items() if is_picture_ending(end, endings)]
             picture = pictures[0] if pictures else None
             passed += pictures[1:]
@@ -68,12 +71,9 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
             if "cls" in parts:
                 key = f"{split}/{key}" if split and not texts else key
                 labels[key] = archive.read(parts["cls"]).decode("utf-8", "replace").strip()
-            draft.add_image(key, picture, split)
-            draft.paths.append(picture)
-            draft.archives.append(place)
+            draft.add_image(key, None, split, place=(picture, place))
             for number, text in enumerate(texts):
                 draft.add_caption(f"{key}#{number}", text, key)
-    draft.names = []
     if passed:
         count = counted(len(passed), "pictures")
         draft.notes.append(f"{count} passed over whose sample has another before, e.g. {passed[0]}")
@@ -153,16 +153,6 @@ def _shards(path: Path) -> list[Path]:
             code="shards-missing",
         )
     return shards
-
-
-def _samples(archive: TarArchive) -> Iterator[tuple[str, dict[str, str]]]:
-    """(key, {ending: member}) in the order of the tar; a sample's files need not stand together."""
-    samples: dict[str, dict[str, str]] = {}
-    for name in archive.names():
-        key, ending = sample_key(name)
-        if key:
-            samples.setdefault(key, {})[ending] = name
-    yield from samples.items()
 
 
 def sample_key(name: str) -> tuple[str, str]:

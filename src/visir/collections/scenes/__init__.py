@@ -24,7 +24,7 @@ from visir.collections.scenes.facts import (
     sample_scene,
 )
 from visir.collections.scenes.generate import RELEVANCE, SCHEME, location, read_location, render_location, scenes
-from visir.collections.scenes.language import KINDS, TELLS, Caption, describe, ways_to_say
+from visir.collections.scenes.languages import KINDS, TELLS, Caption, describe, ways_to_say
 from visir.collections.scenes.render import render
 
 __all__ = [

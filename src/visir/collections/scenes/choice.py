@@ -28,8 +28,7 @@ from visir.collections.draft import Side as TaskSide
 from visir.collections.draft import TaskDraft
 from visir.collections.scenes.facts import BY_NAME, Claim, Scene, claims_of, clearly_differ, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
-from visir.collections.scenes.language import TELLS
-from visir.collections.scenes.languages import GRAMMARS, RELATIONS, SIDES, Grammar, Side, Thing
+from visir.collections.scenes.languages import GRAMMARS, RELATIONS, SIDES, TELLS, Grammar, Side, Thing
 from visir.collections.scenes.palette import Draws
 from visir.records import TaskFile, TaskSet
 
@@ -145,7 +144,7 @@ def _negation(scene: Scene, draws: Draws, grammar: Grammar) -> Contrast | None:
             text = grammar.contrast(scene, shown, absent, wording)
             claims = (*claims_of(scene, ("place", "subject")), Claim(fact, shown), Claim(fact, absent, negated=True))
         else:
-            text = (grammar.without_flyer if fact == "flyer" else grammar.without_companion)(scene, absent, wording)
+            text = grammar.without(f"without_{fact}", scene, absent, wording)
             claims = (*claims_of(scene, SHARED), Claim(fact, absent, negated=True))
         statements.append(Statement(text, claims))
     return Contrast("negation", fact, statements[0], statements[1], other)

@@ -14,6 +14,7 @@ relevant exactly when it shows the edited scene.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from pathlib import Path
 from visir.collections.draft import TaskDraft
 from visir.collections.scenes.facts import BY_NAME, Scene, clearly_differ, fact_names, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
-from visir.collections.scenes.language import article, plural, ways_to_say
+from visir.collections.scenes.languages import article, plural, ways_to_say
 from visir.collections.scenes.palette import Draws
 from visir.records import IMAGE, TaskFile
 
@@ -162,7 +163,8 @@ def compose(reference: Scene) -> ComposedQuery:
         edit |= _edited(reference.with_facts(edit), draws, blocked)
     edit = {name: edit[name] for name in TOLD if name in edit}
     changed = reference.with_facts(edit)
-    nuisances = draws.shuffled([_nuisance(number) for number in range(_nuisances())])
+    count = math.prod(len(BY_NAME[name].values) for name in _UNTOLD)
+    nuisances = draws.shuffled([_nuisance(number) for number in range(count)])
     own = {name: getattr(reference, name) for name in _UNTOLD}
     others = (nuisance for nuisance in nuisances if nuisance != own)
     targets = [{**edit, **nuisance} for nuisance in nuisances[: 1 + draws.below(3)]]
@@ -211,7 +213,15 @@ def composed_scenes(n: int, *, seed: int = 0, size: int = 128, splits: Mapping[s
         order = Draws(query.reference, 1).shuffled(drawn)  # ids tell nothing, not even where scores are equal
         for number, changes in enumerate(order):
             scene = query.reference.with_facts(changes)
-            documents[f"{reference}.{number}"] = (location(seed, index, size, _needed(query.reference, changes)), scene)
+            documents[f"{reference}.{number}"] = (
+                location(
+                    seed,
+                    index,
+                    size,
+                    ({name: value for name, value in changes.items() if getattr(query.reference, name) != value}),
+                ),
+                scene,
+            )
     showing: dict[tuple[str | int, ...], list[str]] = {}
     for name, (_, scene) in documents.items():
         showing.setdefault(_told(scene), []).append(name)
@@ -233,10 +243,6 @@ def _told(scene: Scene) -> tuple[str | int, ...]:
     return tuple(getattr(scene, name) for name in TOLD)
 
 
-def _needed(scene: Scene, changes: Changes) -> Changes:
-    return {name: value for name, value in changes.items() if getattr(scene, name) != value}
-
-
 def _edited(
     scene: Scene, draws: Draws, without: Mapping[str, object] | set[str] | tuple[str, ...]
 ) -> dict[str, str | int]:
@@ -255,13 +261,6 @@ def _value(scene: Scene, name: str, draws: Draws, without: str | int | None = No
         if value != without and value != getattr(scene, name) and clearly_differ(scene, scene.with_fact(name, value))
     ]
     return {name: draws.one_of(values)} if values else {}
-
-
-def _nuisances() -> int:
-    count = 1
-    for name in _UNTOLD:
-        count *= len(BY_NAME[name].values)
-    return count
 
 
 def _nuisance(number: int) -> dict[str, str | int]:

@@ -19,8 +19,7 @@ from visir.collections.scenes.facts import (
     fact_names,
     sample_scene,
 )
-from visir.collections.scenes.language import KINDS, TELLS, Caption, article, plural, sentence, ways_to_say
-from visir.collections.scenes.languages import GRAMMARS
+from visir.collections.scenes.languages import GRAMMARS, KINDS, TELLS, Caption, article, plural, sentence, ways_to_say
 from visir.collections.scenes.palette import Draws
 from visir.collections.scenes.render import LARGEST, SMALLEST, render
 from visir.errors import CollectionError, nearest, raise_faults
@@ -313,7 +312,9 @@ def scenes(
             {
                 "caption_id": pa.array(captions["id"], pa.string()),
                 "kind": pa.array([kind for _, _, _, kind, _ in written], pa.string()),
-                "tells": pa.array([_in_order(names) for names in tells], pa.list_(pa.string())),
+                "tells": pa.array(
+                    [[fact.name for fact in FACTS if fact.name in names] for names in tells], pa.list_(pa.string())
+                ),
             }
         ),
     )
@@ -415,11 +416,6 @@ def _source(seed: int, size: int, near_duplicates: float, languages: Sequence[st
     parts += [f"{length} captions"] if length != "usual" else []
     parts += [f"roles {roles}"] if roles != "usual" else []
     return ", ".join(parts)
-
-
-@cache
-def _in_order(names: frozenset[str]) -> list[str]:
-    return [fact.name for fact in FACTS if fact.name in names]
 
 
 def _facts(ids: list[str], drawn: Sequence[tuple[Scene, str | None]], tells: Sequence[frozenset[str]]) -> pa.Table:

@@ -1,28 +1,233 @@
-"""Languages of captions: grammars that share one table of nouns and say a scene with tables of sentences."""
+"""Languages of captions: English, and grammars that share a table of nouns and say a scene with tables of sentences."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from string import Formatter
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from visir.collections.scenes.facts import CAPTIONS_PER_SCENE, Scene
-from visir.collections.scenes.language import (
-    KINDS,
-    TELLS,
-    Caption,
-    article,
-    caption_of,
-    plural,
-    sentence,
-    ways_to_say,
-)
+from visir.collections.scenes.facts import CAPTIONS_PER_SCENE, FACTS, Scene, fact_names
 from visir.collections.scenes.palette import Draws
 from visir.collections.scenes.render import FIGURES
 
-__all__ = ["GRAMMARS", "Grammar"]
+__all__ = ["GRAMMARS", "KINDS", "TELLS", "WORDS", "Caption", "Grammar", "article", "describe", "plural", "sentence",
+           "ways_to_say"]  # fmt: skip
+
+# English captions, each telling the shared facts and its own, in words that vary.
+#
+# | caption | tells besides subject, colour and place |
+# |---|---|
+# | 0 "looks" | size, pattern |
+# | 1 "company" | companion, companion_colour, relation |
+# | 2 "above" | flyer, flyers (how many) |
+# | 3 "weather" | weather, time |
+# | 4 "layout" | position, landmark |
+#
+# The wording comes from the scene's `variation`, so a scene and its near-duplicate are worded alike: their captions
+# differ only in the words for the changed fact, and a caption that does not tell it is true of both.
+
+WORDS: dict[str, dict[str | int, tuple[str, ...]]] = {
+    "place": {
+        "beach": ("on the beach", "at the beach", "on a sandy beach"),
+        "meadow": ("in a meadow", "in a grassy meadow", "out in a meadow"),
+        "desert": ("in the desert", "in a sandy desert", "out in the desert"),
+        "street": ("on a city street", "in the street", "on a street in the city"),
+        "mountains": ("in the mountains", "up in the mountains", "at the foot of the mountains"),
+        "forest": ("in the forest", "on a forest path", "in a forest of pines"),
+        "lake": ("by a lake", "beside a lake", "at the edge of a lake"),
+        "farm": ("on a farm", "on the farm", "by the fence of a farm"),
+    },
+    "size": {"small": ("small", "little"), "medium": ("medium-sized", "mid-sized"), "large": ("large", "big")},
+    "pattern": {
+        "plain": ("plain", "unpatterned"),
+        "striped": ("striped", "stripy"),
+        "spotted": ("spotted", "dotted"),
+        "checked": ("checked", "chequered"),
+    },
+    "relation": {
+        "left of": ("to the left of", "on the left of"),
+        "right of": ("to the right of", "on the right of"),
+        "in front of": ("in front of", "just in front of"),
+        "on": ("on top of", "sitting on top of"),
+    },
+    "flyers": {1: ("one", "a single"), 2: ("two",), 3: ("three",), 4: ("four",), 5: ("five",)},
+    "weather": {
+        "clear": ("clear", "cloudless"),
+        "cloudy": ("cloudy", "overcast"),
+        "rainy": ("rainy", "showery"),
+        "snowy": ("snowy", "wintry"),
+        "foggy": ("foggy", "misty"),
+        "stormy": ("stormy", "thundery"),
+    },
+    "time": {"day": ("day", "daytime"), "sunset": ("evening", "sunset"), "night": ("night",)},
+    "position": {
+        "left": ("on the left", "on the left side"),
+        "middle": ("in the middle", "in the centre"),
+        "right": ("on the right", "on the right side"),
+    },
+}
+"""How a value is said, for the facts whose value is not itself the word."""
+
+_PLURALS = {"butterfly": "butterflies", "paper plane": "paper planes"}
+_FLIGHT = {
+    "bird": ("fly", "circle"), "butterfly": ("flutter", "fly"), "balloon": ("float", "drift"),
+    "kite": ("fly", "dance"), "paper plane": ("glide", "fly"), "bee": ("buzz", "fly"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Caption:
+    """A sentence and the names of the facts that it tells."""
+
+    text: str
+    tells: frozenset[str]
+
+
+KINDS = ("looks", "company", "above", "weather", "layout")
+"""What caption 0–4 is about."""
+
+TELLS: tuple[frozenset[str], ...] = tuple(frozenset(fact_names(caption=k)) for k in range(CAPTIONS_PER_SCENE))
+"""The facts that caption 0–4 tells, the same for every scene."""
+
+
+_NUMBER = {fact.name: number for number, fact in enumerate(FACTS)}
+
+
+def ways_to_say(fact: str, value: str | int) -> tuple[str, ...]:
+    """The words, one of which stands in every caption that tells this value of this fact."""
+    if fact in WORDS:
+        return WORDS[fact][value]
+    if fact == "flyer":
+        return (str(value), plural(str(value)))
+    return (str(value),)
+
+
+def plural(noun: str) -> str:
+    """The plural of what flies: "butterflies"."""
+    return _PLURALS.get(noun, f"{noun}s")
+
+
+def describe(scene: Scene) -> tuple[Caption, ...]:
+    """The five captions of a scene, in the order of the table at the top of this module."""
+    return tuple(caption_of(scene, k) for k in range(CAPTIONS_PER_SCENE))
+
+
+def caption_of(scene: Scene, number: int) -> Caption:
+    """Caption 0–4 of a scene."""
+    phrases = _Phrases(scene, number)
+    return Caption(sentence(phrases.one_of(_WAYS[KINDS[number]], 0).format_map(phrases)), TELLS[number])
+
+
+_WAYS: dict[str, tuple[str, ...]] = {
+    "looks": (
+        "{whole} {verb} {place}",
+        "{place}, there is {listed}",
+        "a picture of {whole} {place}",
+        "{thing}, {size} and {pattern}, {verb} {place}",
+        "{thing} {place}; it is {size} and {pattern}",
+        "{place}, you can see {whole}",
+    ),
+    "company": (
+        "{thing} {place} with {other} {relation} it",
+        "{other} is {relation} {thing} {place}",
+        "{place}, there is {other} {relation} {thing}",
+        "{thing} {verb} {place}, and {other} is {relation} it",
+        "there is {other} {relation} {thing} {place}",
+    ),
+    "above": (
+        "{above} {flies} above {thing} {place}",
+        "{thing} {verb} {place} under {above}",
+        "{place}, {above} {flies} over {thing}",
+        "{thing} {place}, with {above} {flying} overhead",
+        "{above} {are} {flying} in the sky above {thing} {place}",
+    ),
+    "weather": (
+        "on {a_moment}, {thing} {verb} {place}",
+        "{thing} {verb} {place} on {a_moment}",
+        "{thing} {place} {at_time} in {weather} weather",
+        "it is {a_moment}, and {thing} {verb} {place}",
+        "{place}, {thing} {verb} under {a_sky} {at_time}",
+    ),
+    "layout": (
+        "{position} of the picture, {thing} {verb} {place}, with {a_landmark} in the distance",
+        "{thing} {verb} {position} of the picture, {place}; far behind it is {a_landmark}",
+        "{thing} {verb} {position} of the view {place}, and far away there is {a_landmark}",
+        "{a_landmark} is far away, and {thing} {verb} {position} of the scene {place}",
+        "{thing} {place}, {position} of the scene, and {a_landmark} on the horizon",
+    ),
+}
+_MOMENTS = {"day": ("day", "in the daytime"), "sunset": ("evening", "at sunset"), "night": ("night", "at night")}
+
+
+class _Phrases:
+    """The words for one caption of one scene: each choice comes from the scene's variation and the caption's number."""
+
+    def __init__(self, scene: Scene, caption: int) -> None:
+        self.scene = scene
+        self._salt = 100 * (caption + 1)
+
+    def one_of(self, ways: tuple[str, ...], salt: int) -> str:
+        return ways[int(self.scene.chance(self._salt + salt) * len(ways))]
+
+    def value(self, fact: str) -> str:
+        """One way to say the scene's value of a fact."""
+        return self.one_of(ways_to_say(fact, getattr(self.scene, fact)), 10 + _NUMBER[fact])
+
+    def __getitem__(self, name: str) -> str:
+        """What a name in a sentence stands for; made when a sentence has it."""
+        scene, several = self.scene, self.scene.flyers > 1
+        match name:
+            case "thing":
+                return article(f"{scene.colour} {scene.subject}")
+            case "whole":
+                return article(f"{self.value('size')} {self.value('pattern')} {scene.colour} {scene.subject}")
+            case "listed":
+                return article(f"{self.value('size')}, {self.value('pattern')} {scene.colour} {scene.subject}")
+            case "other":
+                return article(f"{scene.companion_colour} {scene.companion}")
+            case "verb":
+                return self.one_of(FIGURES[scene.subject].verbs, 1)
+            case "above":
+                return f"{self.value('flyers')} {plural(scene.flyer) if several else scene.flyer}"
+            case "flies" | "flying":
+                fly = self.one_of(_FLIGHT[scene.flyer], 2)
+                if name == "flying":
+                    return f"{fly.removesuffix('e')}ing"
+                return fly if several else _third_person(fly)
+            case "are":
+                return "are" if several else "is"
+            case "a_moment":
+                return article(f"{self.value('weather')} {_MOMENTS[scene.time][0]}")
+            case "at_time":
+                return _MOMENTS[scene.time][1]
+            case "a_sky":
+                return article(f"{self.value('weather')} sky")
+            case "a_landmark":
+                return article(scene.landmark)
+        return self.value(name)
+
+
+def article(noun: str) -> str:
+    """The noun phrase with its indefinite article: "an orange car", "a unicorn"."""
+    silent = noun.lower().startswith(("uni", "one", "eu", "use"))
+    return f"{'an' if noun[0].lower() in 'aeiou' and not silent else 'a'} {noun}"
+
+
+def _third_person(verb: str) -> str:
+    if verb.endswith("y"):
+        return f"{verb[:-1]}ies"
+    return f"{verb}es" if verb.endswith("z") else f"{verb}s"
+
+
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+# Grammars.
 
 Thing = Literal["subject", "companion"]
 Side = Literal["left", "right"]
@@ -31,115 +236,6 @@ RELATIONS: dict[Side, str] = {"left": "left of", "right": "right of"}
 
 _CAPTIONS = 60
 """Draws of captions have this purpose and the next four."""
-
-
-class Grammar(ABC):
-    """One language: the captions of a scene, and the sentences that choice tasks need.
-
-    Choices of wording come from the scene's `variation` through `draws`, never from its facts. So two scenes that
-    differ in one fact are worded alike.
-    """
-
-    code: ClassVar[str]
-    title: ClassVar[str]
-
-    def describe(self, scene: Scene) -> tuple[Caption, ...]:
-        """The five captions of a scene. Which facts each tells is the same in all languages."""
-        return tuple(self.caption(scene, number) for number in range(CAPTIONS_PER_SCENE))
-
-    @abstractmethod
-    def caption(self, scene: Scene, number: int) -> Caption:
-        """Caption 0–4 of a scene."""
-
-    @abstractmethod
-    def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
-        """That one of the two things is on one side of the other: "A blue ball is to the left of a red dog …"."""
-
-    @abstractmethod
-    def beside_at(self, scene: Scene) -> str:
-        """Where the subject is, and on which side the companion: "A red dog on the left of the picture, with …"."""
-
-    @abstractmethod
-    def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        """That the subject has one colour and not another: "The dog on the beach is red, not blue"."""
-
-    @abstractmethod
-    def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
-        """That no such thing flies above the subject: "There are no kites above the red dog on the beach"."""
-
-    @abstractmethod
-    def without_companion(self, scene: Scene, companion: str, draws: Draws) -> str:
-        """That no such thing is there: "There is a red dog on the beach, but no drum"."""
-
-
-class English(Grammar):
-    """English. Its captions are those of `visir.collections.scenes.language`."""
-
-    code = "en"
-    title = "English"
-
-    def caption(self, scene: Scene, number: int) -> Caption:
-        return caption_of(scene, number)
-
-    def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
-        things = {
-            "subject": article(f"{scene.colour} {scene.subject}"),
-            "companion": article(f"{scene.companion_colour} {scene.companion}"),
-        }
-        thing, other = things[first], things["companion" if first == "subject" else "subject"]
-        place = draws.one_of(ways_to_say("place", scene.place))
-        relation = draws.one_of((f"to the {side} of", f"on the {side} of"))
-        return sentence(
-            draws.one_of(
-                (
-                    f"{thing} is {relation} {other} {place}",
-                    f"{place}, there is {thing} {relation} {other}",
-                    f"there is {thing} {relation} {other} {place}",
-                )
-            )
-        )
-
-    def beside_at(self, scene: Scene) -> str:
-        thing, other = article(f"{scene.colour} {scene.subject}"), f"{scene.companion_colour} {scene.companion}"
-        verb, place = FIGURES[scene.subject].verbs[0], ways_to_say("place", scene.place)[0]
-        where, side = f"on the {scene.position} side of the picture", SIDES[scene.relation]
-        return sentence(f"{thing} {verb} {place} {where}, with {article(other)} to the {side} of the {scene.subject}")
-
-    def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        place, thing = draws.one_of(ways_to_say("place", scene.place)), scene.subject
-        return sentence(
-            draws.one_of(
-                (
-                    f"the {thing} {place} is {colour}, not {other}",
-                    f"{article(f'{colour} {thing}')}, not {article(f'{other} one')}, is {place}",
-                    f"the {thing} that you can see {place} is not {other}, but {colour}",
-                )
-            )
-        )
-
-    def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
-        place, thing = draws.one_of(ways_to_say("place", scene.place)), f"{scene.colour} {scene.subject}"
-        return sentence(
-            draws.one_of(
-                (
-                    f"there are no {plural(flyer)} above the {thing} {place}",
-                    f"{article(thing)} {place}, without any {plural(flyer)} in the sky",
-                    f"{place} there is {article(thing)}, and no {flyer} is in the sky",
-                )
-            )
-        )
-
-    def without_companion(self, scene: Scene, companion: str, draws: Draws) -> str:
-        place, thing = draws.one_of(ways_to_say("place", scene.place)), article(f"{scene.colour} {scene.subject}")
-        return sentence(
-            draws.one_of(
-                (
-                    f"there is {thing} {place}, but no {companion}",
-                    f"{thing} {place}, without {article(companion)}",
-                    f"{place} you can see {thing}, but not {article(companion)}",
-                )
-            )
-        )
 
 
 class Noun(NamedTuple):
@@ -210,8 +306,17 @@ _NOUNS: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-Words = dict[str, Callable[[], str]]
-"""What makes each word of a sentence; it is asked for those that a sentence has."""
+Words = Mapping[str, Callable[[Any, Scene], str]]
+"""What makes each word of a sentence from the grammar and the scene; it is asked for those that a sentence has."""
+_USUAL: Words = {
+    "thing": lambda grammar, scene: grammar.phrase(scene.subject, scene.colour),
+    "of_thing": lambda grammar, scene: grammar.of(scene.subject, scene.colour),
+    "other": lambda grammar, scene: grammar.phrase(scene.companion, scene.companion_colour),
+    "of_other": lambda grammar, scene: grammar.of(scene.companion, scene.companion_colour),
+    "place": lambda grammar, scene: grammar.places[scene.place],
+    "where": lambda grammar, scene: grammar.positions[scene.position],
+    "landmark": lambda grammar, scene: grammar.phrase(scene.landmark),
+}
 
 
 @cache
@@ -219,20 +324,27 @@ def _names_in(way: str) -> tuple[str, ...]:
     return tuple(name for _, name, _, _ in Formatter().parse(way) if name)
 
 
-class SentenceGrammar(Grammar):
-    """A language that is a table of sentences, and the words of a scene that are put into them."""
+class Grammar(ABC):
+    """One language: a table of sentences, and the words of a scene that are put into them."""
 
-    # A sentence may begin with a small letter, and has no full stop; `finish` adds both.
+    # Choices of wording come from the scene's `variation` through `draws`, never from its facts. So two scenes that
+    # differ in one fact are worded alike. A sentence may begin with a small letter, and has no full stop; `finish` adds
+    # both.
 
-    column: ClassVar[int]  # of the language in the table of nouns
-    # The ways to say each kind of sentence: each of `KINDS`, and every other method of `Grammar` by its name.
+    code: ClassVar[str]
+    title: ClassVar[str]
+    column: ClassVar[int]  # of the language in the table of nouns, which English does not need
+    # The ways to say each kind of sentence: each of `KINDS`, and what choice tasks need, by the names of the methods.
     ways: ClassVar[dict[str, tuple[str, ...]]]
+    words: ClassVar[Words]
     sides: ClassVar[dict[Side, str]]  # "to the left", "to the right"
     places: ClassVar[dict[str, str]]
     positions: ClassVar[dict[str, str]]
 
-    def __init__(self) -> None:
-        self.nouns = {name: Noun(*row[self.column].split("/")) for name, row in _NOUNS.items()}
+    @cached_property
+    def nouns(self) -> dict[str, Noun]:
+        """The nouns of the language, by their names in English."""
+        return {name: Noun(*row[self.column].split("/")) for name, row in _NOUNS.items()}
 
     @abstractmethod
     def phrase(self, noun: str, *adjectives: str) -> str:
@@ -243,10 +355,6 @@ class SentenceGrammar(Grammar):
         """The same behind a side: "to the left of a red dog"."""
 
     @abstractmethod
-    def words(self, scene: Scene) -> Words:
-        """What the names in the sentences stand for besides `usual_words`, as it follows from the scene alone."""
-
-    @abstractmethod
     def quality(self, colour: str, noun: str) -> str:
         """A colour as it is said of a noun: "it is red"."""
 
@@ -254,49 +362,108 @@ class SentenceGrammar(Grammar):
     def absent(self, noun: str, kind: str) -> str:
         """What is not there, in sentences of a kind."""
 
-    def usual_words(self, scene: Scene) -> Words:
-        """The words that all languages have."""
-        thing, other = (scene.subject, scene.colour), (scene.companion, scene.companion_colour)
-        return {
-            "thing": lambda: self.phrase(*thing),
-            "of_thing": lambda: self.of(*thing),
-            "other": lambda: self.phrase(*other),
-            "of_other": lambda: self.of(*other),
-            "place": lambda: self.places[scene.place],
-            "where": lambda: self.positions[scene.position],
-            "landmark": lambda: self.phrase(scene.landmark),
-        }
-
-    def say(self, kind: str, scene: Scene, draws: Draws, **words: str) -> str:
+    def say(self, kind: str, scene: Scene, draws: Draws, **given: str) -> str:
         """One of the ways of a kind, with the words of the scene and these."""
         way = draws.one_of(self.ways[kind])
-        known = {**self.usual_words(scene), **self.words(scene)}
-        return self.finish(way.format(**{name: known[name]() for name in _names_in(way) if name in known}, **words))
+        words = {name: self.words[name](self, scene) for name in _names_in(way) if name not in given}
+        return self.finish(way.format(**words, **given))
 
     def finish(self, text: str) -> str:
         """A sentence with its capital and its full stop."""
         return sentence(text)
 
+    def describe(self, scene: Scene) -> tuple[Caption, ...]:
+        """The five captions of a scene. Which facts each tells is the same in all languages."""
+        return tuple(self.caption(scene, number) for number in range(CAPTIONS_PER_SCENE))
+
     def caption(self, scene: Scene, number: int) -> Caption:
+        """Caption 0–4 of a scene."""
         return Caption(self.say(KINDS[number], scene, Draws(scene, _CAPTIONS + number)), TELLS[number])
 
     def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
-        words = self.usual_words(scene)
-        named, second = ("thing", "of_other") if first == "subject" else ("other", "of_thing")
-        return self.say("beside", scene, draws, first=words[named](), of_second=words[second](), side=self.sides[side])
+        """That one of the two things is on one side of the other: "A blue ball is to the left of a red dog …"."""
+        one, other = ("thing", "of_other") if first == "subject" else ("other", "of_thing")
+        named = {"first": self.words[one](self, scene), "of_second": self.words[other](self, scene)}
+        return self.say("beside", scene, draws, side=self.sides[side], **named)
 
     def beside_at(self, scene: Scene) -> str:
+        """Where the subject is, and on which side the companion: "A red dog on the left of the picture, with …"."""
         return self.say("beside_at", scene, Draws(scene, 0))
 
     def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
+        """That the subject has one colour and not another: "The dog on the beach is red, not blue"."""
         so, not_so = (self.quality(name, scene.subject) for name in (colour, other))
         return self.say("contrast", scene, draws, so=so, not_so=not_so)
 
-    def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
-        return self.say("without_flyer", scene, draws, absent=self.absent(flyer, "without_flyer"))
+    def without(self, kind: str, scene: Scene, noun: str, draws: Draws) -> str:
+        """That something is not there: of the kind "without_flyer" above the subject, "without_companion" beside it."""
+        return self.say(kind, scene, draws, noun=noun, absent=self.absent(noun, kind))
 
-    def without_companion(self, scene: Scene, companion: str, draws: Draws) -> str:
-        return self.say("without_companion", scene, draws, absent=self.absent(companion, "without_companion"))
+
+class English(Grammar):
+    """English. Its captions are made by `caption_of`, which has more ways to say each fact."""
+
+    code = "en"
+    title = "English"
+    sides: ClassVar = {"left": "left", "right": "right"}
+    ways: ClassVar = {
+        "beside": (
+            "{first} is {how} the {side} of {of_second} {place}",
+            "{place}, there is {first} {how} the {side} of {of_second}",
+            "there is {first} {how} the {side} of {of_second} {place}",
+        ),
+        "beside_at": (
+            "{thing} {verb} {there} on the {position} side of the picture, with {other} to the {side} of the {subject}",
+        ),
+        "contrast": (
+            "the {subject} {place} is {so}, not {not_so}",
+            "{so_thing}, not {not_so_one}, is {place}",
+            "the {subject} that you can see {place} is not {not_so}, but {so}",
+        ),
+        "without_flyer": (
+            "there are no {absent} above the {colour} {subject} {place}",
+            "{thing} {place}, without any {absent} in the sky",
+            "{place} there is {thing}, and no {noun} is in the sky",
+        ),
+        "without_companion": (
+            "there is {thing} {place}, but no {noun}",
+            "{thing} {place}, without {absent}",
+            "{place} you can see {thing}, but not {absent}",
+        ),
+    }
+    words: ClassVar = {
+        **_USUAL,
+        "verb": lambda grammar, scene: FIGURES[scene.subject].verbs[0],
+        "there": lambda grammar, scene: ways_to_say("place", scene.place)[0],
+        "position": lambda grammar, scene: scene.position,
+        "side": lambda grammar, scene: SIDES[scene.relation],
+        "subject": lambda grammar, scene: scene.subject,
+        "colour": lambda grammar, scene: scene.colour,
+    }
+
+    def caption(self, scene: Scene, number: int) -> Caption:
+        return caption_of(scene, number)
+
+    def say(self, kind: str, scene: Scene, draws: Draws, **given: str) -> str:
+        given["place"] = draws.one_of(ways_to_say("place", scene.place))
+        if kind == "beside":
+            given["how"] = draws.one_of(("to", "on"))
+        return super().say(kind, scene, draws, **given)
+
+    def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
+        things = {"so_thing": article(f"{colour} {scene.subject}"), "not_so_one": article(f"{other} one")}
+        return self.say("contrast", scene, draws, so=colour, not_so=other, **things)
+
+    def phrase(self, noun: str, *adjectives: str) -> str:
+        return article(" ".join([*adjectives, noun]))
+
+    of = phrase
+
+    def quality(self, colour: str, noun: str) -> str:
+        return colour
+
+    def absent(self, noun: str, kind: str) -> str:
+        return plural(noun) if kind == "without_flyer" else article(noun)
 
 
 Case = Literal["nominative", "accusative", "dative"]
@@ -315,7 +482,7 @@ _BEHIND_EIN = {"nominative": ("er", "e", "es"), "accusative": ("en", "e", "es"),
 _BEHIND_DER = {"nominative": ("e", "e", "e"), "accusative": ("en", "e", "e"), "dative": ("en", "en", "en")}
 
 
-class German(SentenceGrammar):
+class German(Grammar):
     """German: three genders, four cases, and adjectives that end as their article does not."""
 
     code = "de"
@@ -404,23 +571,24 @@ class German(SentenceGrammar):
         many = case == "dative" and not plural.endswith(("n", "s"))
         return f"{self.numbers[scene.flyers]} {plural}{'n' if many else ''}"
 
-    def words(self, scene: Scene) -> Words:
-        preposition = "in" if scene.time == "night" else "an"
-        return {
-            "to_thing": lambda: self.phrase(scene.subject, scene.colour, case="dative"),
-            "the_thing": lambda: self.phrase(scene.subject, definite=True),
-            "whole": lambda: self.phrase(scene.subject, scene.size, scene.pattern, scene.colour),
-            "pronoun": lambda: "ihr" if self.nouns[scene.subject].kind == "f" else "ihm",
-            "stands": lambda: self.verbs.get(scene.subject, "steht"),
-            "relation": lambda: self.relations[scene.relation],
-            "flyers": lambda: self.counted(scene, "nominative"),
-            "to_flyers": lambda: self.counted(scene, "dative"),
-            "fly": lambda: self.flight[scene.flyer][scene.flyers > 1],
-            "are": lambda: "ist" if scene.flyers == 1 else "sind",
-            "when": lambda: f"{preposition} {self.phrase(scene.time, scene.weather, case='dative')}",
-            "time": lambda: self.times[scene.time],
-            "weather": lambda: _GERMAN[scene.weather],
-        }
+    words: ClassVar = {
+        **_USUAL,
+        "to_thing": lambda grammar, scene: grammar.phrase(scene.subject, scene.colour, case="dative"),
+        "the_thing": lambda grammar, scene: grammar.phrase(scene.subject, definite=True),
+        "whole": lambda grammar, scene: grammar.phrase(scene.subject, scene.size, scene.pattern, scene.colour),
+        "pronoun": lambda grammar, scene: "ihr" if grammar.nouns[scene.subject].kind == "f" else "ihm",
+        "stands": lambda grammar, scene: grammar.verbs.get(scene.subject, "steht"),
+        "relation": lambda grammar, scene: grammar.relations[scene.relation],
+        "flyers": lambda grammar, scene: grammar.counted(scene, "nominative"),
+        "to_flyers": lambda grammar, scene: grammar.counted(scene, "dative"),
+        "fly": lambda grammar, scene: grammar.flight[scene.flyer][scene.flyers > 1],
+        "are": lambda grammar, scene: "ist" if scene.flyers == 1 else "sind",
+        "when": lambda grammar, scene: (
+            f"{'in' if scene.time == 'night' else 'an'} {grammar.phrase(scene.time, scene.weather, case='dative')}"
+        ),
+        "time": lambda grammar, scene: grammar.times[scene.time],
+        "weather": lambda grammar, scene: _GERMAN[scene.weather],
+    }
 
     def quality(self, colour: str, noun: str) -> str:
         return _GERMAN[colour]
@@ -429,7 +597,7 @@ class German(SentenceGrammar):
         return self.nouns[noun].plural if kind == "without_flyer" else self.phrase(noun, negated=True)
 
 
-class Romance(SentenceGrammar):
+class Romance(Grammar):
     """What French and Spanish share: two genders, and adjectives that agree."""
 
     adjectives: ClassVar[dict[str, tuple[str, str]]]  # masculine and feminine
@@ -463,17 +631,18 @@ class Romance(SentenceGrammar):
             else f"{relation} {thing}"
         )
 
-    def words(self, scene: Scene) -> Words:
-        definite = partial(self.phrase, scene.subject, definite=True)
-        return {
-            "the_thing": definite,
-            "near": lambda: self.beside_text(scene.relation, self.phrase(scene.subject, scene.colour)),
-            "near_it": lambda: self.beside_text(scene.relation, definite()),
-            "flyers": lambda: self.counted(self.nouns[scene.flyer], scene.flyers),
-            "fly": lambda: self.flight.get(scene.flyer, self.flight[""])[scene.flyers > 1],
-            "moment": lambda: self.phrase(scene.time, scene.weather),
-            "time": lambda: self.times[scene.time],
-        }
+    words: ClassVar = {
+        **_USUAL,
+        "the_thing": lambda grammar, scene: grammar.phrase(scene.subject, definite=True),
+        "near": lambda grammar, scene: grammar.beside_text(scene.relation, grammar.phrase(scene.subject, scene.colour)),
+        "near_it": lambda grammar, scene: grammar.beside_text(
+            scene.relation, grammar.phrase(scene.subject, definite=True)
+        ),
+        "flyers": lambda grammar, scene: grammar.counted(grammar.nouns[scene.flyer], scene.flyers),
+        "fly": lambda grammar, scene: grammar.flight.get(scene.flyer, grammar.flight[""])[scene.flyers > 1],
+        "moment": lambda grammar, scene: grammar.phrase(scene.time, scene.weather),
+        "time": lambda grammar, scene: grammar.times[scene.time],
+    }
 
     def counted(self, noun: Noun, number: int) -> str:
         """What flies, with its number."""
@@ -569,12 +738,18 @@ class French(Romance):
             return f"du {text.removeprefix('le ')}"
         return f"d'{text}" if _begins_with_vowel(text) else f"de {text}"
 
-    def words(self, scene: Scene) -> Words:
+    words: ClassVar = {
+        **Romance.words,
+        "whole": lambda grammar, scene: grammar.whole(scene),
+        "weather": lambda grammar, scene: grammar.adjectives[scene.weather][0],
+    }
+
+    def whole(self, scene: Scene) -> str:
+        """The subject with all that can be seen of it."""
         looks = (scene.size, scene.colour, scene.pattern)
         if scene.size == "medium":  # "de taille moyenne" comes last: it is not a part of the colour
             looks = (scene.colour, scene.pattern, scene.size)
-        whole = partial(self.phrase, scene.subject, *looks)
-        return {**super().words(scene), "whole": whole, "weather": lambda: self.adjectives[scene.weather][0]}
+        return self.phrase(scene.subject, *looks)
 
     def absent(self, noun: str, kind: str) -> str:
         return self.of_text(self.nouns[noun].plural if kind == "without_flyer" else self.nouns[noun].word)
@@ -666,9 +841,11 @@ class Spanish(Romance):
         """ "de" before a noun phrase."""
         return f"del {text.removeprefix('el ')}" if text.startswith("el ") else f"de {text}"
 
-    def words(self, scene: Scene) -> Words:
-        whole = partial(self.phrase, scene.subject, scene.size, scene.colour, scene.pattern)
-        return {**super().words(scene), "whole": whole, "sky": lambda: self.skies[scene.weather]}
+    words: ClassVar = {
+        **Romance.words,
+        "whole": lambda grammar, scene: grammar.phrase(scene.subject, scene.size, scene.colour, scene.pattern),
+        "sky": lambda grammar, scene: grammar.skies[scene.weather],
+    }
 
     def absent(self, noun: str, kind: str) -> str:
         if kind == "without_flyer":
@@ -676,7 +853,7 @@ class Spanish(Romance):
         return f"{'ninguna' if self.nouns[noun].kind == 'f' else 'ningún'} {self.nouns[noun].word}"
 
 
-class Chinese(SentenceGrammar):
+class Chinese(Grammar):
     """Chinese (Mandarin, simplified characters): no endings, but a measure word between a number and its noun."""
 
     code = "zh"
@@ -748,16 +925,16 @@ class Chinese(SentenceGrammar):
     def of(self, noun: str, *adjectives: str) -> str:
         return f"{self.phrase(noun, *adjectives)}的"
 
-    def words(self, scene: Scene) -> Words:
-        return {
-            "the_thing": lambda: self.nouns[scene.subject].word,
-            "size": lambda: self.sizes[scene.size],
-            "pattern": lambda: self.patterns[scene.pattern],
-            "relation": lambda: self.relations[scene.relation],
-            "flyers": lambda: self.phrase(scene.flyer, number=scene.flyers),
-            "fly": lambda: "飘" if scene.flyer == "balloon" else "飞",
-            "when": lambda: f"{self.weather[scene.weather]}的{self.times[scene.time]}",
-        }
+    words: ClassVar = {
+        **_USUAL,
+        "the_thing": lambda grammar, scene: grammar.nouns[scene.subject].word,
+        "size": lambda grammar, scene: grammar.sizes[scene.size],
+        "pattern": lambda grammar, scene: grammar.patterns[scene.pattern],
+        "relation": lambda grammar, scene: grammar.relations[scene.relation],
+        "flyers": lambda grammar, scene: grammar.phrase(scene.flyer, number=scene.flyers),
+        "fly": lambda grammar, scene: "飘" if scene.flyer == "balloon" else "飞",
+        "when": lambda grammar, scene: f"{grammar.weather[scene.weather]}的{grammar.times[scene.time]}",
+    }
 
     def quality(self, colour: str, noun: str) -> str:
         return self.colours[colour]

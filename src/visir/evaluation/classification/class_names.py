@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.collections.digests import picture_digests
+from visir.collections.images import picture_digests
 from visir.encoders import encode_items, load
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import is_stored

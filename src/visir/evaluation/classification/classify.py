@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.collections import open_source
-from visir.collections.readers.rows import is_table
+from visir.collections.tables import is_table
 from visir.display import counted
 from visir.encoders.sources import is_picture
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults, require

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CLASS_COLUMNS
+from visir.collections.tables import CLASS_COLUMNS
 from visir.display import Tabular, brief, counted
 from visir.errors import CollectionError, VisirError, nearest
 from visir.evaluation.classification.class_names import ClassNames, Features, Templates, cosines

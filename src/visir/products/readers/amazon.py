@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from visir.collections.readers.names import head, plain_name, plain_stem
-from visir.collections.readers.rows import read_rows
 from visir.collections.sources import Format, Option, one_of
-from visir.products.readers.table import ProductDraft, first_of, pairs, path_of
+from visir.collections.tables import read_rows
+from visir.products.readers.table import ProductDraft, first_picture, pairs, path_of
 
 IDS = ("asin", "parent_asin")
 PATHS = ("categories", "category")
@@ -21,7 +21,6 @@ DETAILS = ("productDetails", "overviewFeatures", "details", "tech1", "tech2")
 SINGLE = ("brand", "store")
 FEATURES = ("features", "feature")
 PICTURES = ("imgUrl", "imUrl", "imageURLHighRes", "imageURL", "image", "images")
-SIZES = ("large", "hi_res", "thumb")
 OF_THE_PAGE = frozenset(
     ("asin", "customer reviews", "average customer review", "best sellers rank", "amazon best sellers rank")
 )
@@ -48,7 +47,7 @@ def read(path: Path, *, pictures: str, page_facts: str) -> ProductDraft:
             _path(draft, label, _first(row, PATHS)),
             title=row.get("title"),
             attributes=_attributes(draft, label, row, drop=page_facts == "drop"),
-            picture=_address(_first(row, PICTURES)) if pictures == "url" else f"{identifier}.jpg",
+            picture=first_picture(_first(row, PICTURES)) if pictures == "url" else f"{identifier}.jpg",
         )
     return draft
 
@@ -100,18 +99,6 @@ def _attributes(draft: ProductDraft, place: str, row: Mapping[str, Any], *, drop
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((row[name] for name in names if row.get(name)), None)
-
-
-def _address(value: object) -> object:
-    """The first address: of text, of a list, of XMarket's addresses with their sizes, of 2023's objects by size."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return None
-        return next(iter(value), None) if isinstance(value, dict) else None
-    first = first_of(value)
-    return first_of(_first(first, SIZES)) if isinstance(first, Mapping) else first
 
 
 _PYTHON = re.compile(rb"\s*(?:\[\s*)?\{\s*(?:'|\"[^\"]*\"\s*:)")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import orjson
 
 from visir.collections.readers.names import plain_stem
-from visir.collections.readers.rows import read_csv_rows, sniffed_columns
+from visir.collections.readers.shop_cells import text_of
 from visir.collections.sources import Format, Option, one_of
+from visir.collections.tables import read_csv_rows, sniffed_columns
 from visir.errors import CollectionError
-from visir.products.readers.table import ProductDraft, first_of, pairs, text_of
+from visir.products.readers.table import ProductDraft, first_picture, pairs
 
 
 def _rows(path: Path, draft: ProductDraft, columns: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -63,8 +63,6 @@ FASHION = Format(
 # The Flipkart sample: a CSV file whose categories and specifications are cells of JSON and Ruby.
 
 COLUMNS = ("uniq_id", "product_name", "product_category_tree", "product_specifications")
-_ARROW = re.compile(r'(?<!\\)"=>')
-_NIL = re.compile(r'(?<!\\)"=>nil\b')
 _CUT = "..."
 
 
@@ -80,16 +78,13 @@ def read_flipkart(path: Path, *, product_names: str = "drop") -> ProductDraft:
                 continue
             draft.reject("last levels of paths that are the product's own name (the product is kept)", label)
             names = names[:-1]
-        specified = list(pairs(draft, label, _as_json(row["product_specifications"])))
-        # {"product_specification" => […]}: one entry whose value is the list, a single object, or nil
-        inner = specified[0][1] if len(specified) == 1 and specified[0][0] == "product_specification" else None
         draft.add(
             place,
             row["uniq_id"],
             names,
             title=row["product_name"],
-            attributes=list(pairs(draft, label, inner)),
-            picture=first_of(row.get("image")),
+            attributes=list(pairs(draft, label, row["product_specifications"])),
+            picture=first_picture(row.get("image")),
         )
     return draft
 
@@ -105,11 +100,6 @@ def _path(draft: ProductDraft, place: str, cell: str) -> object:
     if len(trees) > 1:
         draft.reject("further category paths of a product that has several", place, len(trees) - 1)
     return [name.strip() for name in trees[0].split(">>")] if trees and trees[0].strip() else None
-
-
-def _as_json(text: str) -> str:
-    """A Ruby hash as JSON. Within strings quotes are escaped, so an arrow there never follows a bare one."""
-    return _ARROW.sub('":', _NIL.sub('":null', text))
 
 
 def _is_name(level: str, title: str) -> bool:

@@ -14,10 +14,18 @@ import pyarrow as pa
 
 from visir.collections.draft import SourceDraft
 from visir.collections.readers.names import plain_stem
-from visir.collections.readers.products import without_entities
-from visir.collections.readers.rows import RowFault, all_columns, one_column, read_rows, sniffed_columns
-from visir.collections.readers.shop_cells import ARROWS, SAME, CategoryStyle
+from visir.collections.readers.shop_cells import (
+    ARROWS,
+    SAME,
+    CategoryStyle,
+    Counts,
+    attribute_pairs,
+    picture_names,
+    text_of,
+    without_entities,
+)
 from visir.collections.sources import Format, Option
+from visir.collections.tables import RowFault, all_columns, one_column, read_rows, sniffed_columns
 from visir.errors import CollectionError
 from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
 from visir.records.columns import text_column
@@ -29,7 +37,6 @@ DEEPEST = 64
 UNCATEGORISED = "(no category)"
 """Id and name of the category of products that have none, where they are wanted (`with_uncategorised`)."""
 _wanted: ContextVar[bool] = ContextVar("products without a category are wanted", default=False)
-_EXAMPLES = 3
 _LONGEST = 160
 _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 
@@ -55,9 +62,7 @@ class ProductDraft(SourceDraft):
     # Products lie in columns from the start: a list of tuples per product would take several times the memory of the
     # catalogue that it becomes.
 
-    # What is left out (in the plural) → the places of the first few.
-    rejected: dict[str, list[str]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # what is left out → how often
+    rejected: Counts = field(default_factory=Counts)  # what is left out, in the plural
 
     def __post_init__(self) -> None:
         self._ids: set[str] = set()
@@ -72,13 +77,10 @@ class ProductDraft(SourceDraft):
 
     def reject(self, problem: str, place: str, count: int = 1) -> None:
         """Count something that is left out."""
-        self.counts[problem] = self.counts.get(problem, 0) + count
-        places = self.rejected.setdefault(problem, [])
-        if len(places) < _EXAMPLES:
-            places.append(place if len(place) <= _LONGEST else f"{place[:_LONGEST]}…")
+        self.rejected.count(problem, place, count, _LONGEST)
 
     def reject_row(self, fault: RowFault, place: str, detail: str) -> None:
-        """Count a row that cannot be read, as `visir.collections.readers.rows.read_rows` reports it."""
+        """Count a row that cannot be read, as `visir.collections.tables.read_rows` reports it."""
         self.reject(fault.plural, f"{place}: {detail}")
 
     def fault(self, text: str) -> None:
@@ -116,7 +118,7 @@ class ProductDraft(SourceDraft):
             self._ids.add(product)
             label = f"{place}: {product!r}"
             self.ids.append(product)
-            self.names.append(_file_name(self._plain("pictures that are no file name", label, picture)))
+            self.names.append(text_of(self._plain("pictures that are no file name", label, picture)))
             names = tuple(name.strip() for name in path)
             if names not in self._category_ids:
                 self._category_ids[names] = register_path(names, self._categories)
@@ -126,10 +128,7 @@ class ProductDraft(SourceDraft):
 
     def build(self) -> Catalogue:
         """The catalogue; raises `CollectionError` when no product is left."""
-        notes = [
-            f"set aside: {count:,} {problem} ({'; '.join(self.rejected[problem])}{'; …' if count > _EXAMPLES else ''})"
-            for problem, count in self.counts.items()
-        ]
+        notes = self.rejected.lines("set aside: {count:,} {what} ({shown})", "; ")
         if not self.ids:
             reasons = "".join(f"\n  - {note}" for note in notes)
             raise CollectionError(
@@ -220,23 +219,6 @@ def _start(value: object) -> str:
     return repr((value if isinstance(value, str) else str(value[:5] if isinstance(value, list) else value))[:60])
 
 
-def text_of(value: object) -> str | None:
-    """The text of a cell, or None where there is nothing: null, blank, or the not-a-number that pandas writes."""
-    if type(value) is str:
-        return value.strip() or None
-    if value is None or value != value:
-        return None
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.strip() or None
-
-
-def _file_name(value: object) -> str | None:
-    text = text_of(value)
-    if text is None or "://" not in text:
-        return text
-    return text.split("?")[0].rstrip("/").rsplit("/", 1)[-1] or None
-
-
 ID_COLUMNS = ("id", "product_id", "uniq_id", "asin", "sku")
 TITLE_COLUMNS = ("title", "product_name", "product_title", "name")
 IMAGE_COLUMNS = ("image", "image_path", "file_name", "filename", "image_name")
@@ -292,7 +274,7 @@ def read(
             _levels(row, levels) if len(levels) > 1 else _first_path(draft, label, row.get(levels[0]), style),
             title=row.get(title) if title else None,
             attributes=described,
-            picture=first_of(row.get(image)) if image else None,
+            picture=first_picture(row.get(image)) if image else None,
         )
     return draft
 
@@ -345,37 +327,17 @@ def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> o
 
 
 def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[object, object]]:
-    """(name, value) of an attributes cell: an object, a list of {name or key, value}, or either as JSON text."""
-    if isinstance(value, str) and value.strip():
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError as fault:
-            draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
-            return
-    if isinstance(value, Mapping) and not ("value" in value and set(value) <= {"name", "key", "value"}):
-        yield from value.items()
-        return
-    for entry in value if isinstance(value, list) else [value] if isinstance(value, Mapping) else []:
-        if isinstance(entry, Mapping):
-            yield entry.get("name", entry.get("key")), entry.get("value")
-        elif isinstance(entry, (list, tuple)) and len(entry) == 2:  # a map, as Arrow hands it over
-            yield entry[0], entry[1]
-        else:
-            draft.reject("attributes that are no pair of name and value", f"{place}: {str(entry)[:40]!r}")
+    """(name, value) of an attributes cell; what is none is counted."""
+    no_pair = "attributes that are no pair of name and value"
+    try:
+        yield from attribute_pairs(value, lambda entry: draft.reject(no_pair, f"{place}: {str(entry)[:40]!r}"))
+    except orjson.JSONDecodeError as fault:
+        draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
 
 
-def first_of(value: object) -> object:
-    """The first picture of several: of a list, of a JSON list, or of addresses joined by "|"."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return None
-    if isinstance(value, list):
-        return value[0] if value else None
-    if isinstance(value, str) and "://" in value:
-        return value.split("|")[0]
-    return value
+def first_picture(value: object) -> object:
+    """The file name of the first picture in a cell; what holds none as it is, for the draft to reject."""
+    return next(iter(picture_names(value)), value if isinstance(value, dict) else None)
 
 
 def _levels(row: Mapping[str, Any], columns: Iterable[str]) -> list[object]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import lzma
+import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,6 +235,9 @@ def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[
     """(line, cells) of every row that is readable as CSV and not empty, the header first."""
     csv.field_size_limit(LONGEST_CELL)
     lines = _text_lines(path) if layout.encoding == UTF_8 else _decoded_lines(path, layout.encoding)
+    if layout.delimiter == "\t":
+        yield from _tabbed(lines)
+        return
     # "a.jpg| 0| a dog": bars stand with a space behind them
     reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=layout.delimiter == "|")
     while True:
@@ -246,6 +252,46 @@ def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[
             return
         if values:
             yield start, values
+
+
+_LONGEST_ROW = 1_000
+"""A cell of a table with tabs may have this many lines."""
+
+
+def _tabbed(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """As `_cells`, of a table with tabs, where few programs quote: a quote that closes no cell is a letter of it."""
+    # A cell may go on in the next line where that one is no row by itself, as programs write that do quote.
+    width, last, ahead = 0, 0, deque[str]()
+    while line := ahead.popleft() if ahead else next(lines, ""):
+        number = last = last + 1
+        text = line.rstrip("\n")
+        if not text:
+            continue
+        cells = plain = text.split("\t")
+        if '"' in text:
+            joined, taken = _quoted(line), 0
+            may_go_on = any(cell.startswith('"') for cell in plain)
+            while joined is None and may_go_on and taken < _LONGEST_ROW:
+                if taken == len(ahead) and (further := next(lines, "")):
+                    ahead.append(further)
+                if taken == len(ahead) or ahead[taken].count("\t") + 1 == width:
+                    break
+                taken += 1
+                joined = _quoted(line + "".join(list(ahead)[:taken]))
+            if joined is not None and width in (0, len(joined)):
+                cells, last = joined, last + taken
+                for _ in range(taken):
+                    ahead.popleft()
+        width = width or len(cells)
+        yield number, cells
+
+
+def _quoted(text: str) -> list[str] | None:
+    """The cells of a row with tabs whose quotes close; None where one does not."""
+    try:
+        return next(csv.reader(io.StringIO(text, newline="\n"), delimiter="\t", strict=True), None)
+    except csv.Error:
+        return None
 
 
 def _text_lines(path: Path) -> Iterator[str]:
@@ -284,7 +330,13 @@ def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[s
             columns = [_to_microseconds(column) for column in batch.columns]
             for row in pa.record_batch(columns, batch.schema.names).to_pylist():
                 number += 1
-                yield f"row {number}", {name: None if _is_nan(value) else value for name, value in row.items()}
+                yield (
+                    f"row {number}",
+                    {
+                        name: None if (not isinstance(value, list | dict) and bool(value != value)) else value
+                        for name, value in row.items()
+                    },
+                )
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
@@ -298,9 +350,76 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
     return column
 
 
-def _is_nan(value: Any) -> bool:
-    """Whether a cell is "not a number", with which some programs write that there is no value."""
-    return not isinstance(value, list | dict) and bool(value != value)
+# Tables in memory, and the cells of tables wherever they are.
+
+
+def columns_of(value: Any) -> dict[str, list[Any]] | None:
+    """Return the columns of a table in memory as lists by name; None for anything that is no table."""
+    # Missing values (NaN, NaT, NA in pandas) become None, lists that are arrays become lists.
+    import pyarrow as pa
+
+    package = type(value).__module__.partition(".")[0]
+    if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
+        return {
+            str(name): [
+                None if gone is True else cell.tolist() if getattr(cell, "ndim", 0) == 1 else cell
+                for cell, gone in zip(value[name].tolist(), value[name].isna().tolist(), strict=True)
+            ]
+            for name in value.columns
+        }
+    if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
+        return {str(name): values for name, values in value.to_dict(as_series=False).items()}
+    if isinstance(value, Mapping) or not hasattr(value, "__arrow_c_stream__"):
+        return None
+    try:
+        table = pa.table(value)
+    except (TypeError, ValueError, pa.ArrowInvalid):  # a single column
+        return None
+    return {name: table.column(name).to_pylist() for name in table.schema.names}
+
+
+def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Go through columns row by row."""
+    lengths = {name: len(values) for name, values in table.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise CollectionError(f"{where}: the columns differ in length: {shown}.", code="columns-differ-length")
+    for number, values in enumerate(zip(*table.values(), strict=True), 1):
+        yield f"row {number}", dict(zip(table, values, strict=True))
+
+
+_ENTRY = re.compile(r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|None)\s*,?\s*""", re.DOTALL)
+"""An entry of a list as Python prints it; NumPy prints no commas."""
+
+
+def entries_of(cell: Any, *, texts: bool = False) -> list[Any]:
+    """The values in a cell: those of a list, also of one that is written out, else the value; none if null."""
+    # texts: A list of anything but texts is no list of captions, so that "[1]" is what somebody wrote.
+    if isinstance(cell, str):
+        written = written_list(cell) if cell.startswith(("[", " [")) else None
+        is_list = written is not None and not (texts and not all(isinstance(entry, str) for entry in written))
+        return written if written is not None and is_list else [cell]
+    return [] if cell is None else list(cell) if isinstance(cell, list | tuple) else [cell]
+
+
+def written_list(text: str) -> list[Any] | None:
+    """The list that a text is as JSON, Python or NumPy write it; None for any other text."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        value = orjson.loads(text)
+        return value if isinstance(value, list) else None
+    except orjson.JSONDecodeError:
+        pass
+    entries, place = [], 1
+    while place < len(text) - 1:
+        entry = _ENTRY.match(text, place)
+        if entry is None:
+            return None
+        entries.append(ast.literal_eval(entry[1]))
+        place = entry.end()
+    return entries
 
 
 # Which columns a table has, and which of them holds what.
@@ -376,18 +495,14 @@ def one_column(
     matching = (column for usual_name in usual for column in columns if column.lower() == usual_name.lower())
     candidates = list(dict.fromkeys(matching))
     if len(candidates) > 1:
+        option = content.replace(" ", "_")
+        option += "" if option in ("image", "caption", "id", "caption_id") else "_column"
         raise CollectionError(
             f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
-            hint=f"say which: {_option(content)}={candidates[0]}",
+            hint=f"say which: {option}={candidates[0]}",
             code="several-columns",
         )
     return candidates[0] if candidates else None
-
-
-def _option(content: str) -> str:
-    """The option that names the column of a content."""
-    name = content.replace(" ", "_")
-    return name if name in ("image", "caption", "id", "caption_id") else f"{name}_column"
 
 
 class ColumnPicker:
