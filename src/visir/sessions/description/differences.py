@@ -13,7 +13,7 @@ of all comparisons of a description are corrected together (Holm 1979).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -268,18 +268,12 @@ def _comparisons(log: SessionLog) -> Iterator[GroupDifference]:
 
 def _conversions(log: SessionLog, section: str, column: str) -> Iterator[GroupDifference]:
     names = log.names(column)
-    for first, second in _groups(names):
+    others: list[tuple[str, str | None]] = [(name, None) for name in names]  # of many, each beside all the others
+    for first, second in combinations(names, 2) if len(names) <= PAIRS_UP_TO else others:
         literal = text_literal(first)
         other = f"<> {literal}" if second is None else f"= {text_literal(second)}"
         pair = pair_of(log, f"{column} = {literal}", f"{column} {other}", "purchase", where=f"{column} IS NOT NULL")
         yield difference_of(section, (first, second or f"all other {section}"), BUYING, pair)
-
-
-def _groups(names: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Pairs of names; of many, each with None for all the others."""
-    if len(names) <= PAIRS_UP_TO:
-        return list(combinations(names, 2))
-    return [(name, None) for name in names]
 
 
 BUYING = "share of sessions that end with a purchase"

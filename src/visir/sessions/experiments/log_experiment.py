@@ -108,7 +108,10 @@ class SessionLogExperiment(Experiment):
 
     def provenance(self, counts: dict[str, Any]) -> dict[str, str]:
         """What ran, for the card of the cell."""
-        name = f"generated log, {_described(self.log)}" if self.generated else self.log
+        name = self.log
+        if self.generated:
+            count, chances = _generated(self.log)
+            name = ", ".join(["generated log", f"{count:,} sessions", *(f"{k} {v:g}" for k, v in chances.items())])
         return {"system": self.system, "collection": name}
 
     def protocol(self, counts: dict[str, Any]) -> dict[str, str]:
@@ -217,12 +220,6 @@ def _generated(log: str) -> tuple[int, dict[str, Any]]:
             faults.append(f"{name}={text}: no number")
     raise_faults(VisirError, log, faults, hint="generated:40000, generated:40000?logs_in_at_checkout=0.7")
     return int(number), values
-
-
-def _described(log: str) -> str:
-    """A generated log in words."""
-    count, chances = _generated(log)
-    return ", ".join([f"{count:,} sessions", *(f"{name} {value:g}" for name, value in chances.items())])
 
 
 def _waiting(folder: Path) -> str:

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -54,10 +54,6 @@ from visir.sessions.table_labels import Bools, Floats, SessionExamples
 from visir.storage import FolderKind, Manifest, put, read_written_json
 from visir.studies.experiment import CellFolder
 from visir.threads import usable_cores
-
-if TYPE_CHECKING:
-    pass
-
 
 # What the random forest uses (Figure 6.6): impurity and permutation importance of each feature.
 
@@ -496,11 +492,16 @@ def _comparisons(groups: dict[tuple[str, str, int], list[PredictionCell]]) -> tu
                 if group_setting != setting or scheme != "grouped":
                     continue
                 for model in group[0].scores:
-                    differences = _differences(group, model, measure)
+                    scores = [cell.scores[model] for cell in group]
+                    pairs = [(each["extended"][measure], each["baseline"][measure]) for each in scores]
+                    differences = np.array([more - less for more, less in pairs if None not in (more, less)])
                     if len(differences) < 2:
                         continue
                     p, half = corrected_t(differences, _ratio(group))
-                    if measure == "f1" and any(_knows_nothing(group, model, name) for name in FEATURE_SETS):
+                    # A set that gives all sessions of every fold the same chance knows nothing.
+                    if measure == "f1" and any(
+                        all(each[name]["roc_auc"] in (None, 0.5) for each in scores) for name in FEATURE_SETS
+                    ):
                         p = float("nan")
                     mean = float(differences.mean())
                     family.append(
@@ -511,17 +512,6 @@ def _comparisons(groups: dict[tuple[str, str, int], list[PredictionCell]]) -> tu
             replace(comparison, corrected=after) for comparison, after in zip(family, adjusted, strict=True)
         ]
     return tuple(comparisons)
-
-
-def _knows_nothing(group: Sequence[PredictionCell], model: str, feature_set: str) -> bool:
-    """Whether a model gives all sessions of every fold the same chance: no session stands above another."""
-    return all(cell.scores[model][feature_set]["roc_auc"] in (None, 0.5) for cell in group)
-
-
-def _differences(group: Sequence[PredictionCell], model: str, measure: str) -> Floats:
-    """Extended minus baseline of each fold that has the measure."""
-    pairs = [(cell.scores[model]["extended"][measure], cell.scores[model]["baseline"][measure]) for cell in group]
-    return np.array([more - less for more, less in pairs if more is not None and less is not None], np.float64)
 
 
 def _optimism(rows: Sequence[SummaryRow]) -> tuple[Optimism, ...]:
