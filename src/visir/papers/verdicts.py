@@ -295,8 +295,8 @@ class StudyComparison(Tabular, view="visir.papers.reports.papers"):
         """(cell, sentence): which reading comes nearest, for cells with values that are not reproduced."""
         if self.data != "same":
             return ()
-        sentences = {_name_of(cell): cell.measured.explained for cell in self.cells if cell.measured.explained}
-        return tuple(sentences.items())
+        told = [cell for cell in self.cells if cell.measured.explained]
+        return tuple((cell.row + f", seed {cell.seed}" * bool(cell.seed), cell.measured.explained) for cell in told)
 
 
 def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell]) -> StudyComparison:
@@ -349,7 +349,10 @@ def _value(
         state: ValueState = "failed" if "failed" in states else "not run"
         reason = next((cell.reason for cell in cells if cell.reason), "")
         if "done" in states:
-            reason = _why_missing(label, [note for cell in cells for note in cell.measured.notes])
+            # The first note about a label ("t2i typos: …"), or about its task ("t2i: …").
+            notes = [note for cell in cells for note in cell.measured.notes]
+            about = (note for name in (label, label.partition(" ")[0]) for note in notes if note.startswith(f"{name}:"))
+            reason = next(about, "not measured at this scale")
         reason = reason or ("not run yet" if cells else "not a row of this scale")
         return ValueComparison(*key, published, None, None, 0, None, state, reason, doubt)
     ours = float(np.mean(values))
@@ -365,16 +368,6 @@ def _value(
     # As decimal numbers: 1.05 is within 5 % of 1, whatever binary makes of it.
     state = "reproduced" if abs(relative) <= TOLERANCE + 1e-12 else "not reproduced"
     return ValueComparison(*key, published, ours, spread, len(values), relative, state, "", doubt, draws)
-
-
-def _why_missing(label: str, notes: Sequence[str]) -> str:
-    """The first note about a label ("t2i typos: …"), or about its task ("t2i: …")."""
-    about = (note for name in (label, label.partition(" ")[0]) for note in notes if note.startswith(f"{name}:"))
-    return next(about, "not measured at this scale")
-
-
-def _name_of(cell: TableCell) -> str:
-    return f"{cell.row}, seed {cell.seed}" if cell.seed else cell.row
 
 
 # What chance would give: how many pairs and statements agree with the paper if our systems stood in random order.

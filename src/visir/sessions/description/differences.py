@@ -142,13 +142,8 @@ def difference_of(
         return open_difference
     interval = partial(_interval, pair, share if kind == "share" else partial(mean, support=0))
     low, high = interval(CONFIDENCE)
-    return GroupDifference(
-        section,
-        *groups,
-        what,
-        kind,
-        (values[0], values[1]),
-        (cases[0], cases[1]),
+    return replace(
+        open_difference,
         difference=scale * (pair.first.y / pair.first.n - pair.second.y / pair.second.n),
         low=scale * low,
         high=scale * high,

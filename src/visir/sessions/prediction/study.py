@@ -8,9 +8,11 @@ Cells are spread over processes of one thread each, which changes no number.
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from hashlib import blake2b
@@ -170,7 +172,7 @@ def run_study(
     missing = [cell for cell in cells if cell.file not in finished]
     if missing:
         _run(missing, drawn, plan, folder, jobs)
-    return [_load(folder, cell.file) for cell in cells]
+    return [PredictionCell(**folder.load(cell.file)) for cell in cells]
 
 
 def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
@@ -184,11 +186,7 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
         )
     Manifest.read(out, STUDY)
     cells = CellFolder(out / "cells", CELLS)
-    return read_written_json(out / "study.json"), [_load(cells, name) for name in cells.names()]
-
-
-def _load(cells: CellFolder, name: str) -> PredictionCell:
-    return PredictionCell(**read_written_json(cells.path / name))
+    return read_written_json(out / "study.json"), [PredictionCell(**cells.load(name)) for name in cells.names()]
 
 
 def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
@@ -240,30 +238,21 @@ def _run(
     jobs: int | None,
 ) -> None:
     workers = min(jobs or usable_cores(), len(cells))
-    if workers == 1:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    with ExitStack() as at_end, Progress("purchase intent", len(cells), "cells") as advance:
+        if workers == 1:
+            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-        _set_input(drawn, plan)
-        with threadpool_limits(1), Progress("purchase intent", len(cells), "cells") as advance:
-            for cell in cells:
-                _write_cell(_run_cell(cell), folder)
-                advance()
-        return
-    pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(drawn, plan)
-    )
-    with pool, Progress("purchase intent", len(cells), "cells") as advance:
-        try:
-            for done in as_completed([pool.submit(_run_cell, cell) for cell in cells]):
-                _write_cell(done.result(), folder)
-                advance()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _write_cell(cell: PredictionCell, folder: CellFolder) -> None:
-    folder.put({cell.file: json_bytes(asdict(cell))})
+            _set_input(drawn, plan)
+            at_end.enter_context(threadpool_limits(1))
+            measured: Iterable[PredictionCell] = map(_run_cell, cells)
+        else:
+            workers_context = get_context("spawn")
+            pool = ProcessPoolExecutor(workers, workers_context, _start_worker, (drawn, plan))
+            at_end.callback(pool.shutdown, cancel_futures=True)
+            measured = (done.result() for done in as_completed([pool.submit(_run_cell, cell) for cell in cells]))
+        for cell in measured:
+            folder.put({cell.file: json_bytes(asdict(cell))})
+            advance()
 
 
 _worker_input: tuple[dict[Setting, SessionExamples], StudyPlan]  # what a worker process works on
@@ -310,8 +299,6 @@ def measured_cell(
     cell: PredictionCell, examples: SessionExamples, plan: StudyPlan, split: TrainTestSplit, learnt: LearntFeatures
 ) -> PredictionCell:
     """Train and measure all models of a cell."""
-    import time
-
     began = time.process_time()
     matrix = learnt.matrix(examples, cell.step)
     train, test = matrix[split.train], matrix[split.test]
@@ -337,17 +324,8 @@ def measured_cell(
                 importance["permutation"] = permutation(
                     fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold
                 )
-    return PredictionCell(
-        cell.setting,
-        cell.scheme,
-        cell.fold,
-        cell.step,
-        len(train),
-        len(test),
-        scores,
-        importance,
-        time.process_time() - began,
-    )
+    seconds = time.process_time() - began
+    return replace(cell, train=len(train), test=len(test), scores=scores, importance=importance, seconds=seconds)
 
 
 # What a study found: means over folds with intervals, extended against baseline, and what other folds flatter.
