@@ -277,21 +277,19 @@ class CategoriesExperiment(Experiment):
         with context.locks.process:
             evaluation = evaluate(catalogue, systems, splits, settings=self.settings, relevance=self.relevance)
         values, notes = self._values(evaluation)
-        ratio = self._fold_ratio(evaluation)
+        trials = [trial for trials in evaluation.trials.values() for trial in trials]
+        notes += [
+            f"{each.task.setting}, {each.task.fold.name}: {note}" for each in trials for note in each.result.notes
+        ]
+        ratio = fold_ratio(trials) if self.baseline is None else 0.0  # folds share training products
         return Measurement(
             values,
             {**self._provenance(evaluation), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
             self._protocol(evaluation, splits),
-            notes=(*notes, *_notes(evaluation)),
+            notes=tuple(notes),
             draws=self._draws(evaluation, ratio),
             fold_ratio=None if self.test else ratio,
         )
-
-    def _fold_ratio(self, evaluation: CategoryEvaluation) -> float:
-        """Folds share training products; a baseline is trained on none."""
-
-        trials = [trial for trials in evaluation.trials.values() for trial in trials]
-        return 0.0 if self.baseline is not None else fold_ratio(trials)
 
     def _draws(self, evaluation: CategoryEvaluation, ratio: float) -> dict[str, Draws]:
         """Draws of the values of `_values`."""
@@ -381,12 +379,6 @@ class CategoriesExperiment(Experiment):
             "similarity": trials[0].result.protocol.similarity,
             **({"map@k": "over min(R, k)"} if self.quantity in ("measures", "seen", "unseen") else {}),
         }
-
-
-def _notes(evaluation: CategoryEvaluation) -> list[str]:
-    """The notes of all trials, fold by fold."""
-    trials = [trial for trials in evaluation.trials.values() for trial in trials]
-    return [f"{trial.task.setting}, {trial.task.fold.name}: {note}" for trial in trials for note in trial.result.notes]
 
 
 @lru_cache(maxsize=2)
