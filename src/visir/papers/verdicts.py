@@ -33,9 +33,6 @@ from visir.studies.experiment import (
 
 # Pairs of a table: which stand in the printed order here, which in the other, and which cannot be told apart.
 
-# Draws of what perturbations do: images are drawn with all their captions.
-
-
 Interval = tuple[float, float]
 
 
@@ -99,8 +96,6 @@ def _sets(study: Study, published: Mapping[ValueKey, float]) -> dict[tuple[str, 
         sets.setdefault((collection, name), {})[member] = key
     return sets
 
-
-# Measured values beside published ones: a judgement of every value, and of every pair of systems in an order.
 
 # Sentences on rows whose numbers show how they came about: published rows, and ours beside them.
 
@@ -406,16 +401,8 @@ def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck
         agreeing = agreeing + (rng.random(SAMPLES) < check.chance)
     shares = np.divide(agreeing, counted, out=np.zeros(SAMPLES), where=counted > 0)
     same = [pair.agrees for pair in pairs if pair.agrees is not None] + [bool(check.agrees) for check in counted_checks]
-    low, high = np.quantile(shares, [0.025, 0.975])
-    count = len(same)
-    return Agreement(
-        len(pairs) + len(checks),
-        count,
-        sum(same),
-        float(count * shares.mean()),
-        float(count * low),
-        float(count * high),
-    )
+    by_chance = len(same) * np.array([shares.mean(), *np.quantile(shares, [0.025, 0.975])])
+    return Agreement(len(pairs) + len(checks), len(same), sum(same), *by_chance.tolist())
 
 
 def _of_random_orders(pairs: Sequence[PairOrder], rng: np.random.Generator) -> Counts:
@@ -655,18 +642,8 @@ def tree(comparison: StudyComparison) -> tuple[TreeLeaf, ...]:
         if judged or measured:
             agreements = [pair.agrees for pair in measured if pair.agrees is not None]
             kind = "object-centric" if collection in comparison.study.object_centric else "scene-centric"
-            leaves.append(
-                TreeLeaf(
-                    task,
-                    kind,
-                    collection,
-                    _reproduced(judged),
-                    len(judged),
-                    sum(agreements),
-                    len(agreements),
-                    len(measured),
-                )
-            )
+            counts = (_reproduced(judged), len(judged), sum(agreements), len(agreements), len(measured))
+            leaves.append(TreeLeaf(task, kind, collection, *counts))
     return tuple(leaves)
 
 

@@ -107,19 +107,16 @@ def pair_of(
         f"count(*) FILTER (WHERE {group}) AS n{number}"
         for number, group in ((1, first), (2, second))
     )
-    sums = [
-        expression
-        for number in "12"
-        for y, n in ((f"y{number}", f"n{number}"),)
-        for expression in (
-            f"sum({y})",
-            f"sum({y} * {y})",
-            f"sum({y} * {n})",
-            f"sum({n})",
-            f"sum({n} * {n})",
-            f"count(*) FILTER (WHERE {n} > 0)",
-        )
-    ] + ["sum(y1 * y2)", "sum(y1 * n2)", "sum(n1 * y2)", "sum(n1 * n2)"]
+    moments = (
+        "sum({y})",
+        "sum({y} * {y})",
+        "sum({y} * {n})",
+        "sum({n})",
+        "sum({n} * {n})",
+        "count(*) FILTER (WHERE {n} > 0)",
+    )
+    sums = [each.format(y=f"y{k}", n=f"n{k}") for k in "12" for each in moments]
+    sums += ["sum(y1 * y2)", "sum(y1 * n2)", "sum(n1 * y2)", "sum(n1 * n2)"]
     total = [0] * len(sums)
     for _ in log.buckets(by):
         answer = log.rows(

@@ -498,15 +498,11 @@ def _optimism(rows: Sequence[SummaryRow]) -> tuple[Optimism, ...]:
     for (setting, scheme, model, step), flattered in by_key.items():
         honest = by_key.get((setting, "grouped", model, step))
         if scheme == "ungrouped" and honest is not None:
-            optimism.append(
-                Optimism(setting, model, step, *(_minus(flattered, honest, measure) for measure in ("f1", "roc_auc")))
-            )
+            # None as NaN: a measure that is not defined has no difference
+            pairs = np.array([[row.means[name] for name in COMPARED] for row in (flattered, honest)], np.float64)
+            gains = (pairs[0] - pairs[1]).tolist()
+            optimism.append(Optimism(setting, model, step, *gains))
     return tuple(optimism)
-
-
-def _minus(row: SummaryRow, other: SummaryRow, measure: str) -> float:
-    value, other_value = row.means[measure], other.means[measure]
-    return float("nan") if value is None or other_value is None else value - other_value
 
 
 def _importance(cells: Sequence[PredictionCell]) -> dict[str, dict[str, dict[str, float]]]:
