@@ -365,18 +365,7 @@ FILES = {
 
 
 def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
-    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay.
-
-    Args:
-        evaluation: What was measured.
-        folder: A new or empty folder, or one of an earlier evaluation.
-
-    Returns:
-        The folder.
-
-    Raises:
-        FolderError: The folder holds something else.
-    """
+    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay."""
     with new_folder(folder, CATEGORIES_RESULT, replace=True) as change:
         write_result(change, evaluation)
     return Path(folder)

@@ -7,9 +7,8 @@ goes on from the state that it had a step before: in a stream a page costs one s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -44,6 +43,11 @@ class LiveClassifier(SavedNumbers, ABC):
     def steps(self) -> range:
         """The steps that can be asked for."""
         return range(len(self.rates))
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> Self:
+        """Learn the classifier of this name from the sessions of a mask, `rows`."""
 
     @abstractmethod
     def probability(self, examples: SessionExamples, step: int) -> Floats:
@@ -207,7 +211,7 @@ class GruModel(SequenceClassifier):
     weights: dict[str, Floats]
 
     @classmethod
-    def fit(cls, examples: SessionExamples, rows: Bools, seed: int = 0) -> GruModel:
+    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> Self:
         """Learn from sessions."""
         # rows: (n,) the training sessions.
         require("torch", extra="torch", purpose='The classifier "gru"')
@@ -325,7 +329,7 @@ class LiveModel(LiveClassifier):
     trees: BoostedTrees | None  # of all steps; None where there are none
 
     @classmethod
-    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> LiveModel:
+    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> Self:
         """Learn from sessions."""
         # rows: (n,) the training sessions.
         learnt = LearntFeatures.of(LIVE_FEATURES, examples, rows)
@@ -377,23 +381,5 @@ def _folds(examples: SessionExamples, rows: Bools, seed: int) -> Any:
     return fold
 
 
-class ClassifierKind(NamedTuple):
-    """How a classifier is made: `fit(examples, rows, seed)`, and back from its plain values."""
-
-    fit: Callable[[SessionExamples, Bools, int], LiveClassifier]
-    from_json: Callable[[dict[str, Any]], LiveClassifier]
-
-
-def _step_models(name: str) -> ClassifierKind:
-    return ClassifierKind(
-        lambda examples, rows, seed: LiveModel.fit(name, examples, rows, seed=seed), LiveModel.from_json
-    )
-
-
-CLASSIFIERS: dict[str, ClassifierKind] = {
-    "blend": _step_models("blend"),
-    "lr": _step_models("lr"),
-    "gbdt": _step_models("gbdt"),
-    "gru": ClassifierKind(GruModel.fit, GruModel.from_json),
-}
+CLASSIFIERS: dict[str, type[LiveClassifier]] = {"blend": LiveModel, "lr": LiveModel, "gbdt": LiveModel, "gru": GruModel}
 """The first is the default."""
