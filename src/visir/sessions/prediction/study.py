@@ -472,7 +472,8 @@ def _comparisons(groups: dict[tuple[str, str, int], list[PredictionCell]]) -> tu
                 for model in group[0].scores:
                     scores = [cell.scores[model] for cell in group]
                     pairs = [(each["extended"][measure], each["baseline"][measure]) for each in scores]
-                    differences = np.array([more - less for more, less in pairs if None not in (more, less)])
+                    defined = [more - less for more, less in pairs if more is not None and less is not None]
+                    differences = np.array(defined, np.float64)
                     if len(differences) < 2:
                         continue
                     p, half = corrected_t(differences, _ratio(group))
