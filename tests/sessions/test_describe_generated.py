@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from shop_truth import CauseShares, Truth, truth
 
 from visir.sessions import load_mapping, sessionise
 from visir.sessions.description import Characterisation, StatisticCell, describe
-from visir.sessions.simulator import Truth, generate, truth
-from visir.sessions.simulator.truth import CauseShares
+from visir.sessions.simulator import generate
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

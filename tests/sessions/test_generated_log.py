@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, load_mapping, sessionise
-from visir.sessions.simulator import PAGES, Cause, Dirt, Population, Shop, generate, simulated_parts, truth
+from visir.sessions.simulator import Cause, Dirt, Population, Shop, generate, simulated_parts
 from visir.sessions.simulator.shop import CHECKOUT
 from visir.sessions.simulator.simulate import EVENTS, PLANTED
 
@@ -77,10 +77,6 @@ def test_columns_are_those_declared(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "log" / "generated.json").read_text())
     assert document["counts"] == asdict(generated)
     assert document["shop"]["zone"] == "Europe/Amsterdam"
-    document = json.loads((tmp_path / "log" / "truth.json").read_text())
-    assert document["by_device"]["names"][1] == "pc"
-    assert document["by_device"]["conversion"] == truth().by_device.conversion.tolist()
-    assert document["page_chain"][0][PAGES.index("confirmation")] == [None] * len(PAGES)  # nothing follows it
 
 
 def test_a_person_is_the_same_in_any_part_and_any_size() -> None:

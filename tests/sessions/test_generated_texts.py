@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 pytest.importorskip("numba", reason="needs the extra 'sessions'")
 
+from shop_truth import truth
+
 from visir.sessions.simulator.shop import BODY, SEARCH, Shop
 from visir.sessions.simulator.simulate import QUERIES
-from visir.sessions.simulator.truth import truth
 from visir.sessions.table_labels import Floats
 
 # How many different queries a generated log must hold in each cell of Table 6.6, but for chance.

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from shop_truth import Truth, truth
 
-from visir.sessions.simulator import PAGES, Shop, Truth, simulated_parts, truth
+from visir.sessions.simulator import PAGES, Shop, simulated_parts
 from visir.sessions.simulator.simulate import ADD, ORDER, PAGE, QUERY, REMOVE
 
 SESSIONS = 400_000

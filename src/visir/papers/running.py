@@ -162,27 +162,20 @@ def run_study(study: Study, name: str, scale: str, out: Path, *, jobs: int | Non
         )
     put(out, STUDIES, {})
     folder, locks = folder_of(out, name, scale), FolderLocks()
-    judged = study.scale(scale).data == "same"
+    table, judged = study.table(), study.scale(scale).data == "same"
+    decimals = table.decimals if isinstance(table, Published) else 2
     waiting = [pair for pair in pairs if not missing(pair[0]) and folder.load(pair[1]).state != "done"]
     with Progress(name, len(waiting), "cells") as advance, ThreadPoolExecutor(jobs or usable_cores()) as pool:
 
         def carry_out(pair: tuple[Experiment, TableCell]) -> None:
             experiment, cell = pair
-            context = _context(study, cell, folder.work_folder(cell), out / SHARED, judged, locks)
+            row, work = study.row(cell.system, cell.collection), folder.work_folder(cell)
+            context = ExperimentContext(work, out / SHARED, cell.seed, row, decimals, judged, locks)
             folder.save(_finished(experiment, cell, context))
 
         for _ in pool.map(carry_out, waiting):
             advance()
     return saved_cells(study, name, scale, out)
-
-
-def _context(
-    study: Study, cell: TableCell, folder: Path, shared: Path, judged: bool, locks: FolderLocks
-) -> ExperimentContext:
-    table = study.table()
-    decimals = table.decimals if isinstance(table, Published) else 2
-    row = study.row(cell.system, cell.collection)
-    return ExperimentContext(folder, shared, cell.seed, row, decimals, judged, locks)
 
 
 def _finished(experiment: Experiment, cell: TableCell, context: ExperimentContext) -> TableCell:

@@ -66,7 +66,8 @@ class StudyStatus(Displayed):
 def study_status(name_or_path: str | Path, out: Path) -> StudyStatus:
     """The status of one study."""
     study, name = read_study(name_or_path), name_of(name_or_path)
-    comparisons = _comparisons(name, study, out)
+    every = _all_comparisons(name, study, out)
+    comparisons = tuple(part for part in every if part.states["done"] or part.states["failed"])
     counterpart = _all_comparisons(study.counterpart, read_study(study.counterpart), out) if study.counterpart else ()
     return StudyStatus(name, study, comparisons, verdicts(comparisons, counterpart))
 
@@ -74,11 +75,6 @@ def study_status(name_or_path: str | Path, out: Path) -> StudyStatus:
 def all_statuses(out: Path) -> list[StudyStatus]:
     """The status of every study, by document and number."""
     return [study_status(name, out) for name in names()]
-
-
-def _comparisons(name: str, study: Study, out: Path) -> tuple[StudyComparison, ...]:
-    """Of scales with cells that are done or failed."""
-    return tuple(part for part in _all_comparisons(name, study, out) if part.states["done"] or part.states["failed"])
 
 
 def _all_comparisons(name: str, study: Study, out: Path) -> tuple[StudyComparison, ...]:

@@ -215,7 +215,7 @@ def read_study(name: str | Path) -> Study:
                 f"there is no study {str(name)!r}.", hint=f"{nearest(str(name), names())}; all: visir papers list"
             )
         path = TABLES / f"{name}.toml"
-    layers = read_layers(path, (), find_base=_base_of, kind_of=_no_kind)
+    layers = read_layers(path, (), find_base=lambda name, path: path.parent / name, kind_of=lambda where: None)
     faults: list[str] = []
     try:
         study = Study.model_validate(layers.values)
@@ -312,11 +312,3 @@ def _faults_of_names(study: Study) -> list[str]:
     if bool(study.not_built) == bool(study.scales):
         faults.append("either scales (smoke, replica, logs, full), or not_built, which says why there are none")
     return faults
-
-
-def _base_of(name: str, path: Path) -> Path:
-    return path.parent / name
-
-
-def _no_kind(where: tuple[str, ...]) -> None:
-    return None

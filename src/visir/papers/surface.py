@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, overload
 
 from visir.display import Tabular, brief
 from visir.errors import VisirError, require
+from visir.papers.names import TABLES, names
 
 if TYPE_CHECKING:
     from visir.papers.status import StudyStatus
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 OUT = Path("runs/studies")
 """The folder of all studies, when none is named."""
-_TABLES = Path(__file__).parent / "tables"
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,12 @@ def studies() -> StudyList:
         >>> len(tables), tables[0].name
         (42, 'brittleness-table-1')
     """
-    from visir.papers.names import names
-
-    return StudyList(tuple(_entry(name) for name in names()))
+    entries = []
+    for name in names():
+        values = tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+        scales = tuple(scale for scale in ("smoke", "replica", "logs", "full") if scale in values)
+        entries.append(StudyEntry(name, values["paper"], values["title"], values["claims"], scales))
+    return StudyList(tuple(entries))
 
 
 def show(name: str | Path, *, out: str | Path = OUT) -> StudyStatus:
@@ -140,12 +143,6 @@ def comparisons(name: str | Path, scale: str | None = None, *, out: str | Path =
             hint=status.study.not_built or f"visir papers run {name} --scale {scale or 'smoke'}",
         )
     return shown
-
-
-def _entry(name: str) -> StudyEntry:
-    values = tomllib.loads((_TABLES / f"{name}.toml").read_text(encoding="utf-8"))
-    scales = tuple(scale for scale in ("smoke", "replica", "logs", "full") if scale in values)
-    return StudyEntry(name, values["paper"], values["title"], values["claims"], scales)
 
 
 def _require_torch() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from visir.studies.experiment import Means, TrendCheck, chance_of_order, rising, rising_pairs
+from visir.studies.experiment import Means, TrendCheck, chance_of_order, listed_checks, rising, rising_pairs
 
 # Latent target decoding: the course of training under a constraint.
 
@@ -18,63 +18,66 @@ SAME_CURVE = 0.1
 _RECONSTRUCTION, _RSUM = "reconstruction, last", "validation rsum"
 
 
-def ltd_figure_2(means: Means) -> list[TrendCheck]:
+@listed_checks
+def ltd_figure_2(means: Means) -> Iterator[TrendCheck]:
     """LTD, section 5.3, observations (1) to (5) of Figure 2, and its bound beside the baseline."""
     # "The bound" is the paper's, η = 0.2; another one that ends higher answers nothing.
     by_bound = {float(name.partition("η=")[2]): values for name, values in means.items() if "η=" in name}
-    checks = [check for eta, values in sorted(by_bound.items()) for check in _of_bound(eta, values)]
+    for eta, values in sorted(by_bound.items()):
+        yield from _of_bound(eta, values)
     again = [values["λ, largest after 0"] for values in by_bound.values() if "λ, largest after 0" in values]
     if again:
         numbers = ", ".join(f"{value:.2f}" for value in again)
-        checks.append(TrendCheck("λ is positive again after it was 0, under some bound", max(again) > 0, numbers))
-    return checks + _scores(means, by_bound)
+        yield TrendCheck("λ is positive again after it was 0, under some bound", max(again) > 0, numbers)
+    yield from _scores(means, by_bound)
 
 
-def _of_bound(eta: float, values: Mapping[str, float]) -> list[TrendCheck]:
+def _of_bound(eta: float, values: Mapping[str, float]) -> Iterator[TrendCheck]:
     """(1) λ rises until the bound is met and falls to 0 then; (3) the loss converges to the bound, unless it is .05."""
-    checks = []
     largest, last = values.get("λ, largest"), values.get(_RECONSTRUCTION)
     if largest is not None:
-        checks.append(TrendCheck(f"η {eta:g}: λ rises above its start, 1", largest > 1, f"{largest:.1f}"))
+        yield TrendCheck(f"η {eta:g}: λ rises above its start, 1", largest > 1, f"{largest:.1f}")
     if last is None:
-        return checks
+        return
     if eta <= TOO_TIGHT:
         statement = f"η {eta:g}: the bound cannot be met (the loss ends more than {CONVERGED:.0%} above it)"
-        return [*checks, TrendCheck(statement, last > (1 + CONVERGED) * eta, f"{last:.3f}")]
+        yield TrendCheck(statement, last > (1 + CONVERGED) * eta, f"{last:.3f}")
+        return
     statement = f"η {eta:g}: the reconstruction loss converges to its bound (within {CONVERGED:.0%})"
-    checks.append(TrendCheck(statement, abs(last / eta - 1) <= CONVERGED, f"{last:.3f}"))
+    yield TrendCheck(statement, abs(last / eta - 1) <= CONVERGED, f"{last:.3f}")
     least = values.get("λ, least after its peak")
     if largest is not None and least is not None:
         met = last <= (1 + MET) * eta
         numbers = f"{least:.2f} after {largest:.1f}" if met else f"the bound is not met: the loss ends at {last:.3f}"
         falls = least <= LTD_ZERO * largest if met else None
-        checks.append(TrendCheck(f"η {eta:g}: when the bound is met λ falls to 0", falls, numbers))
-    return checks
+        yield TrendCheck(f"η {eta:g}: when the bound is met λ falls to 0", falls, numbers)
 
 
-def _scores(means: Means, by_bound: dict[float, Mapping[str, float]]) -> list[TrendCheck]:
+def _scores(means: Means, by_bound: dict[float, Mapping[str, float]]) -> Iterator[TrendCheck]:
     """(4) A lower reconstruction loss does not mean a higher rsum; (5) the contrastive loss does not depend on it."""
-    checks = []
     paper, dual = by_bound.get(PAPER_BOUND, {}), means.get("LTD, L_dual β=1", {})
     baseline = means.get("BL, L_con", {})
 
-    def compare(statement: str, label: str, higher: Mapping[str, float], lower: Mapping[str, float]) -> None:
+    def compare(
+        statement: str, label: str, higher: Mapping[str, float], lower: Mapping[str, float]
+    ) -> Iterator[TrendCheck]:
         if label in higher and label in lower:
             numbers = f"{higher[label]:.4g} against {lower[label]:.4g}"
-            checks.append(TrendCheck(statement, higher[label] > lower[label], numbers))
+            yield TrendCheck(statement, higher[label] > lower[label], numbers)
 
     for eta in (0.1, TOO_TIGHT):
         statement = f"η {PAPER_BOUND:g} ends above η {eta:g} (validation rsum)"
-        compare(statement, _RSUM, paper, by_bound.get(eta, {}))
-    compare(f"the dual loss reconstructs more than η {PAPER_BOUND:g} (a lower loss)", _RECONSTRUCTION, paper, dual)
-    compare(f"η {PAPER_BOUND:g} ends above the dual loss (validation rsum)", _RSUM, paper, dual)
-    compare(f"η {PAPER_BOUND:g} ends above the baseline (validation rsum)", _RSUM, paper, baseline)
+        yield from compare(statement, _RSUM, paper, by_bound.get(eta, {}))
+    yield from compare(
+        f"the dual loss reconstructs more than η {PAPER_BOUND:g} (a lower loss)", _RECONSTRUCTION, paper, dual
+    )
+    yield from compare(f"η {PAPER_BOUND:g} ends above the dual loss (validation rsum)", _RSUM, paper, dual)
+    yield from compare(f"η {PAPER_BOUND:g} ends above the baseline (validation rsum)", _RSUM, paper, baseline)
     label = "contrastive, last"
     if label in paper and label in baseline:
         share = paper[label] / baseline[label]
         statement = f"η {PAPER_BOUND:g} has the baseline's contrastive loss (within {SAME_CURVE:.0%} at the end)"
-        checks.append(TrendCheck(statement, abs(share - 1) <= SAME_CURVE, f"{share:.3f} of it"))
-    return checks
+        yield TrendCheck(statement, abs(share - 1) <= SAME_CURVE, f"{share:.3f} of it")
 
 
 # Chapter 4: retrieval with and without synthetic shortcuts.
@@ -92,9 +95,9 @@ Setups = Mapping[str, float]
 """Setup ("I", "II", "III images", "IV 4", "zero-shot") → rsum."""
 
 
-def figure_4_5(means: Means) -> list[TrendCheck]:
+@listed_checks
+def figure_4_5(means: Means) -> Iterator[TrendCheck]:
     """Figure 4.5 (section 4.4.1), model by model: what the chapter says of CLIP is looked at in CLIP."""
-    checks = []
     for model in dict.fromkeys(name.partition(", ")[0] for name in means):
         without, with_shortcuts = (
             {
@@ -105,59 +108,50 @@ def figure_4_5(means: Means) -> list[TrendCheck]:
             for label in ("both rsum", "with rsum")
         )
         if "I" in without:
-            checks += [
-                *_one_side(model, without),
-                *_unique(model, without, with_shortcuts),
-                *_bits(model, without, with_shortcuts),
-            ]
-    return checks
+            yield from _one_side(model, without)
+            yield from _unique(model, without, with_shortcuts)
+            yield from _bits(model, without, with_shortcuts)
 
 
-def _one_side(model: str, without: Setups) -> list[TrendCheck]:
+def _one_side(model: str, without: Setups) -> Iterator[TrendCheck]:
     """III: no drop; for VSE++ a slight one with shortcuts on captions."""
-    checks = []
     for setup in ("III images", "III captions"):
         if setup in without:
             is_slight = model != CLIP and setup == "III captions"
             words, drop = ("at most a slight drop", SLIGHT) if is_slight else ("no drop", NO_DROP)
             share = without[setup] / without["I"]
             statement = f"{model}, {setup}: {words} (at least {1 - drop:.0%} of I)"
-            checks.append(TrendCheck(statement, share >= 1 - drop, f"{share:.3f} of I"))
-    return checks
+            yield TrendCheck(statement, share >= 1 - drop, f"{share:.3f} of I")
 
 
-def _unique(model: str, without: Setups, with_shortcuts: Setups) -> list[TrendCheck]:
+def _unique(model: str, without: Setups, with_shortcuts: Setups) -> Iterator[TrendCheck]:
     """II: perfect with shortcuts; without them zero for VSE++, below zero-shot for CLIP."""
-    checks = []
     if "II" in with_shortcuts:
         statement = f"{model}, II with shortcuts: perfect (at least {PERFECT} of 600)"
-        checks.append(TrendCheck(statement, with_shortcuts["II"] >= PERFECT, f"{with_shortcuts['II']:.1f}"))
+        yield TrendCheck(statement, with_shortcuts["II"] >= PERFECT, f"{with_shortcuts['II']:.1f}")
     if "II" in without:
-        checks += _gone(f"{model}, II without", model, without["II"], without)
-    return checks
+        yield from _gone(f"{model}, II without", model, without["II"], without)
 
 
-def _gone(setup: str, model: str, value: float, without: Setups) -> list[TrendCheck]:
+def _gone(setup: str, model: str, value: float, without: Setups) -> Iterator[TrendCheck]:
     """How little is left: "zero" for a model from scratch, "below the zero-shot performance" for CLIP."""
     if model != CLIP:
         numbers = f"{value:.1f}, {100 * value / without['I']:.1f} % of I"
-        return [TrendCheck(f"{setup}: zero (at most {ZERO:.0%} of I)", value <= ZERO * without["I"], numbers)]
-    if ZERO_SHOT not in without:
-        return []
-    numbers = f"{value:.1f} against {without[ZERO_SHOT]:.1f}"
-    return [TrendCheck(f"{setup}: below zero-shot", value < without[ZERO_SHOT], numbers)]
+        yield TrendCheck(f"{setup}: zero (at most {ZERO:.0%} of I)", value <= ZERO * without["I"], numbers)
+    elif ZERO_SHOT in without:
+        numbers = f"{value:.1f} against {without[ZERO_SHOT]:.1f}"
+        yield TrendCheck(f"{setup}: below zero-shot", value < without[ZERO_SHOT], numbers)
 
 
-def _bits(model: str, without: Setups, with_shortcuts: Setups) -> list[TrendCheck]:
+def _bits(model: str, without: Setups, with_shortcuts: Setups) -> Iterator[TrendCheck]:
     """IV: more bits, less without and more with shortcuts; of CLIP 0 bits change nothing."""
-    checks = []
     bits = sorted(int(name.removeprefix("IV ")) for name in without if name.startswith("IV "))
     if model == CLIP and 0 in bits:
         for word, values in (("without", without), ("with", with_shortcuts)):
             share = values["IV 0"] / without["I"] if "IV 0" in values else None
             if share is not None:
                 statement = f"{model}, IV {word}, 0 bits: neither drop nor increase (within {NO_DROP:.0%} of I)"
-                checks.append(TrendCheck(statement, abs(share - 1) <= NO_DROP, f"{share:.3f} of I"))
+                yield TrendCheck(statement, abs(share - 1) <= NO_DROP, f"{share:.3f} of I")
     for word, setups, sign in (("without", without, -1), ("with", with_shortcuts, 1)):
         by_bits = {bit: setups[f"IV {bit}"] for bit in bits if f"IV {bit}" in setups}
         if len(by_bits) > 1:
@@ -167,20 +161,19 @@ def _bits(model: str, without: Setups, with_shortcuts: Setups) -> list[TrendChec
                 f"{model}, IV {word}: the more bits, the {'higher' if sign > 0 else 'lower'} ({MOST:.0%} of pairs)"
             )
             chance = chance_of_order(len(by_bits), MOST)
-            checks.append(TrendCheck(statement, count >= MOST * pairs, numbers, chance))
+            yield TrendCheck(statement, count >= MOST * pairs, numbers, chance)
     most = f"IV {bits[-1]}" if bits else ""
     if len(bits) > 1 and bits[-1] >= 8:
-        checks += _gone(f"{model}, {most} bits without", model, without[most], without)
+        yield from _gone(f"{model}, {most} bits without", model, without[most], without)
         if most in with_shortcuts:
             numbers = f"{with_shortcuts[most]:.1f} against {without['I']:.1f}"
             better = with_shortcuts[most] > without["I"]
-            checks.append(TrendCheck(f"{model}, {most} bits with: above I", better, numbers))
-    return checks
+            yield TrendCheck(f"{model}, {most} bits with: above I", better, numbers)
 
 
-def figure_3_2(means: Means) -> list[TrendCheck]:
+@listed_checks
+def figure_3_2(means: Means) -> Iterator[TrendCheck]:
     """Figure 3.2a: with less η every variant costs more and finds no less; control costs less than none."""
-    checks = []
     # (variant, η) → FLOPs, R@1
     points = {
         (name.partition(", η=")[0], float(name.partition("η=")[2])): (values["t2i flops"], values["t2i R@1"])
@@ -194,25 +187,21 @@ def figure_3_2(means: Means) -> list[TrendCheck]:
             numbers = ", ".join(f"η {eta:g}: {cost:.1f} FLOPs, R@1 {hit:.1f}" for eta, cost, hit in curve)
             costs, hits = [cost for _, cost, _ in curve], [hit for _, _, hit in curve]
             chance = chance_of_order(len(curve))
-            checks.append(TrendCheck(f"{variant}: less η, more FLOPs", rising(costs), numbers, chance))
-            checks.append(TrendCheck(f"{variant}: less η, R@1 not lower", rising(hits), numbers, chance))
+            yield TrendCheck(f"{variant}: less η, more FLOPs", rising(costs), numbers, chance)
+            yield TrendCheck(f"{variant}: less η, R@1 not lower", rising(hits), numbers, chance)
     for (variant, eta), (cost, hit) in points.items():
         if variant == "exp=c" and ("exp=1", eta) in points:
             free = points["exp=1", eta]
             numbers = f"{cost:.1f} against {free[0]:.1f} FLOPs, R@1 {hit:.1f} against {free[1]:.1f}"
-            checks.append(TrendCheck(f"η {eta:g}: caption control costs less than none", cost < free[0], numbers))
-    return checks
+            yield TrendCheck(f"η {eta:g}: caption control costs less than none", cost < free[0], numbers)
 
 
-def table_3_4(means: Means) -> list[TrendCheck]:
+@listed_checks
+def table_3_4(means: Means) -> Iterator[TrendCheck]:
     """Table 3.4 (section 3.5.2): with control of expansion more of the heaviest terms are said of the image."""
     control, free = (means.get(f"D2S (η=1e-3, {expansion})", {}) for expansion in ("exp=c", "exp=1.0"))
-    return [
-        TrendCheck(
-            f"control: more of the ten heaviest terms of {modality}s are said of the image",
-            control[label] > free[label],
-            f"{control[label]:.1f} against {free[label]:.1f} %",
-        )
-        for modality in ("caption", "image")
-        if (label := f"{modality} exact@10") in control and label in free
-    ]
+    for modality in ("caption", "image"):
+        if (label := f"{modality} exact@10") in control and label in free:
+            statement = f"control: more of the ten heaviest terms of {modality}s are said of the image"
+            numbers = f"{control[label]:.1f} against {free[label]:.1f} %"
+            yield TrendCheck(statement, control[label] > free[label], numbers)

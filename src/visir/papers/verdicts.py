@@ -33,9 +33,6 @@ from visir.studies.experiment import (
 
 # Pairs of a table: which stand in the printed order here, which in the other, and which cannot be told apart.
 
-# Draws of what perturbations do: images are drawn with all their captions.
-
-
 Interval = tuple[float, float]
 
 
@@ -99,8 +96,6 @@ def _sets(study: Study, published: Mapping[ValueKey, float]) -> dict[tuple[str, 
         sets.setdefault((collection, name), {})[member] = key
     return sets
 
-
-# Measured values beside published ones: a judgement of every value, and of every pair of systems in an order.
 
 # Sentences on rows whose numbers show how they came about: published rows, and ours beside them.
 
@@ -295,8 +290,8 @@ class StudyComparison(Tabular):
         """(cell, sentence): which reading comes nearest, for cells with values that are not reproduced."""
         if self.data != "same":
             return ()
-        sentences = {_name_of(cell): cell.measured.explained for cell in self.cells if cell.measured.explained}
-        return tuple(sentences.items())
+        told = [cell for cell in self.cells if cell.measured.explained]
+        return tuple((cell.row + f", seed {cell.seed}" * bool(cell.seed), cell.measured.explained) for cell in told)
 
 
 def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell]) -> StudyComparison:
@@ -349,7 +344,10 @@ def _value(
         state: ValueState = "failed" if "failed" in states else "not run"
         reason = next((cell.reason for cell in cells if cell.reason), "")
         if "done" in states:
-            reason = _why_missing(label, [note for cell in cells for note in cell.measured.notes])
+            # The first note about a label ("t2i typos: …"), or about its task ("t2i: …").
+            notes = [note for cell in cells for note in cell.measured.notes]
+            about = (note for name in (label, label.partition(" ")[0]) for note in notes if note.startswith(f"{name}:"))
+            reason = next(about, "not measured at this scale")
         reason = reason or ("not run yet" if cells else "not a row of this scale")
         return ValueComparison(*key, published, None, None, 0, None, state, reason, doubt)
     ours = float(np.mean(values))
@@ -365,16 +363,6 @@ def _value(
     # As decimal numbers: 1.05 is within 5 % of 1, whatever binary makes of it.
     state = "reproduced" if abs(relative) <= TOLERANCE + 1e-12 else "not reproduced"
     return ValueComparison(*key, published, ours, spread, len(values), relative, state, "", doubt, draws)
-
-
-def _why_missing(label: str, notes: Sequence[str]) -> str:
-    """The first note about a label ("t2i typos: …"), or about its task ("t2i: …")."""
-    about = (note for name in (label, label.partition(" ")[0]) for note in notes if note.startswith(f"{name}:"))
-    return next(about, "not measured at this scale")
-
-
-def _name_of(cell: TableCell) -> str:
-    return f"{cell.row}, seed {cell.seed}" if cell.seed else cell.row
 
 
 # What chance would give: how many pairs and statements agree with the paper if our systems stood in random order.
@@ -413,16 +401,8 @@ def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck
         agreeing = agreeing + (rng.random(SAMPLES) < check.chance)
     shares = np.divide(agreeing, counted, out=np.zeros(SAMPLES), where=counted > 0)
     same = [pair.agrees for pair in pairs if pair.agrees is not None] + [bool(check.agrees) for check in counted_checks]
-    low, high = np.quantile(shares, [0.025, 0.975])
-    count = len(same)
-    return Agreement(
-        len(pairs) + len(checks),
-        count,
-        sum(same),
-        float(count * shares.mean()),
-        float(count * low),
-        float(count * high),
-    )
+    by_chance = len(same) * np.array([shares.mean(), *np.quantile(shares, [0.025, 0.975])])
+    return Agreement(len(pairs) + len(checks), len(same), sum(same), *by_chance.tolist())
 
 
 def _of_random_orders(pairs: Sequence[PairOrder], rng: np.random.Generator) -> Counts:
@@ -662,18 +642,8 @@ def tree(comparison: StudyComparison) -> tuple[TreeLeaf, ...]:
         if judged or measured:
             agreements = [pair.agrees for pair in measured if pair.agrees is not None]
             kind = "object-centric" if collection in comparison.study.object_centric else "scene-centric"
-            leaves.append(
-                TreeLeaf(
-                    task,
-                    kind,
-                    collection,
-                    _reproduced(judged),
-                    len(judged),
-                    sum(agreements),
-                    len(agreements),
-                    len(measured),
-                )
-            )
+            counts = (_reproduced(judged), len(judged), sum(agreements), len(agreements), len(measured))
+            leaves.append(TreeLeaf(task, kind, collection, *counts))
     return tuple(leaves)
 
 

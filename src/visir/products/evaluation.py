@@ -324,15 +324,9 @@ def evaluate_task(
     seen = system.seen(task)
     if seen is None:
         seen = seen_categories(task.catalogue, task.fold, task.setting, task.seed)
-    return Trial(task, evaluation.result, evaluation.runs[task.name], _of_queries(task, seen))
-
-
-def _of_queries(task: CategoryTask, seen: Mask) -> Mask:
-    """(q,) of a mask over categories: for a query by name, whether any category of the name is in it."""
-    if task.by == "id":
-        return seen[task.rows]
-    names = {task.tree.names[row] for row in np.flatnonzero(seen)}
-    return np.array([name in names for name in task.names], dtype=np.bool_)
+    names = {task.tree.names[row] for row in np.flatnonzero(seen)}  # any category of the name counts
+    queries = seen[task.rows] if task.by == "id" else np.array([name in names for name in task.names], np.bool_)
+    return Trial(task, evaluation.result, evaluation.runs[task.name], queries)
 
 
 def _paired(first: Sequence[Trial], second: Sequence[Trial]) -> list[tuple[Trial, Trial]]:
@@ -371,18 +365,7 @@ FILES = {
 
 
 def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
-    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay.
-
-    Args:
-        evaluation: What was measured.
-        folder: A new or empty folder, or one of an earlier evaluation.
-
-    Returns:
-        The folder.
-
-    Raises:
-        FolderError: The folder holds something else.
-    """
+    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay."""
     with new_folder(folder, CATEGORIES_RESULT, replace=True) as change:
         write_result(change, evaluation)
     return Path(folder)
@@ -422,7 +405,9 @@ def _summary_of(evaluation: CategoryEvaluation, system: str, setting: Setting) -
     return {
         "system": system,
         "setting": setting,
-        "measures": {name: {**mean, "sd": _null_for_nan(mean["sd"])} for name, mean in means.items()},
+        "measures": {
+            name: {**mean, "sd": None if np.isnan(mean["sd"]) else mean["sd"]} for name, mean in means.items()
+        },
         "seen and unseen": {
             part: {"queries": parts[measures[0]][part][1]} | {name: parts[name][part][0] for name in measures}
             for part in parts[measures[0]]
@@ -468,10 +453,6 @@ def _trial_columns(n: int, system: str, setting: Setting, trial: Trial) -> dict[
     """The columns that say to which trial a row belongs; typed, because a trial may have no row."""
     values = {"system": system, "setting": setting, "split": trial.task.fold.name}
     return {name: pa.array([value] * n, pa.string()) for name, value in values.items()}
-
-
-def _null_for_nan(value: float) -> float | None:
-    return None if value != value else value
 
 
 def _text_keys(values: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from visir.studies.experiment import (
     TrendCheck,
     chance_of_order,
     few_units,
+    listed_checks,
     unit_means,
     unit_sums,
 )
@@ -137,40 +138,36 @@ ALL, GENERAL, SPECIFIC = "all", "general", "specific"
 _AGAINST = "the text says both"
 
 
-def figure_7_2(means: Means) -> list[TrendCheck]:
+@listed_checks
+def figure_7_2(means: Means) -> Iterator[TrendCheck]:
     """Figure 7.2 (section 7.6.1), d = depth(c_p) − depth(c) of errors in one tree, sentence by sentence."""
     # Three sentences contradict something. For all categories c_p is "in 92% of the cases more general" and, two
     # sentences later, for "the majority" more specific: both are checked, and one of them fails. The two errors in the
     # same tree among most general categories have d = 2 and are called more general, where d > 0 is more specific by
     # the section's own definition, and two roots share no tree. And shares of most specific categories (68, 21, 7, 5 %,
     # 101 in all) leave none for d = 0, two categories side by side.
-    checks = []
     if _errors(means.get(GENERAL, {})):
         general_means = means[GENERAL]
         sentence = "most general: some errors lie in the same tree (2 of 23; two roots share none)"
-        checks.append(TrendCheck(sentence, general_means["same tree"] > 0, _in_trees(general_means)))
+        yield TrendCheck(sentence, general_means["same tree"] > 0, _in_trees(general_means))
     for name, sentence, same in (
         (SPECIFIC, "most specific: most errors lie in another tree (89 %)", False),
         (ALL, "all: most errors lie in the same tree (72 %)", True),
     ):
         if _errors(values := means.get(name, {})):
             difference = values["same tree"] - values["different tree"]
-            checks.append(TrendCheck(sentence, difference > 0 if same else difference < 0, _in_trees(values)))
+            yield TrendCheck(sentence, difference > 0 if same else difference < 0, _in_trees(values))
     specific = _depths(means.get(SPECIFIC, {}))
     if specific:
         shares, whole = _shares(specific), sum(specific.values())
         falling = [specific.get(d, 0.0) for d in (-1, -2, -3, -4)]
-        checks += [
-            TrendCheck("most specific: most are one level more general (68 %)", 2 * falling[0] > whole, shares),
-            TrendCheck(
-                "most specific: fewer with every further level (68, 21, 7, 5 %)",
-                falling[0] > falling[1] and falling == sorted(falling, reverse=True),
-                shares,
-                chance_of_order(len(falling)),
-            ),
-            TrendCheck("most specific: none beside the target or below (shares leave none)", max(specific) < 0, shares),
-            TrendCheck("most specific: |d| is 4 at most", max(map(abs, specific)) <= 4, shares),
-        ]
+        yield TrendCheck("most specific: most are one level more general (68 %)", 2 * falling[0] > whole, shares)
+        statement = "most specific: fewer with every further level (68, 21, 7, 5 %)"
+        falls = falling[0] > falling[1] and falling == sorted(falling, reverse=True)
+        yield TrendCheck(statement, falls, shares, chance_of_order(len(falling)))
+        statement = "most specific: none beside the target or below (shares leave none)"
+        yield TrendCheck(statement, max(specific) < 0, shares)
+        yield TrendCheck("most specific: |d| is 4 at most", max(map(abs, specific)) <= 4, shares)
     depths = _depths(means.get(ALL, {}))
     if depths:
         whole = sum(depths.values())
@@ -179,11 +176,8 @@ def figure_7_2(means: Means) -> list[TrendCheck]:
         shares = (
             f"{100 * general / whole:.0f} % more general, {100 * lower / whole:.0f} % more specific; {_shares(depths)}"
         )
-        checks += [
-            TrendCheck(f"all: most are more general (92 %; {_AGAINST})", 2 * general > whole, shares),
-            TrendCheck(f"all: most are more specific ({_AGAINST})", 2 * lower > whole, shares),
-        ]
-    return checks
+        yield TrendCheck(f"all: most are more general (92 %; {_AGAINST})", 2 * general > whole, shares)
+        yield TrendCheck(f"all: most are more specific ({_AGAINST})", 2 * lower > whole, shares)
 
 
 def _errors(values: Mapping[str, float]) -> float:
@@ -283,21 +277,19 @@ class CategoriesExperiment(Experiment):
         with context.locks.process:
             evaluation = evaluate(catalogue, systems, splits, settings=self.settings, relevance=self.relevance)
         values, notes = self._values(evaluation)
-        ratio = self._fold_ratio(evaluation)
+        trials = [trial for trials in evaluation.trials.values() for trial in trials]
+        notes += [
+            f"{each.task.setting}, {each.task.fold.name}: {note}" for each in trials for note in each.result.notes
+        ]
+        ratio = fold_ratio(trials) if self.baseline is None else 0.0  # folds share training products
         return Measurement(
             values,
             {**self._provenance(evaluation), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
             self._protocol(evaluation, splits),
-            notes=(*notes, *_notes(evaluation)),
+            notes=tuple(notes),
             draws=self._draws(evaluation, ratio),
             fold_ratio=None if self.test else ratio,
         )
-
-    def _fold_ratio(self, evaluation: CategoryEvaluation) -> float:
-        """Folds share training products; a baseline is trained on none."""
-
-        trials = [trial for trials in evaluation.trials.values() for trial in trials]
-        return 0.0 if self.baseline is not None else fold_ratio(trials)
 
     def _draws(self, evaluation: CategoryEvaluation, ratio: float) -> dict[str, Draws]:
         """Draws of the values of `_values`."""
@@ -387,12 +379,6 @@ class CategoriesExperiment(Experiment):
             "similarity": trials[0].result.protocol.similarity,
             **({"map@k": "over min(R, k)"} if self.quantity in ("measures", "seen", "unseen") else {}),
         }
-
-
-def _notes(evaluation: CategoryEvaluation) -> list[str]:
-    """The notes of all trials, fold by fold."""
-    trials = [trial for trials in evaluation.trials.values() for trial in trials]
-    return [f"{trial.task.setting}, {trial.task.fold.name}: {note}" for trial in trials for note in trial.result.notes]
 
 
 @lru_cache(maxsize=2)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array, vstack
 
 from visir.display import Tabular, brief, counted
@@ -294,17 +295,8 @@ def fit_confidence(shares: Floats, right: NDArray[np.bool_]) -> ConfidenceMap:
 
 
 def never_falling(values: Floats) -> Floats:
-    """The nearest values, in squares, that never fall (pool adjacent violators)."""
-    # values: (d,) any numbers.
-    pools: list[tuple[float, int]] = []
-    for value in values.tolist():
-        total, size = value, 1
-        while pools and pools[-1][0] / pools[-1][1] > total / size:
-            before, width = pools.pop()
-            total, size = total + before, size + width
-        pools.append((total, size))
-    means = np.array([total / size for total, size in pools], np.float64)
-    return np.repeat(means, [size for _, size in pools])
+    """(d,) the nearest values, in squares, that never fall."""
+    return np.asarray(isotonic_regression(values).x, np.float64) if len(values) else values
 
 
 @dataclass(frozen=True)
@@ -544,7 +536,8 @@ def infer_categories(
         ('Hollis 102 teapot', ('Home and leisure', 'Teapots', 'Porcelain teapots'))
     """
     if isinstance(catalogue, Catalogue):
-        named = [product for product, category in _pairs(catalogue) if category == UNCATEGORISED]
+        table = catalogue.products
+        named = table["id"].filter(pc.equal(table["category_id"], UNCATEGORISED)).to_pylist()
     else:
         catalogue, named = open_uncategorised(catalogue)
     ids: list[str] = catalogue.products["id"].to_pylist()
@@ -609,10 +602,6 @@ def _not_learnt_from(
         note = f"The model was trained with all labelled products but {len(rows)}: confidences can be too high."
         return labelled, (note,)
     return rows, (f"Held out: the {len(rows):,} labelled products that the model was not trained with.",)
-
-
-def _pairs(catalogue: Catalogue) -> zip[tuple[str, str]]:
-    return zip(*(catalogue.products[column].to_pylist() for column in ("id", "category_id")), strict=True)
 
 
 def _check(catalogue: Catalogue, wanted: set[str], named: set[str], above: float | None, count: int) -> None:

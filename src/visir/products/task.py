@@ -86,10 +86,7 @@ def drawn_categories(catalogue: Catalogue, setting: Setting, seed: int = 0) -> N
         return np.asarray(tree.roots[own])
     if setting == "specific":
         return own
-    ids = catalogue.products["id"].to_pylist()
-    digests = b"".join(blake2b(product.encode(), digest_size=8).digest() for product in ids)
-    numbers = np.frombuffer(digests, dtype="<i8").astype(np.int64)
-    level = splitmix64(seed_of(seed), numbers) % tree.depths[own].astype(np.uint64)
+    level = _numbers(catalogue, seed) % tree.depths[own].astype(np.uint64)
     return np.asarray(tree.paths[own, level.astype(np.int64)])
 
 
@@ -152,11 +149,11 @@ def seen_categories(catalogue: Catalogue, split: Split, setting: Setting, seed: 
     return seen
 
 
-def _numbers(catalogue: Catalogue, seed: int, stream: int) -> NDArray[np.uint64]:
-    """(n,) a random number of each product, from its id, the seed and the purpose."""
+def _numbers(catalogue: Catalogue, *seeds: int) -> NDArray[np.uint64]:
+    """(n,) a random number of each product, from its id, the seed and what it is for."""
     ids = catalogue.products["id"].to_pylist()
     digests = b"".join(blake2b(product.encode(), digest_size=8).digest() for product in ids)
-    return splitmix64(seed_of(seed, stream), np.frombuffer(digests, dtype="<i8").astype(np.int64))
+    return splitmix64(seed_of(*seeds), np.frombuffer(digests, dtype="<i8").astype(np.int64))
 
 
 By = Literal["id", "name"]
@@ -259,7 +256,12 @@ def category_task(
             raise ConfigurationError(f"unknown {option} {value!r}", hint=nearest(value, values), code="unknown-name")
     part = catalogue.keep_products(fold.test)
     tree = CategoryTree.of(catalogue)
-    qrels = relevant_products(part, setting) if relevance == "path" else _drawn(part, tree, setting, seed)
+    if relevance == "path":
+        qrels = relevant_products(part, setting)
+    else:
+        queries = pa.array(tree.ids, pa.string()).take(pa.array(drawn_categories(part, setting, seed)))
+        name = f"one drawn category each, {setting} categories, seed {seed}"
+        qrels = Qrels.of(queries, part.products["id"], name=name)
     row_of = {category: row for row, category in enumerate(tree.ids)}
     if by == "name":
         qrels = _by_name(qrels, tree, row_of)
@@ -393,12 +395,6 @@ class CatalogueTasks(Displayed):
         raise CollectionError(
             f"{self.name}: unknown split {name!r}", hint=nearest(name, self.splits), code="unknown-split"
         )
-
-
-def _drawn(part: Catalogue, tree: CategoryTree, setting: Setting, seed: int) -> Qrels:
-    drawn = drawn_categories(part, setting, seed)
-    queries = pa.array(tree.ids, pa.string()).take(pa.array(drawn))
-    return Qrels.of(queries, part.products["id"], name=f"one drawn category each, {setting} categories, seed {seed}")
 
 
 def _by_name(qrels: Qrels, tree: CategoryTree, row_of: dict[str, int]) -> Qrels:

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from visir.display import Tabular, brief
 from visir.encoders.base import Encoder
+from visir.encoders.forms import one_each
+from visir.encoders.loading import load_recorded
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.fingerprint import hash_json
@@ -278,8 +280,18 @@ def _answer(
 ) -> ProductAnswer:
     """The answer of one system."""
     changes: tuple[str, ...] = ()
+    unit = "cosine"
     if Path(system).is_dir():
-        name, unit, products = _by_model(catalogue, query, Path(system), k, device, store)
+        from visir.products.model import load_categories_model
+
+        model = load_categories_model(system)
+        name, vectors_of_products = (
+            model.name,
+            model.embed(vectors_for(model, catalogue, device=device, store=store))[1],
+        )
+        products = _nearest(
+            Embeddings("text", pa.array([query]), model.embed_texts([query]), model.card), vectors_of_products, k
+        )
     elif system == WORDS:
         index = text_index(catalogue, language=text.language, bm25f=text.bm25f)
         answer = index.search(query, k, **text.for_queries(index, device=device, store=store))
@@ -289,10 +301,16 @@ def _answer(
         loaded = baseline(str(system), catalogue, device=device, store=store, others=(WORDS,))
         name = loaded.name
         if isinstance(loaded, TitleBm25):
-            unit, products = "BM25", _by_words(catalogue, query, loaded, k)
+            titles = [title or "" for title in catalogue.products["title"].to_pylist()]
+            ((rows, scores),) = loaded.bm25.ranked(titles, [query])
+            ids = catalogue.products["id"].take(pa.array(rows[:k])).to_pylist()
+            unit, products = "BM25", tuple(zip(ids, map(float, scores[:k]), strict=True))
         else:
             assert isinstance(loaded, CategoryVectorSystem)
-            unit, products = "cosine", _by_encoder(query, loaded, k, device)
+            card = loaded.categories.encoder
+            encoder = load_recorded(card.name, name, device=device)
+            vectors = one_each(encoder.encode_texts([query], "query"), card.name)
+            products = _nearest(Embeddings("text", pa.array([query]), vectors, card), loaded.products, k)
     return ProductAnswer(query, name, unit, products, right_products(catalogue, query), catalogue, changes)
 
 
@@ -315,33 +333,5 @@ def right_products(catalogue: Catalogue, query: str) -> frozenset[str] | None:
     return frozenset(products["id"].filter(belongs).to_pylist())
 
 
-def _by_model(
-    catalogue: Catalogue, query: str, folder: Path, k: int, device: str | None, store: Store | None
-) -> tuple[str, str, Ranking]:
-    from visir.products.model import load_categories_model
-
-    model = load_categories_model(folder)
-    _, products = model.embed(vectors_for(model, catalogue, device=device, store=store))
-    queries = Embeddings("text", pa.array([query]), model.embed_texts([query]), model.card)
-    return model.name, "cosine", _nearest(queries, products, k)
-
-
-def _by_encoder(query: str, system: CategoryVectorSystem, k: int, device: str | None) -> Ranking:
-    from visir.encoders.forms import one_each
-    from visir.encoders.loading import load_recorded
-
-    card = system.categories.encoder
-    vectors = one_each(load_recorded(card.name, system.name, device=device).encode_texts([query], "query"), card.name)
-    return _nearest(Embeddings("text", pa.array([query]), vectors, card), system.products, k)
-
-
 def _nearest(queries: Embeddings, products: Embeddings, k: int) -> Ranking:
-    run = nearest_vectors(queries, products, depth=k).run
-    return tuple(run.answer(queries.ids[0].as_py()))
-
-
-def _by_words(catalogue: Catalogue, query: str, system: TitleBm25, k: int) -> Ranking:
-    titles = [title or "" for title in catalogue.products["title"].to_pylist()]
-    ((rows, scores),) = system.bm25.ranked(titles, [query])
-    products = catalogue.products["id"].take(pa.array(rows[:k])).to_pylist()
-    return tuple(zip(products, map(float, scores[:k]), strict=True))
+    return tuple(nearest_vectors(queries, products, depth=k).run.answer(queries.ids[0].as_py()))

@@ -167,7 +167,10 @@ def train_categories(
     checkpoint = Checkpoint.begin(recipe, COMMAND, out, LAYOUT, resume=resume)
     category, product, objective = build(recipe, train)
     train_examples, validation_examples = examples_of(recipe, train, validation)
-    model = CategoriesModel(category, product, _cards(recipe, train))
+    plurals = {"image": "images", "title": "titles", "attributes": "attributes"}
+    read = {"categories", *(plurals[modality] for modality in recipe.product.modalities)}
+    cards = {name: card for name, card in train.cards.items() if name in read}
+    model = CategoriesModel(category, product, cards)
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
         for part, examples in (("trained_on", train_examples), ("validated_on", validation_examples)):
@@ -230,10 +233,3 @@ def examples_of(
         )
     )
     return train_examples, validation_examples
-
-
-def _cards(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> dict[str, Any]:
-    """The cards of what the model reads."""
-    plurals = {"image": "images", "title": "titles", "attributes": "attributes"}
-    parts = {"categories", *(plurals[modality] for modality in recipe.product.modalities)}
-    return {name: card for name, card in vectors.cards.items() if name in parts}

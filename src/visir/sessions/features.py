@@ -25,33 +25,20 @@ Kind = Literal["number", "skewed", "category", "cycle"]
 """How a model that adds or measures distances should read it (`predict.encoding`); trees take all as they are."""
 
 
-def _nothing(examples: SessionExamples, rows: Bools) -> FeatureState:
-    return {}
-
-
 @dataclass(frozen=True)
 class SessionFeature:
-    """One row of Table 6.7.
+    """One row of Table 6.7."""
 
-    Args:
-        name: As in the table.
-        scope: "session", or "history" (identified customers only).
-        dynamic: Whether it changes during a session.
-        baseline: Whether it belongs to the baseline set too.
-        kind: How models read it.
-        values: (examples, step, state) → (n,) floats, NaN where there is none; from nothing that is known after `step`.
-        learn: (examples, rows) → what the training rows teach; it sees no label of another row.
-        period: Of a "cycle" (24 hours, 7 weekdays).
-    """
-
-    name: str
-    scope: Literal["session", "history"]
-    dynamic: bool
-    baseline: bool
-    kind: Kind
+    name: str  # as in the table
+    scope: Literal["session", "history"]  # "history": of identified customers only
+    dynamic: bool  # whether it changes during a session
+    baseline: bool  # whether it belongs to the baseline set too
+    kind: Kind  # how models read it
+    # (examples, step, state) → (n,) floats, NaN where there is none; from nothing that is known after `step`.
     values: FeatureValues
-    learn: Callable[[SessionExamples, Bools], FeatureState] = _nothing
-    period: int = 0
+    # (examples, rows) → what the training rows teach; it sees no label of another row.
+    learn: Callable[[SessionExamples, Bools], FeatureState] = lambda examples, rows: {}
+    period: int = 0  # of a "cycle" (24 hours, 7 weekdays)
 
 
 # What the first request says: pages opened (none yet), channel, start hour, weekday, device.
@@ -327,12 +314,7 @@ LIVE_FEATURES: tuple[SessionFeature, ...] = (
 
 
 def features_of(setting: Setting, feature_set: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
-    """The features of a setting, in the order of Table 6.7.
-
-    Args:
-        setting: Anonymous sessions have no features of history.
-        feature_set: The baseline set holds the features that the table ticks.
-    """
+    """The features of a setting, in the order of Table 6.7; anonymous sessions have none of history."""
     return tuple(
         feature
         for feature in FEATURES
@@ -355,16 +337,7 @@ class LearntFeatures:
     def of(
         cls, features: Sequence[SessionFeature], examples: SessionExamples, rows: Bools | None = None
     ) -> LearntFeatures:
-        """Learn from examples.
-
-        Args:
-            features: What to learn.
-            examples: n sessions.
-            rows: (n,) the training sessions; all by default.
-
-        Raises:
-            VisirError: The training sessions do not hold both outcomes.
-        """
+        """Learn from examples; `rows` (n,) are the training sessions, all by default."""
         used = np.ones(len(examples), bool) if rows is None else rows
         buys = examples.purchase[used]
         if not buys.any() or buys.all():
@@ -388,15 +361,7 @@ class LearntFeatures:
 
     @classmethod
     def from_json(cls, states: dict[str, Any], features: Sequence[SessionFeature]) -> LearntFeatures:
-        """Back from `to_json`.
-
-        Args:
-            states: Name → state.
-            features: The features of this version.
-
-        Raises:
-            VisirError: A name is not among `features`.
-        """
+        """Back from `to_json`: name → state; `features` are those of this version."""
         by_name = {feature.name: feature for feature in features}
         unknown = [name for name in states if name not in by_name]
         if unknown:

@@ -269,18 +269,13 @@ def sessionise(
     return counts
 
 
-def _threads(engine: DuckDBPyConnection) -> int:
-    count: int = engine.execute("SELECT current_setting('threads')").fetchall()[0][0]
-    return count
-
-
 def _write(
     engine: DuckDBPyConnection, buckets: Sequence[str], mapping: LogMapping, idle_minutes: float, change: FolderChange
 ) -> Counter[str]:
     for number in range(len(buckets)):
         for part in PARTS:
             change.file(f"{part}/{part_name(number)}")
-    threads = _threads(engine)
+    threads: int = engine.execute("SELECT current_setting('threads')").fetchall()[0][0]
     workers = max(1, min(threads, len(buckets)))
     engine.execute(f"SET threads = {threads - workers + 1}")  # those who work on buckets, and who helps them
     total: Counter[str] = Counter()
@@ -341,9 +336,11 @@ class Sessions(Displayed):
 
     def __repr__(self) -> str:
         accepted = f"{self.counts['accepted']:,} of {self.counts['read']:,} rows accepted"
+        without = self.counts.get("purchases_without_page")
+        no_page = f" ({without:,} of these without a page)" if without else ""
         return (
             f"Sessions({self.folder}: {len(self):,} sessions, "
-            f"{self.counts['purchases']:,} with a purchase{_without_page(self.counts)}, "
+            f"{self.counts['purchases']:,} with a purchase{no_page}, "
             f"{self.counts['visitors']:,} visitors)\n  " + "\n  ".join([accepted, *self.remarks])
         )
 
@@ -463,8 +460,3 @@ def mapping_of(mapping: str | Path | LogMapping) -> LogMapping:
         f"mapping {str(mapping)!r}: no preset and no file.",
         hint=f'a preset ({", ".join(presets())}), or a TOML file: mapping="shop.toml"',
     )
-
-
-def _without_page(counts: dict[str, Any]) -> str:
-    without = counts.get("purchases_without_page")
-    return f" ({without:,} of these without a page)" if without else ""

@@ -19,7 +19,7 @@ from visir.files import iter_lines, open_binary
 from visir.progress import Progress
 from visir.sessions.definition import DELIMITERS, LogMapping, events_sql, rows_sql
 from visir.sessions.source import arrival_sql, table_sql, without_query
-from visir.sessions.sql import parquet_table, path_literal, source_literal
+from visir.sessions.sql import path_literal, source_literal, table_of
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ def _read(
         "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY (bucket), COMPRESSION lz4_raw)"
     )
     folders = sorted(folder.glob("bucket=*"), key=lambda part: int(part.name.removeprefix("bucket=")))
-    return [parquet_table(*sorted(part.glob("*.parquet"))) for part in folders]
+    return [table_of(*sorted(part.glob("*.parquet"))) for part in folders]
 
 
 def _has_reject_table(engine: DuckDBPyConnection) -> bool:
@@ -415,7 +415,7 @@ def _raise_damaged(engine: DuckDBPyConnection, files: Sequence[Path]) -> None:
     faults: list[str] = []
     for file in files:
         try:
-            engine.execute(f"SELECT bit_xor(hash(row_of_file)) FROM {parquet_table(file)} row_of_file")
+            engine.execute(f"SELECT bit_xor(hash(row_of_file)) FROM {table_of(file)} row_of_file")
         except duckdb.Error as fault:
             reason = without_query(str(fault)).removeprefix("Invalid Input Error: ")
             faults.append(reason if str(file) in reason else f"{file}: {reason}")

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -99,17 +99,13 @@ class UnpackedLog:
     links: tuple[str, ...]  # the names of its links, hard and symbolic, which are not unpacked
 
 
-def is_archive(path: Path) -> bool:
-    """Whether this is a tar archive by its name: `.tar`, `.tar.gz`, `.tar.xz`, `.tar.bz2`, `.tgz`."""
-    return path.is_file() and path.name.endswith(TARS)
-
-
 def unpack(archive: Path, scratch: Scratch) -> UnpackedLog:
     """Unpack a tar archive into a folder of its own in `scratch`."""
     # An archive may unpack to `MAX_RATIO` times its own size, and to `SMALL` bytes in any case. Sizes are checked
     # against the archive's own headers before anything of a member is written, so a decompression bomb does not fill
     # the disk.
-    folder = _new_folder(archive, scratch)
+    folders = (scratch.path / "unpacked" / str(number) / archive.name for number in count(1))
+    folder = next(folder for folder in folders if not folder.exists())  # no other archive of this name has it
     hint = f"fetch it again and compare its size; where it breaks: tar -tf {archive.name}"
     packed = archive.stat().st_size
     size = 0
@@ -171,14 +167,6 @@ def _named(archive: Path, name: str) -> Iterator[None]:
         ) from fault
 
 
-def _new_folder(archive: Path, scratch: Scratch) -> Path:
-    """A folder that no other archive of this name has."""
-    number = 1
-    while (scratch.path / "unpacked" / str(number) / archive.name).exists():
-        number += 1
-    return scratch.path / "unpacked" / str(number) / archive.name
-
-
 def _check_size(archive: Path, size: int, packed: int) -> None:
     if size > max(SMALL, MAX_RATIO * packed):
         raise VisirError(
@@ -223,7 +211,7 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
         return LogFiles([file for part in parts for file in part.read], tuple(passed_over))
     path = Path(source)
     links: tuple[str, ...] = ()
-    if is_archive(path):
+    if path.is_file() and path.name.endswith(TARS):
         unpacked = unpack(path, scratch)
         path, links = unpacked.folder, unpacked.links
     if path.is_dir():

@@ -314,6 +314,7 @@ class _Work:
 
 def _written(work: _Work, folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker: write the files of one partition. A task that Spark tries again replaces them."""
+    import pyarrow as pa
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -323,7 +324,7 @@ def _written(work: _Work, folder: Path, batches: Iterator[pa.RecordBatch]) -> It
         counts = work.write(batches, scratch, name)
         for part in PARTS:
             (scratch.path / part / name).replace(folder / part / name)
-    yield _counts_row(counts)
+    yield pa.RecordBatch.from_pydict({"counts": [json.dumps(counts)]})
 
 
 def _rows_of_parts(work: _Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -338,7 +339,7 @@ def _rows_of_parts(work: _Work, batches: Iterator[pa.RecordBatch]) -> Iterator[p
                 for batch in file.iter_batches():
                     rows = pa.StructArray.from_arrays(batch.columns, fields=list(schema))
                     yield _row_of_parts(work, {part: rows}, len(batch))
-    yield _row_of_parts(work, {"counts": pa.array([_text_of(counts)])}, 1)
+    yield _row_of_parts(work, {"counts": pa.array([json.dumps(counts)])}, 1)
 
 
 def _row_of_parts(work: _Work, columns: dict[str, pa.Array], length: int) -> pa.RecordBatch:
@@ -347,16 +348,6 @@ def _row_of_parts(work: _Work, columns: dict[str, pa.Array], length: int) -> pa.
     types = {part: pa.struct(list(schema)) for part, schema in work.schemas.items()} | {"counts": pa.string()}
     arrays = [columns.get(name, pa.nulls(length, type)) for name, type in types.items()]
     return pa.RecordBatch.from_arrays(arrays, names=list(types))
-
-
-def _counts_row(counts: Counter[str]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pydict({"counts": [_text_of(counts)]})
-
-
-def _text_of(counts: Counter[str]) -> str:
-    return json.dumps(counts)
 
 
 def _counted(frame: DataFrame) -> LogCounts:

@@ -36,7 +36,7 @@ def file_pattern(path: str | Path) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", name)
 
 
-def parquet_table(*files: Path) -> str:
+def table_of(*files: Path) -> str:
     """The table expression of Parquet files that are read as one; names of folders ("device=pc/") are no columns."""
     return f"read_parquet([{', '.join(map(source_literal, files))}], hive_partitioning = false)"
 
@@ -68,8 +68,3 @@ def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
 def part_name(number: int) -> str:
     """The name of a part, counted from 0: names are in the order of the parts."""
     return f"part-{number:05d}.parquet"
-
-
-def table_of(*files: Path) -> str:
-    """The table expression of Parquet files that are read as one."""
-    return parquet_table(*files)

@@ -6,6 +6,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import combinations, pairwise
 from math import ceil, factorial
 from pathlib import Path
@@ -138,6 +139,11 @@ class TrendCheck:
         if self.holds is None or self.sure is None or 1 - SURE < self.sure < SURE:
             return None
         return self.sure >= SURE
+
+
+def listed_checks(check: Callable[[Means], Iterator[TrendCheck]]) -> Callable[[Means], list[TrendCheck]]:
+    """What yields statements about a figure, as what lists them."""
+    return wraps(check)(lambda means: list(check(means)))
 
 
 def rising(values: Sequence[float]) -> bool:

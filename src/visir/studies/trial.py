@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from visir.errors import ConfigurationError, VisirError
 from visir.files import json_bytes
@@ -39,6 +39,8 @@ CHECKPOINT = "checkpoint"
 @dataclass(frozen=True)
 class TrainingTrial(ABC):
     """A recipe whose checkpoint is measured. Subclasses say how to train it and what to measure."""
+
+    RECIPE: ClassVar[type[Recipe | SparseRecipe]] = Recipe
 
     name: str  # of its folder within the study; names with "/" nest
     recipe: Recipe | SparseRecipe  # of the training
@@ -70,14 +72,14 @@ class TrainingTrial(ABC):
         encoder = load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")
         self._measure(folder, collection, encoder)
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
+        return {**vars(self), "recipe": self.recipe.model_dump(mode="json")}
 
     @classmethod
-    @abstractmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Back from `to_dict`."""
+        return cls(**{**values, "recipe": cls.RECIPE.model_validate(values["recipe"])})
 
     @abstractmethod
     def _is_measured(self, folder: Path) -> bool:
@@ -150,20 +152,6 @@ class DualEncoderTrial(TrainingTrial):
         from visir.evaluation.results import load
 
         return {label: load(self.folder(out) / label) for label in self.evaluations}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "name": self.name,
-            "recipe": self.recipe.model_dump(mode="json"),
-            "evaluations": dict(self.evaluations),
-            "split": self.split,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> DualEncoderTrial:
-        """Back from `to_dict`."""
-        return cls(values["name"], Recipe.model_validate(values["recipe"]), values["evaluations"], values["split"])
 
     def _is_measured(self, folder: Path) -> bool:
         from visir.evaluation.results import is_result

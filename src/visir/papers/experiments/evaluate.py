@@ -333,13 +333,6 @@ def _captions_of(train: Collection) -> list[list[int]]:
     return captions
 
 
-def small_of(settings: SmallXvlm, context: ExperimentContext) -> str:
-    """The small X-VLM of these settings and the cell's seed, as `visir.load` takes it."""
-    key = hash_json(settings.model_dump(mode="json"))[:10]
-    with context.locks.process:
-        return small_xvlm(settings, context.shared / f"small-xvlm-{key}" / f"seed{context.seed}", seed=context.seed)
-
-
 class EvaluateExperiment(Experiment):
     """Search a collection in both tasks and measure it (`visir evaluate`)."""
 
@@ -375,11 +368,13 @@ class EvaluateExperiment(Experiment):
         from visir.evaluation.evaluate import evaluate
         from visir.evaluation.results import save
 
-        name = (
-            small_of(self.small_xvlm, context)
-            if self.small_xvlm
-            else system_of(self.model, self.training, context, self.describe())
-        )
+        if self.small_xvlm is None:
+            name = system_of(self.model, self.training, context, self.describe())
+        else:
+            key = hash_json(self.small_xvlm.model_dump(mode="json"))[:10]
+            folder = context.shared / f"small-xvlm-{key}" / f"seed{context.seed}"
+            with context.locks.process:
+                name = small_xvlm(self.small_xvlm, folder, seed=context.seed)
         with context.locks.process:
             encoder = load(name)
             collection = open_collection(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -64,6 +64,7 @@ class SparseTrial(TrainingTrial):
     # each side, longest posting lists) and `captions.parquet` (id, exact@20, semantic@20, terms). The costs are over
     # all images and captions of the split: its galleries.
 
+    RECIPE = SparseRecipe
     recipe: SparseRecipe  # of the training
     split: str = "test"  # which split is measured
 
@@ -79,15 +80,6 @@ class SparseTrial(TrainingTrial):
     def captions(self, out: Path) -> pa.Table:
         """What its captions say, one row for each."""
         return read_table(self.folder(out) / CAPTIONS_FILE)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"name": self.name, "recipe": self.recipe.model_dump(mode="json"), "split": self.split}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> SparseTrial:
-        """Back from `to_dict`."""
-        return cls(values["name"], SparseRecipe.model_validate(values["recipe"]), values["split"])
 
     def _is_measured(self, folder: Path) -> bool:
         return is_result(folder / EVALUATION) and (folder / COSTS_FILE).is_file()

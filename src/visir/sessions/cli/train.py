@@ -262,7 +262,7 @@ def generate(
         ),
     ] = 0.0,
     planted: Annotated[
-        bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances, the exact truth.")
+        bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances.")
     ] = False,
     replace: ReplaceOption = False,
 ) -> None:

@@ -13,7 +13,7 @@ of all comparisons of a description are corrected together (Holm 1979).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -107,19 +107,16 @@ def pair_of(
         f"count(*) FILTER (WHERE {group}) AS n{number}"
         for number, group in ((1, first), (2, second))
     )
-    sums = [
-        expression
-        for number in "12"
-        for y, n in ((f"y{number}", f"n{number}"),)
-        for expression in (
-            f"sum({y})",
-            f"sum({y} * {y})",
-            f"sum({y} * {n})",
-            f"sum({n})",
-            f"sum({n} * {n})",
-            f"count(*) FILTER (WHERE {n} > 0)",
-        )
-    ] + ["sum(y1 * y2)", "sum(y1 * n2)", "sum(n1 * y2)", "sum(n1 * n2)"]
+    moments = (
+        "sum({y})",
+        "sum({y} * {y})",
+        "sum({y} * {n})",
+        "sum({n})",
+        "sum({n} * {n})",
+        "count(*) FILTER (WHERE {n} > 0)",
+    )
+    sums = [each.format(y=f"y{k}", n=f"n{k}") for k in "12" for each in moments]
+    sums += ["sum(y1 * y2)", "sum(y1 * n2)", "sum(n1 * y2)", "sum(n1 * n2)"]
     total = [0] * len(sums)
     for _ in log.buckets(by):
         answer = log.rows(
@@ -142,13 +139,8 @@ def difference_of(
         return open_difference
     interval = partial(_interval, pair, share if kind == "share" else partial(mean, support=0))
     low, high = interval(CONFIDENCE)
-    return GroupDifference(
-        section,
-        *groups,
-        what,
-        kind,
-        (values[0], values[1]),
-        (cases[0], cases[1]),
+    return replace(
+        open_difference,
         difference=scale * (pair.first.y / pair.first.n - pair.second.y / pair.second.n),
         low=scale * low,
         high=scale * high,
@@ -268,18 +260,12 @@ def _comparisons(log: SessionLog) -> Iterator[GroupDifference]:
 
 def _conversions(log: SessionLog, section: str, column: str) -> Iterator[GroupDifference]:
     names = log.names(column)
-    for first, second in _groups(names):
+    others: list[tuple[str, str | None]] = [(name, None) for name in names]  # of many, each beside all the others
+    for first, second in combinations(names, 2) if len(names) <= PAIRS_UP_TO else others:
         literal = text_literal(first)
         other = f"<> {literal}" if second is None else f"= {text_literal(second)}"
         pair = pair_of(log, f"{column} = {literal}", f"{column} {other}", "purchase", where=f"{column} IS NOT NULL")
         yield difference_of(section, (first, second or f"all other {section}"), BUYING, pair)
-
-
-def _groups(names: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Pairs of names; of many, each with None for all the others."""
-    if len(names) <= PAIRS_UP_TO:
-        return list(combinations(names, 2))
-    return [(name, None) for name in names]
 
 
 BUYING = "share of sessions that end with a purchase"

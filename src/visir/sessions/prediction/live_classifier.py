@@ -6,9 +6,9 @@ goes on from the state that it had a step before: in a stream a page costs one s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from visir.errors import require
 from visir.sessions.features import LAST, LIVE_FEATURES, LearntFeatures, SessionFeature
 from visir.sessions.prediction.models import (
     FOLDS,
+    SavedNumbers,
     Scaling,
     StepLogistic,
     assign_folds,
@@ -28,6 +29,55 @@ from visir.sessions.table_labels import STEPS, Bools, Floats, Ints, SessionExamp
 
 if TYPE_CHECKING:
     import torch
+
+
+class LiveClassifier(SavedNumbers, ABC):
+    """A fitted model of all sessions: a frozen dataclass, whose fields are what is saved."""
+
+    FEATURES: ClassVar[tuple[SessionFeature, ...]]  # what it may have learnt
+
+    learnt: LearntFeatures  # features with what they learnt
+    rates: tuple[float, ...]  # share of the training sessions that buy, for each step from 0
+
+    @property
+    def steps(self) -> range:
+        """The steps that can be asked for."""
+        return range(len(self.rates))
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> Self:
+        """Learn the classifier of this name from the sessions of a mask, `rows`."""
+
+    @abstractmethod
+    def probability(self, examples: SessionExamples, step: int) -> Floats:
+        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Back from `to_json`."""
+        return super().from_json({**values, "learnt": LearntFeatures.from_json(values["learnt"], cls.FEATURES)})
+
+
+class SequenceClassifier(LiveClassifier):
+    """A live classifier with a state that goes on from step to step."""
+
+    @abstractmethod
+    def start(self, n: int) -> Floats:
+        """(n, hidden) the states of n sessions before step 0."""
+
+    @abstractmethod
+    def advance(self, states: Floats, examples: SessionExamples, step: int) -> tuple[Floats, Floats]:
+        """The states after a step, and the chances there."""
+        # states: (n, hidden) those after the step before.
+        # Returns: (n, hidden) states, (n,) chances.
+
+    def probability(self, examples: SessionExamples, step: int) -> Floats:
+        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
+        states, chance = self.start(len(examples)), np.zeros(len(examples))
+        for number in range(step + 1):
+            states, chance = self.advance(states, examples, number)
+        return chance
 
 
 # Gradient-boosted trees as plain arrays: fitted by scikit-learn, then answered and saved without it.
@@ -47,7 +97,7 @@ _CHUNK = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class BoostedTrees:
+class BoostedTrees(SavedNumbers):
     """t trees of at most m nodes; a leaf leads to itself."""
 
     start: float  # log-odds before the first tree
@@ -120,24 +170,6 @@ class BoostedTrees:
         total: Floats = self.start + self.value.take(node).sum(axis=1)  # a row's sum depends on no other row
         return total
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a saved model."""
-        arrays = {name: getattr(self, name).tolist() for name in ("column", "threshold", "left", "right", "value")}
-        return {"start": self.start, "depth": self.depth, **arrays}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> BoostedTrees:
-        """Back from `to_json`."""
-        return cls(
-            start=float(values["start"]),
-            column=np.asarray(values["column"], np.int64),
-            threshold=np.asarray(values["threshold"], np.float64),
-            left=np.asarray(values["left"], np.int64),
-            right=np.asarray(values["right"], np.int64),
-            value=np.asarray(values["value"], np.float64),
-            depth=int(values["depth"]),
-        )
-
 
 # A recurrent model of live sessions: a GRU reads a session page by page (Cho et al. 2014, section 2.3).
 
@@ -166,8 +198,10 @@ _PARTS = ("input", "recurrent", "input_bias", "recurrent_bias", "output", "offse
 
 
 @dataclass(frozen=True, eq=False)
-class GruModel:
+class GruModel(SequenceClassifier):
     """A fitted GRU of h hidden units over c columns. Gates are in PyTorch's order: reset, update, new."""
+
+    FEATURES = GRU_FEATURES
 
     learnt: LearntFeatures  # features with what they learnt
     scaling: Scaling  # of their columns
@@ -176,13 +210,8 @@ class GruModel:
     # "input" (3h, c), "recurrent" (3h, h), their biases (3h,), "output" (h,) and "offset" ().
     weights: dict[str, Floats]
 
-    @property
-    def steps(self) -> range:
-        """The steps that can be asked for."""
-        return range(len(self.rates))
-
     @classmethod
-    def fit(cls, examples: SessionExamples, rows: Bools, seed: int = 0) -> GruModel:
+    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> Self:
         """Learn from sessions."""
         # rows: (n,) the training sessions.
         require("torch", extra="torch", purpose='The classifier "gru"')
@@ -202,7 +231,7 @@ class GruModel:
         return cls(learnt, scaling, rates, epochs, weights)
 
     def start(self, n: int) -> Floats:
-        """(n, h) the states of n sessions before step 0."""
+        """See `SequenceClassifier.start`."""
         return np.zeros((n, len(self.weights["output"])))
 
     def advance(self, states: Floats, examples: SessionExamples, step: int) -> tuple[Floats, Floats]:
@@ -220,34 +249,6 @@ class GruModel:
         reset, update = _sigmoid(reset_i + reset_s), _sigmoid(update_i + update_s)
         after: Floats = (1 - update) * np.tanh(new_i + reset * new_s) + update * states
         return after, _sigmoid(after @ values["output"] + values["offset"])
-
-    def probability(self, examples: SessionExamples, step: int) -> Floats:
-        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
-        states, chance = self.start(len(examples)), np.zeros(len(examples))
-        for number in range(step + 1):
-            states, chance = self.advance(states, examples, number)
-        return chance
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a saved model."""
-        return {
-            "learnt": self.learnt.to_json(),
-            "scaling": self.scaling.to_json(),
-            "rates": list(self.rates),
-            "epochs": self.epochs,
-            "weights": {name: self.weights[name].tolist() for name in _PARTS},
-        }
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> GruModel:
-        """Back from `to_json`."""
-        return cls(
-            LearntFeatures.from_json(values["learnt"], GRU_FEATURES),
-            Scaling.from_json(values["scaling"]),
-            tuple(values["rates"]),
-            int(values["epochs"]),
-            {name: np.asarray(values["weights"][name], np.float64) for name in _PARTS},
-        )
 
 
 def _sigmoid(values: Floats) -> Floats:
@@ -317,21 +318,18 @@ def _train(
 
 
 @dataclass(frozen=True)
-class LiveModel:
+class LiveModel(LiveClassifier):
     """A model of all sessions."""
+
+    FEATURES = LIVE_FEATURES
 
     learnt: LearntFeatures  # features with what they learnt
     rates: tuple[float, ...]  # share of the training sessions that buy, for each step from 0
     regressions: tuple[StepLogistic | None, ...]  # for each step; None where there is none
     trees: BoostedTrees | None  # of all steps; None where there are none
 
-    @property
-    def steps(self) -> range:
-        """The steps that can be asked for."""
-        return range(len(self.rates))
-
     @classmethod
-    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> LiveModel:
+    def fit(cls, classifier: str, examples: SessionExamples, rows: Bools, *, seed: int = 0) -> Self:
         """Learn from sessions."""
         # rows: (n,) the training sessions.
         learnt = LearntFeatures.of(LIVE_FEATURES, examples, rows)
@@ -372,25 +370,6 @@ class LiveModel:
         chance: Floats = 1 / (1 + np.exp(-sum(parts) / len(parts)))
         return chance
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a saved model."""
-        return {
-            "learnt": self.learnt.to_json(),
-            "rates": list(self.rates),
-            "regressions": [None if step is None else step.to_json() for step in self.regressions],
-            "trees": None if self.trees is None else self.trees.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> LiveModel:
-        """Back from `to_json`."""
-        return cls(
-            LearntFeatures.from_json(values["learnt"], LIVE_FEATURES),
-            tuple(values["rates"]),
-            tuple(None if step is None else StepLogistic.from_json(step) for step in values["regressions"]),
-            None if values["trees"] is None else BoostedTrees.from_json(values["trees"]),
-        )
-
 
 def _folds(examples: SessionExamples, rows: Bools, seed: int) -> Any:
     """(n,) the fold of each session; a person is in one. -1 for what is not trained on."""
@@ -402,54 +381,5 @@ def _folds(examples: SessionExamples, rows: Bools, seed: int) -> Any:
     return fold
 
 
-class LiveClassifier(Protocol):
-    """A fitted model of all sessions."""
-
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """Share of the training sessions that buy, for each step from 0."""
-
-    @property
-    def steps(self) -> range:
-        """The steps that can be asked for."""
-
-    def probability(self, examples: SessionExamples, step: int) -> Floats:
-        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a saved model."""
-
-
-@runtime_checkable
-class SequenceClassifier(LiveClassifier, Protocol):
-    """A live classifier with a state that goes on from step to step."""
-
-    def start(self, n: int) -> Floats:
-        """(n, hidden) the states of n sessions before step 0."""
-
-    def advance(self, states: Floats, examples: SessionExamples, step: int) -> tuple[Floats, Floats]:
-        """The states after a step, and the chances there."""
-        # states: (n, hidden) those after the step before.
-        # Returns: (n, hidden) states, (n,) chances.
-
-
-class ClassifierKind(NamedTuple):
-    """How a classifier is made: `fit(examples, rows, seed)`, and back from its plain values."""
-
-    fit: Callable[[SessionExamples, Bools, int], LiveClassifier]
-    from_json: Callable[[dict[str, Any]], LiveClassifier]
-
-
-def _step_models(name: str) -> ClassifierKind:
-    return ClassifierKind(
-        lambda examples, rows, seed: LiveModel.fit(name, examples, rows, seed=seed), LiveModel.from_json
-    )
-
-
-CLASSIFIERS: dict[str, ClassifierKind] = {
-    "blend": _step_models("blend"),
-    "lr": _step_models("lr"),
-    "gbdt": _step_models("gbdt"),
-    "gru": ClassifierKind(GruModel.fit, GruModel.from_json),
-}
+CLASSIFIERS: dict[str, type[LiveClassifier]] = {"blend": LiveModel, "lr": LiveModel, "gbdt": LiveModel, "gru": GruModel}
 """The first is the default."""

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from types import UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -33,6 +34,48 @@ from visir.errors import VisirError, require
 from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.features import FeatureState, SessionFeature
 from visir.sessions.table_labels import Bools, Floats, Ints, SessionExamples
+
+# What a fitted model knows, as a file holds it: plain values, so that loading runs no code.
+
+
+class SavedNumbers:
+    """A record of numbers, arrays and further such records, saved field by field."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a saved model."""
+        return {name: _plain(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Back from `to_json`, by the types of the fields."""
+        kinds = get_type_hints(cls)
+        return cls(**{each.name: _restored(kinds[each.name], values[each.name]) for each in fields(cls)})  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _restored(kind: Any, value: Any) -> Any:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if value is None else _restored(parts[0], value)
+    if origin is tuple:
+        return tuple(_restored(parts[0], part) for part in value)
+    if origin is dict:
+        return {name: _restored(parts[1], part) for name, part in value.items()}
+    if origin is np.ndarray:
+        return np.asarray(value, get_args(parts[1])[0])
+    if issubclass(kind, SavedNumbers):
+        return kind.from_json(value)
+    return value if isinstance(value, kind) else kind(value)
+
 
 # Features as models read them: as they are for trees, as standardised columns for what adds or measures distances.
 
@@ -45,7 +88,7 @@ def for_trees(matrix: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Scaling:
+class Scaling(SavedNumbers):
     """What standardising learnt."""
 
     means: tuple[float, ...]  # mean of each column over the training rows
@@ -64,15 +107,6 @@ class Scaling:
         """Standardise columns; missing values become 0."""
         scaled = (columns - np.asarray(self.means)) / np.asarray(self.deviations)
         return np.where(np.isnan(scaled), 0.0, scaled)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a saved model."""
-        return {"means": list(self.means), "deviations": list(self.deviations)}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Scaling:
-        """Back from `to_json`."""
-        return cls(tuple(values["means"]), tuple(values["deviations"]))
 
 
 def expanded(features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
@@ -100,7 +134,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class StepLogistic:
+class StepLogistic(SavedNumbers):
     """A fitted regression."""
 
     scaling: Scaling  # what standardising learnt
@@ -134,21 +168,6 @@ class StepLogistic:
         scaled = self.scaling.apply(expanded(features, states, matrix))
         total: Floats = (scaled * self.weights).sum(axis=1) + self.offset  # a row's sum depends on no other row
         return total
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a saved model."""
-        return {
-            "scaling": self.scaling.to_json(),
-            "weights": self.weights.tolist(),
-            "offset": self.offset,
-            "strength": self.strength,
-        }
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> StepLogistic:
-        """Back from `to_json`."""
-        weights = np.asarray(values["weights"], np.float64)
-        return cls(Scaling.from_json(values["scaling"]), weights, float(values["offset"]), float(values["strength"]))
 
 
 def _fitted(scaled: Floats, purchase: Bools, strength: float) -> tuple[Floats, float]:

@@ -194,7 +194,33 @@ class PurchaseModel(Tabular, Plotted):
         Raises:
             VisirError: `out` exists, the model loses to a reference on later sessions, or these have one outcome.
         """
-        return save_model(self, out, replace=replace, even_if_worse=even_if_worse)
+        if not even_if_worse:
+            require_better(self)
+        document: dict[str, Any] = {"visir_purchase_model": VERSION, **self.card, "parts": {}}
+        with new_folder(out, MODEL, replace=replace) as change:
+            for setting, part in self.parts.items():
+                if not isinstance(part, SettingModel):
+                    document["parts"][setting] = part.to_json()
+                    continue
+                require("skops", extra="sessions", purpose="Saving a purchase model of the thesis's protocol")
+                import skops.io
+
+                steps = []
+                for step, fitted in enumerate(part.steps):
+                    scaling = None if fitted.scaling is None else fitted.scaling.to_json()
+                    steps.append(
+                        {
+                            "share": fitted.share,
+                            "base_rate": fitted.base_rate,
+                            "scaling": scaling,
+                            "numbers": fitted.numbers,
+                        }
+                    )
+                    if fitted.estimator is not None:
+                        change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
+                document["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
+            change.write_json("model.json", document)
+        return Path(out)
 
     def __repr__(self) -> str:
         drawn = [
@@ -243,37 +269,6 @@ def require_better(model: PurchaseModel) -> None:
             "to save it all the same: --even-if-worse (even_if_worse=True)",
             code="not-saved",
         )
-
-
-def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False, even_if_worse: bool = False) -> Path:
-    """Write the folder of a model, complete or not at all."""
-    if not even_if_worse:
-        require_better(model)
-    document: dict[str, Any] = {"visir_purchase_model": VERSION, **model.card, "parts": {}}
-    with new_folder(out, MODEL, replace=replace) as change:
-        for setting, part in model.parts.items():
-            if not isinstance(part, SettingModel):
-                document["parts"][setting] = part.to_json()
-                continue
-            require("skops", extra="sessions", purpose="Saving a purchase model of the thesis's protocol")
-            import skops.io
-
-            steps = []
-            for step, fitted in enumerate(part.steps):
-                scaling = None if fitted.scaling is None else fitted.scaling.to_json()
-                steps.append(
-                    {
-                        "share": fitted.share,
-                        "base_rate": fitted.base_rate,
-                        "scaling": scaling,
-                        "numbers": fitted.numbers,
-                    }
-                )
-                if fitted.estimator is not None:
-                    change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
-            document["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
-        change.write_json("model.json", document)
-    return Path(out)
 
 
 def load_model(folder: str | Path) -> PurchaseModel:

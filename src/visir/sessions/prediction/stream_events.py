@@ -159,7 +159,8 @@ def read_stream(
             rows = rows.to_pylist()
         else:  # what is missing in a DataFrame is not a number
             rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    return read_chunks(_chunks(iter(rows)), mapping, rejected)
+    rest = iter(rows)
+    return read_chunks(iter(lambda: list(islice(rest, ROWS_AT_ONCE)), []), mapping, rejected)
 
 
 def read_chunks(
@@ -184,11 +185,6 @@ def _check_first(chunk: Sequence[Mapping[str, Any]]) -> None:
     fault = fault_of(chunk[0])
     if fault is not None and fault[0] in ("wrong_unit", "unknown_action"):
         raise ConfigurationError(f"the first event cannot be scored: {fault[1]}.", hint=_OTHER_COLUMNS)
-
-
-def _chunks(rows: Iterator[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    while chunk := list(islice(rows, ROWS_AT_ONCE)):
-        yield chunk
 
 
 def _column(values: list[Any], file_format: str) -> Any:

@@ -8,16 +8,18 @@ Cells are spread over processes of one thread each, which changes no number.
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -54,10 +56,6 @@ from visir.sessions.table_labels import Bools, Floats, SessionExamples
 from visir.storage import FolderKind, Manifest, put, read_written_json
 from visir.studies.experiment import CellFolder
 from visir.threads import usable_cores
-
-if TYPE_CHECKING:
-    pass
-
 
 # What the random forest uses (Figure 6.6): impurity and permutation importance of each feature.
 
@@ -174,7 +172,7 @@ def run_study(
     missing = [cell for cell in cells if cell.file not in finished]
     if missing:
         _run(missing, drawn, plan, folder, jobs)
-    return [_load(folder, cell.file) for cell in cells]
+    return [PredictionCell(**folder.load(cell.file)) for cell in cells]
 
 
 def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
@@ -188,11 +186,7 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
         )
     Manifest.read(out, STUDY)
     cells = CellFolder(out / "cells", CELLS)
-    return read_written_json(out / "study.json"), [_load(cells, name) for name in cells.names()]
-
-
-def _load(cells: CellFolder, name: str) -> PredictionCell:
-    return PredictionCell(**read_written_json(cells.path / name))
+    return read_written_json(out / "study.json"), [PredictionCell(**cells.load(name)) for name in cells.names()]
 
 
 def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
@@ -244,30 +238,21 @@ def _run(
     jobs: int | None,
 ) -> None:
     workers = min(jobs or usable_cores(), len(cells))
-    if workers == 1:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    with ExitStack() as at_end, Progress("purchase intent", len(cells), "cells") as advance:
+        if workers == 1:
+            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-        _set_input(drawn, plan)
-        with threadpool_limits(1), Progress("purchase intent", len(cells), "cells") as advance:
-            for cell in cells:
-                _write_cell(_run_cell(cell), folder)
-                advance()
-        return
-    pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(drawn, plan)
-    )
-    with pool, Progress("purchase intent", len(cells), "cells") as advance:
-        try:
-            for done in as_completed([pool.submit(_run_cell, cell) for cell in cells]):
-                _write_cell(done.result(), folder)
-                advance()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _write_cell(cell: PredictionCell, folder: CellFolder) -> None:
-    folder.put({cell.file: json_bytes(asdict(cell))})
+            _set_input(drawn, plan)
+            at_end.enter_context(threadpool_limits(1))
+            measured: Iterable[PredictionCell] = map(_run_cell, cells)
+        else:
+            workers_context = get_context("spawn")
+            pool = ProcessPoolExecutor(workers, workers_context, _start_worker, (drawn, plan))
+            at_end.callback(pool.shutdown, cancel_futures=True)
+            measured = (done.result() for done in as_completed([pool.submit(_run_cell, cell) for cell in cells]))
+        for cell in measured:
+            folder.put({cell.file: json_bytes(asdict(cell))})
+            advance()
 
 
 _worker_input: tuple[dict[Setting, SessionExamples], StudyPlan]  # what a worker process works on
@@ -314,8 +299,6 @@ def measured_cell(
     cell: PredictionCell, examples: SessionExamples, plan: StudyPlan, split: TrainTestSplit, learnt: LearntFeatures
 ) -> PredictionCell:
     """Train and measure all models of a cell."""
-    import time
-
     began = time.process_time()
     matrix = learnt.matrix(examples, cell.step)
     train, test = matrix[split.train], matrix[split.test]
@@ -341,17 +324,8 @@ def measured_cell(
                 importance["permutation"] = permutation(
                     fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold
                 )
-    return PredictionCell(
-        cell.setting,
-        cell.scheme,
-        cell.fold,
-        cell.step,
-        len(train),
-        len(test),
-        scores,
-        importance,
-        time.process_time() - began,
-    )
+    seconds = time.process_time() - began
+    return replace(cell, train=len(train), test=len(test), scores=scores, importance=importance, seconds=seconds)
 
 
 # What a study found: means over folds with intervals, extended against baseline, and what other folds flatter.
@@ -496,11 +470,17 @@ def _comparisons(groups: dict[tuple[str, str, int], list[PredictionCell]]) -> tu
                 if group_setting != setting or scheme != "grouped":
                     continue
                 for model in group[0].scores:
-                    differences = _differences(group, model, measure)
+                    scores = [cell.scores[model] for cell in group]
+                    pairs = [(each["extended"][measure], each["baseline"][measure]) for each in scores]
+                    defined = [more - less for more, less in pairs if more is not None and less is not None]
+                    differences = np.array(defined, np.float64)
                     if len(differences) < 2:
                         continue
                     p, half = corrected_t(differences, _ratio(group))
-                    if measure == "f1" and any(_knows_nothing(group, model, name) for name in FEATURE_SETS):
+                    # A set that gives all sessions of every fold the same chance knows nothing.
+                    if measure == "f1" and any(
+                        all(each[name]["roc_auc"] in (None, 0.5) for each in scores) for name in FEATURE_SETS
+                    ):
                         p = float("nan")
                     mean = float(differences.mean())
                     family.append(
@@ -513,32 +493,17 @@ def _comparisons(groups: dict[tuple[str, str, int], list[PredictionCell]]) -> tu
     return tuple(comparisons)
 
 
-def _knows_nothing(group: Sequence[PredictionCell], model: str, feature_set: str) -> bool:
-    """Whether a model gives all sessions of every fold the same chance: no session stands above another."""
-    return all(cell.scores[model][feature_set]["roc_auc"] in (None, 0.5) for cell in group)
-
-
-def _differences(group: Sequence[PredictionCell], model: str, measure: str) -> Floats:
-    """Extended minus baseline of each fold that has the measure."""
-    pairs = [(cell.scores[model]["extended"][measure], cell.scores[model]["baseline"][measure]) for cell in group]
-    return np.array([more - less for more, less in pairs if more is not None and less is not None], np.float64)
-
-
 def _optimism(rows: Sequence[SummaryRow]) -> tuple[Optimism, ...]:
     by_key = {(row.setting, row.scheme, row.model, row.step): row for row in rows if row.feature_set == "extended"}
     optimism = []
     for (setting, scheme, model, step), flattered in by_key.items():
         honest = by_key.get((setting, "grouped", model, step))
         if scheme == "ungrouped" and honest is not None:
-            optimism.append(
-                Optimism(setting, model, step, *(_minus(flattered, honest, measure) for measure in ("f1", "roc_auc")))
-            )
+            # None as NaN: a measure that is not defined has no difference
+            pairs = np.array([[row.means[name] for name in COMPARED] for row in (flattered, honest)], np.float64)
+            gains = (pairs[0] - pairs[1]).tolist()
+            optimism.append(Optimism(setting, model, step, *gains))
     return tuple(optimism)
-
-
-def _minus(row: SummaryRow, other: SummaryRow, measure: str) -> float:
-    value, other_value = row.means[measure], other.means[measure]
-    return float("nan") if value is None or other_value is None else value - other_value
 
 
 def _importance(cells: Sequence[PredictionCell]) -> dict[str, dict[str, dict[str, float]]]:

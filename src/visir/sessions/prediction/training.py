@@ -296,12 +296,12 @@ def _train_live(
             code="sessions-learn-before-test",
         )
     _check_training(sessions, examples, split.train, moment)
-    fitted = CLASSIFIERS[model].fit(examples, split.train, seed)
+    fitted = CLASSIFIERS[model].fit(model, examples, split.train, seed=seed)
     report = live_report(fitted, examples, split.train, split.test, test_from=cut)
     drawn = {"train": split.train, "test": split.test}
     if refit:
         everything = np.ones(len(examples), bool)
-        fitted = CLASSIFIERS[model].fit(examples, everything, seed)
+        fitted = CLASSIFIERS[model].fit(model, examples, everything, seed=seed)
         drawn = {"train": everything, "test": split.test}
     counts = {
         name: {"sessions": int(rows.sum()), "purchases": int(examples.purchase[rows].sum())}

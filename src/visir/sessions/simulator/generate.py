@@ -19,12 +19,12 @@ from visir.sessions.simulator.simulate import (
     Dirt,
     SimulatedPeople,
     add_dirt,
+    causes_of,
     code_events,
     events_table,
     planted_table,
     simulate,
 )
-from visir.sessions.simulator.truth import causes_of, truth
 from visir.sessions.sql import part_name
 from visir.storage import FolderKind, new_folder
 
@@ -68,8 +68,7 @@ def generate(
     - `events/part-*.parquet`: the log, columns as in the preset `events`. A part holds 50,000 people in the order of
       time (with `dirt`: of arrival); a person is in one part only.
     - `mapping.toml`: how to read it, `load_mapping(out / "mapping.toml")`
-    - `planted/part-*.parquet` and `truth.json`, if `planted`: what nobody can see, one row per session
-      (`table.PLANTED`), and `truth(shop)`
+    - `planted/part-*.parquet`, if `planted`: what nobody can see, one row per session (`simulate.PLANTED`)
     - `generated.json`: the shop, the seed, the counts
 
     Person `i` of a seed is the same in a log of any size, so a larger log begins with the smaller one.
@@ -110,8 +109,6 @@ def generate(
             rows += table.num_rows
             advance(min(simulated, sessions) - min(simulated - len(part.sessions["person"]), sessions))
         counts = GeneratedLog(people, simulated, bought, rows, dict(dirt_counts))
-        if planted:
-            change.write_json("truth.json", truth(shop).to_dict())
         change.write("mapping.toml", _mapping(shop).encode())
         change.write_json(
             "generated.json",

@@ -181,7 +181,7 @@ def _switches(share: Sequence[float]) -> tuple[tuple[float, ...], ...]:
 
 @dataclass(frozen=True)
 class Shop:
-    """All causes of a generated log; see the fields, and `truth` for what follows from them.
+    """All causes of a generated log; see the fields.
 
     A person is a customer or stays anonymous. Customers move between devices from session to session (`switches`, rows
     sum to 1, kept in balance with `devices.share`); anonymous people stay on one. In a session of a person of some

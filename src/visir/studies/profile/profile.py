@@ -121,7 +121,12 @@ def generated_tasks(n: int) -> list[ProfileTask]:
         return _generated_search(lambda: change(_plain(n)), *skills, relevance=relevance)
 
     return [
-        search("", *_both_ways(), relevance=RELEVANCE),
+        search(
+            "",
+            _finds("text-to-image", "a caption", "retrieval"),
+            Skill("image-to-text", "a picture finds its caption", "retrieval", "i2t"),
+            relevance=RELEVANCE,
+        ),
         search("&length=short", _finds("short-captions", "a caption of a few words", "retrieval"), relevance=RELEVANCE),
         search("&task=choice", Skill("choice", "the right caption of two", "composition", "i2t", "all_first")),
         search(
@@ -171,13 +176,6 @@ def generated_tasks(n: int) -> list[ProfileTask]:
 
 _TEXT = ("i2t", "item_score")
 _IMAGE = ("t2i", "item_score")
-
-
-def _both_ways() -> tuple[Skill, ...]:
-    return (
-        _finds("text-to-image", "a caption", "retrieval"),
-        Skill("image-to-text", "a picture finds its caption", "retrieval", "i2t"),
-    )
 
 
 def _finds(name: str, what: str, ability: str) -> Skill:
@@ -266,15 +264,11 @@ def _caption_tasks(name: str, source: Collection, split: str | None) -> list[Pro
         SearchTask(
             source=name,
             skills=(Skill(code, f"{_TITLES['t2i']}, in {code}", "language", "t2i"),),
-            open=_kept(source, code),
+            open=partial(source.keep_languages, code),
             split=split,
         )
         for code in source.languages
     ]
-
-
-def _kept(source: Collection, code: str) -> Callable[[], Any]:
-    return lambda: source.keep_languages(code)
 
 
 def _class_tasks(name: str, source: Collection, split: str | None, where: str) -> list[ProfileTask]:
@@ -351,25 +345,7 @@ DATA_SETS = (
 )
 
 
-def data_at_hand(folder: Path | None = None) -> list[tuple[DataAtHand, Path]]:
-    """The data sets that are in the folder of data, with that folder."""
-    place = data_directory() if folder is None else folder
-    return [(known, place) for known in DATA_SETS if known.is_there(place)]
-
-
-def captions_at_hand(folder: Path | None = None) -> str:
-    """Captions for a language model; "" where there are none."""
-    file = (data_directory() if folder is None else folder) / CAPTIONS
-    return str(file) if file.is_file() else ""
-
-
 # Which tasks of a profile are asked for: by ability, by source, or by name.
-
-
-def wanted_names(tasks: Sequence[str] | str | None) -> tuple[str, ...]:
-    """The names that are asked for, one by one; () for all."""
-    listed = [tasks] if isinstance(tasks, str) else list(tasks or ())
-    return tuple(name.strip() for names in listed for name in names.split(",") if name.strip())
 
 
 def select(tasks: Iterable[ProfileTask], names: Sequence[str], sources: Sequence[str] = ()) -> list[ProfileTask]:
@@ -460,20 +436,24 @@ def profile(
     check_open_options(encoding, "profile")
     if scenes < 0:
         raise ConfigurationError(f"scenes = {scenes}: a number of pictures, or 0 for none.")
-    names = wanted_names(tasks)
+    listed = [tasks] if isinstance(tasks, str) else list(tasks or ())
+    names = tuple(name.strip() for part in listed for name in part.split(",") if name.strip())
     encoder = load(model, device=device, dtype=dtype)
-    blind = (captions_at_hand() if at_hand else "") if blind is None else blind
+    folder = data_directory()
+    if blind is None:
+        blind = str(folder / CAPTIONS) if at_hand and (folder / CAPTIONS).is_file() else ""
     every = [*(generated_tasks(scenes) if scenes else []), *_own_tasks(data, blind)]
     left_out: list[LeftOutTask] = []
-    known = data_at_hand() if at_hand else []
-    every += _tasks_at_hand(known, names, left_out, blind)
-    chosen = select(every, names, [data_set.name for data_set, _ in known])
+    known = [data_set for data_set in DATA_SETS if at_hand and data_set.is_there(folder)]
+    every += _tasks_at_hand(known, folder, names, left_out, blind)
+    chosen = select(every, names, [data_set.name for data_set in known])
     if not chosen and not left_out:
         raise ConfigurationError(
             "there is no task to measure.", hint="give data, or scenes=200 (--scenes 200)", code="no-task-measure"
         )
-    other = _reference(reference, device, dtype)
-    notes = []
+    other, notes = None, []
+    if reference not in (None, "none"):  # a model without weights takes neither a device nor an arithmetic
+        other = load(reference) if reference == REFERENCE else load(reference, device=device, dtype=dtype)
     if other is not None and other.card.fingerprint == encoder.card.fingerprint:
         notes.append(f"no reference: {other.card.name} is the model itself; another one: reference=MODEL (--reference)")
         other = None
@@ -493,13 +473,6 @@ def profile(
         raise VisirError(f"{encoder.card.name}: no task could be measured: {reasons[0]}", hint="; ".join(reasons[1:4]))
     shown = "" if other is None else other.card.name
     return ModelProfile(encoder.card.name, shown, in_order(scores), tuple(left_out), protocols, tuple(notes))
-
-
-def _reference(reference: Any, device: str | None, dtype: str) -> Encoder | None:
-    """The reference; a model without weights takes neither a device nor an arithmetic."""
-    if reference is None or reference == "none":
-        return None
-    return load(reference) if reference == REFERENCE else load(reference, device=device, dtype=dtype)
 
 
 def _own_tasks(data: Any, blind: str) -> list[ProfileTask]:
@@ -542,11 +515,11 @@ def _short_name(source: Any, opened: Any) -> str:
 
 
 def _tasks_at_hand(
-    data_sets: Iterable[tuple[DataAtHand, Path]], names: Sequence[str], left_out: list[LeftOutTask], blind: str
+    data_sets: Iterable[DataAtHand], folder: Path, names: Sequence[str], left_out: list[LeftOutTask], blind: str
 ) -> list[ProfileTask]:
     """The tasks of known data sets that may be asked for; one that cannot be read is left out with the reason."""
     every: list[ProfileTask] = []
-    for known, folder in data_sets:
+    for known in data_sets:
         if names and not {known.name, *ABILITIES} & {name.partition("/")[0] for name in names}:
             continue
         try:
