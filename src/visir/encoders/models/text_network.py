@@ -30,7 +30,7 @@ from visir.storage import ContentStore, FolderChange, FolderKind
 from visir.threads import cores
 
 if TYPE_CHECKING:
-    from visir.encoders.models.text_side import TextSide
+    from visir.encoders.towers.pretrained_backbone import TextSide
 
 
 TEXT_NETWORKS = FolderKind("text-networks", "a text tower", remedy="delete it: it is made again")
@@ -176,7 +176,7 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
     # begins: Called before work that takes seconds.
     if not is_installed("onnxruntime") or encoder.card.weights is None or is_decided(encoder.card):
         return False
-    from visir.encoders.models.text_side import text_side_of
+    from visir.encoders.towers.pretrained_backbone import text_side_of
 
     encoder = encoder.for_role("query")
     side = text_side_of(encoder)
