@@ -1,6 +1,6 @@
 """A text tower kept as an ONNX network with its tokenizer: vectors of texts without PyTorch and without the model.
 
-`text_network_files` makes it. It is found by the card of the model whose vectors are searched, so it is never that of
+`keep_text_network` makes it. It is found by the card of the model whose vectors are searched, so it is never that of
 other weights, whatever now lies where the model was.
 """
 
